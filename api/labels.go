@@ -188,6 +188,10 @@ const (
 	AnnotationIncomplete = Domain + "/incomplete"
 	IncompleteAll        = "*"
 
+	// AnnotationFollows holds, on the heartbeat Lease, a digest of the drains and leaves that the cluster acts on (DrainsAndLeaves). It is
+	// absent until the cluster has followed all that the hub had once.
+	AnnotationFollows = Domain + "/follows"
+
 	// AnnotationConfined, with any value, marks MemberClusterRole while communities decide what members read. The role then doesn't grant
 	// reading records, and only the hub process changes its rules.
 	AnnotationConfined = Domain + "/confined"

@@ -20,6 +20,7 @@ import (
 // drainCommand is `clusterset drain` and `clusterset undrain`.
 type drainCommand struct {
 	clusters
+	waiting
 	drain bool
 }
 
@@ -29,7 +30,7 @@ func newDrain() *cobra.Command {
 		Short: "Use a cluster only as a last resort",
 		Long: `Sets spec.drain of the cluster's MemberCluster on the hub. Within seconds every member ranks the cluster's endpoints behind
 all others, whatever the distance, in DNS and behind ClusterSetIPs: they are used only for services that are ready nowhere else.
-Existing connections stay. It first prints in one line what that changes; clusterset preview drain shows the details.
+Existing connections stay. With --wait it returns when they do. It first prints in one line what that changes; clusterset preview drain shows the details.
 
 Draining a drained cluster changes nothing. clusterset undrain undoes it.` + exitHelp,
 		Example: `  clusterset drain beijing --hub-kubeconfig hub.yaml
@@ -55,33 +56,47 @@ func (d *drainCommand) command(cmd *cobra.Command) *cobra.Command {
 	cmd.Args = oneArg("a cluster; clusterset status lists them")
 	cmd.ValidArgsFunction = d.complete
 	d.addHubFlags(cmd.Flags(), "where clusters are drained (it or --hub-context is required)")
+	d.waiting.addFlags(cmd.Flags(), "every other cluster that the hub hears from has followed")
 	return cmd
 }
 
 func (d *drainCommand) run(ctx context.Context, name string, stdout, stderr io.Writer) error {
+	hub, err := d.change(ctx, name, stdout, stderr)
+	if err != nil || !d.wait {
+		return err
+	}
+	if err := d.followed(ctx, hub, name); err != nil {
+		return err
+	}
+	_, err = io.WriteString(stdout, "Every other cluster that the hub hears from has followed.\n")
+	return err
+}
+
+// change drains or undrains a cluster, and returns the hub.
+func (d *drainCommand) change(ctx context.Context, name string, stdout, stderr io.Writer) (*objects.Cluster, error) {
 	if err := api.CheckClusterName(name); err != nil {
-		return usagef("cluster %q %w", name, err)
+		return nil, usagef("cluster %q %w", name, err)
 	}
 	hub, err := d.open()
 	if err != nil {
-		return err
+		return hub, err
 	}
 	members, err := hub.MemberClusters(ctx)
 	if err != nil {
-		return err
+		return hub, err
 	}
 	at := slices.IndexFunc(members, func(mc clustersetv1alpha1.MemberCluster) bool { return mc.Name == name })
 	if at < 0 {
-		return unknownMember(hub, name, members)
+		return nil, unknownMember(hub, name, members)
 	}
 	mc := &members[at]
 	if mc.Labels[api.LabelManagedBy] == api.ManagedByImporter {
 		// The importer would undo it, after members had used it for a while.
-		return fmt.Errorf("%s is a member and not the hub: its MemberCluster %s is a copy; use the hub's kubeconfig with %s", hub.Server, name, hubFlags)
+		return nil, fmt.Errorf("%s is a member and not the hub: its MemberCluster %s is a copy; use the hub's kubeconfig with %s", hub.Server, name, hubFlags)
 	}
 	if mc.Spec.Drain == d.drain {
 		_, err = fmt.Fprintf(stdout, "%s is %s; nothing changed.\n", name, d.state())
-		return err
+		return hub, err
 	}
 	if d.drain {
 		if _, err := before(ctx, hub, preview.Change{Drain: []string{name}}, stdout); err != nil { // a drain may be urgent, so it doesn't ask
@@ -89,13 +104,13 @@ func (d *drainCommand) run(ctx context.Context, name string, stdout, stderr io.W
 		}
 	}
 	if err := d.patch(ctx, hub, mc); err != nil {
-		return err
+		return hub, err
 	}
 	if d.drain && !othersServe(members, name) {
 		_, _ = fmt.Fprintf(stderr, "clusterset: warning: no other cluster is healthy and undrained, so %s is still answered\n", name)
 	}
 	_, err = io.WriteString(stdout, d.done(mc))
-	return err
+	return hub, err
 }
 
 func (d *drainCommand) open() (*objects.Cluster, error) {

@@ -231,7 +231,7 @@ func (e *explainCommand) fetch(ctx context.Context, q *explain.Query) (facts *ex
 	if own, err := explain.FetchOwn(ctx, c, q.Name); err == nil && own.Asks() { // a right that only this needs
 		facts.Notes = append(facts.Notes, fmt.Sprintf("this cluster's own Service of that name asks to be extended; clusterset explain %s shows what it leads to", own.Name()))
 	}
-	self = c.Name(ctx)
+	self = facts.Self
 	if hubConfig != nil {
 		hub, err := objects.Open(hubConfig, "hub", hubFlags)
 		if err != nil {

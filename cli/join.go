@@ -9,10 +9,14 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/clusterset/clusterset/api"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/cli/join"
+	"github.com/clusterset/clusterset/cli/objects"
 	"github.com/clusterset/clusterset/hub/access"
 )
 
@@ -23,7 +27,8 @@ type joinCommand struct {
 	secret                    string
 	set                       string
 	installCRDs               bool
-	options                   join.Options
+	waiting
+	options join.Options
 }
 
 func newJoin() *cobra.Command {
@@ -64,6 +69,7 @@ A name that is in use is refused. clusterset leave undoes it.`,
 	flags.StringVar(&j.secret, "secret", api.SystemNamespace+"/"+api.HubSecret, "`namespace/name` of the Secret")
 	flags.StringVar(&j.set, "set-name", "", "`name` of the set, for the member's ClusterProperty "+api.ClusterSetProperty+" (default: the UID of the hub's kube-system)")
 	flags.BoolVar(&j.installCRDs, "install-crds", false, "install clusterset's CRDs on the hub and, with --kubeconfig, in the member, there also those of the Multi-Cluster Services API if missing")
+	j.waiting.addFlags(flags, "the hub has heard the member's agent since, and it is Ready")
 	return cmd
 }
 
@@ -113,6 +119,7 @@ func (j *joinCommand) run(ctx context.Context, stdout, stderr io.Writer) error {
 			return member.explain(err)
 		}
 	}
+	before := j.lastHeartbeat(ctx, hub.Cluster)
 	kubeconfig, err := join.Join(ctx, hub.config, j.options)
 	if errors.Is(err, join.ErrNameInUse) {
 		return fmt.Errorf("%w; if this is that cluster, use --rejoin", err)
@@ -122,8 +129,10 @@ func (j *joinCommand) run(ctx context.Context, stdout, stderr io.Writer) error {
 	}
 	name := j.options.Cluster
 	if member == nil {
-		_, err := stdout.Write(kubeconfig)
-		return err
+		if _, err := stdout.Write(kubeconfig); err != nil || !j.wait {
+			return err
+		}
+		return j.heard(ctx, hub.Cluster, before)
 	}
 	if err := join.InstallSecret(ctx, member, secret, name, kubeconfig); err != nil {
 		return fmt.Errorf("%s is a member now, but its agent has no credentials yet: %w (join again with --rejoin)", name, err)
@@ -133,7 +142,48 @@ func (j *joinCommand) run(ctx context.Context, stdout, stderr io.Writer) error {
 	}
 	_, err = fmt.Fprintf(stdout, "%s is a member. Its agent finds its credentials, valid until %s and renewed before that, in Secret %s.\n",
 		name, time.Now().Add(j.options.Lifetime()).Format(time.DateOnly), secret)
+	if err != nil || !j.wait {
+		return err
+	}
+	if err := j.heard(ctx, hub.Cluster, before); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(stdout, "The hub hears %s, and it is Ready.\n", name)
 	return err
+}
+
+// lastHeartbeat returns the heartbeat that an earlier membership left, with --wait.
+func (j *joinCommand) lastHeartbeat(ctx context.Context, hub *objects.Cluster) *metav1.MicroTime {
+	if !j.wait {
+		return nil
+	}
+	lease, err := heartbeat(ctx, hub, j.options.Cluster)
+	if err != nil || lease == nil {
+		return nil // join says what is wrong
+	}
+	return lease.Spec.RenewTime
+}
+
+// heard waits until the hub has heard a heartbeat other than the one before, and the member is Ready.
+func (j *joinCommand) heard(ctx context.Context, hub *objects.Cluster, before *metav1.MicroTime) error {
+	name := j.options.Cluster
+	return j.until(ctx, func(ctx context.Context) (string, error) {
+		lease, err := heartbeat(ctx, hub, name)
+		if err != nil {
+			return "", err
+		}
+		if lease == nil || lease.Spec.RenewTime.Equal(before) {
+			return fmt.Sprintf("a heartbeat of %s; does its agent run (clusterset member), and what does its log say?", name), nil
+		}
+		mc := &clustersetv1alpha1.MemberCluster{}
+		if err := hub.Get(ctx, client.ObjectKey{Name: name}, mc); err != nil {
+			return "", hub.Words(err)
+		}
+		if mc.Status.Phase != clustersetv1alpha1.MemberReady {
+			return fmt.Sprintf("the phase Ready; %s sends heartbeats. Does clusterset hub run?", name), nil
+		}
+		return "", nil
+	})
 }
 
 // writeProperties writes ClusterProperties for other programs; clusterset doesn't read them.

@@ -33,6 +33,7 @@ type leaveCommand struct {
 	cluster, secret           string
 	keepImports               bool
 	yes, force, dryRun        bool
+	waiting
 }
 
 func newLeave() *cobra.Command {
@@ -64,6 +65,7 @@ endpoint it asks for confirmation, and without a terminal it refuses.`,
 	flags.BoolVar(&l.dryRun, "dry-run", false, "say what would change, and change nothing")
 	flags.BoolVar(&l.yes, "yes", false, "don't ask, even if names lose their last endpoint")
 	flags.BoolVar(&l.keepImports, "keep-imports", false, "keep what the agent imported; names are still answered from its last state")
+	l.waiting.addFlags(flags, "every other cluster that the hub hears from has dropped what it imported from the member")
 	return cmd
 }
 
@@ -118,17 +120,29 @@ func (l *leaveCommand) run(ctx context.Context, stdout io.Writer) error {
 			return fmt.Errorf("%s has left the hub, but the member was not cleaned up completely: %w", l.cluster, err)
 		}
 	}
+	if err := l.say(ctx, hub.Cluster, member != nil, found, stdout); err != nil || !l.wait {
+		return err
+	}
+	if err := l.followed(ctx, hub.Cluster, l.cluster); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(stdout, "Nothing of %s is left in the other clusters that the hub hears from.\n", l.cluster)
+	return err
+}
+
+// say says what was removed.
+func (l *leaveCommand) say(ctx context.Context, hub *objects.Cluster, here, found bool, stdout io.Writer) (err error) {
 	switch {
 	case found:
 		_, err = fmt.Fprintf(stdout, "%s has left.\n", l.cluster)
-	case member != nil:
+	case here:
 		_, err = fmt.Fprintf(stdout, "%s is not a member of this hub; the member itself is cleaned up.\n", l.cluster)
 	default:
 		members, err := hub.MemberClusters(ctx)
 		if err != nil {
 			return err
 		}
-		return unknownMember(hub.Cluster, l.cluster, members)
+		return unknownMember(hub, l.cluster, members)
 	}
 	return err
 }

@@ -317,12 +317,14 @@ func (m *member) set(config *rest.Config, connection *connect.Connection, option
 		Avoid: avoid,
 	})
 	m.imports.Unreachable, m.imports.Reached, m.imports.Moved = measures.Unreachable, measures.Loaded(), measures.Changed()
+	m.imports.Facts = &importer.Facts{}
 	options.Notes = func(ctx context.Context) map[string]string {
 		notes := m.announcer.Notes(ctx)
 		if notes == nil {
 			notes = map[string]string{}
 		}
 		maps.Copy(notes, measures.Notes())
+		maps.Copy(notes, m.imports.Facts.Notes(ctx))
 		return notes
 	}
 	options.HubBack, options.Relist = hub.Cache.Back(), hub.Cache.Relist

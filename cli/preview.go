@@ -33,6 +33,7 @@ type previewCommand struct {
 	zones    []string
 	region   string
 	policy   preview.Policy
+	network  preview.Network
 	tiers    []string
 	names    []string // of communities, and clusters
 }
@@ -56,7 +57,7 @@ func newPreview() *cobra.Command {
 		Use:   "preview",
 		Short: "Show what a change would do, without doing it",
 		Long: `Shows what would change for clients if clusters went down, couldn't be reached, were drained or left, if a Service were exported or no longer
-exported, if a cluster were elsewhere or in other communities, or if a service had another policy or were for other clusters. Each change has its own command; --file takes several
+exported, if a cluster were elsewhere, in other communities or in another network, or if a service had another policy or were for other clusters. Each change has its own command; --file takes several
 and applies them in order:
 
   - drain: [beijing]
@@ -67,6 +68,7 @@ and applies them in order:
   - policy: {service: shop/web, prefer: zone region, boundary: region, minReady: 3}
   - communities: {cluster: tianjin, to: [payments]}
   - exportTo: {service: shop/web, from: beijing, to: [shanghai]}
+  - network: {cluster: tianjin, to: edge, externalCIDRs: [192.0.2.0/24]}
 
 There are undrain, leave and unexport as well.` + previewHelp,
 		Example: `  clusterset preview drain beijing --hub-context hub
@@ -92,7 +94,7 @@ There are undrain, leave and unexport as well.` + previewHelp,
 		cmd.AddCommand(previewClusters(c.verb, c.short, c.change))
 	}
 	cmd.AddCommand(previewExport("export", "Show what the export of a Service would do"), previewExport("unexport", "Show what ending an export would do"),
-		previewUnreachable(), previewPlace(), previewPolicy(), previewCommunities(), previewExportTo())
+		previewUnreachable(), previewPlace(), previewPolicy(), previewCommunities(), previewExportTo(), previewNetwork())
 	return cmd
 }
 

@@ -98,6 +98,21 @@ func previewCommunities() *cobra.Command {
 	})
 }
 
+func previewNetwork() *cobra.Command {
+	return previewOne(&cobra.Command{
+		Use: "network CLUSTER", Short: "Show what another network of a cluster would do",
+		Long: "Shows what it would do to put a cluster into another network: clusters of other networks use only external addresses of its Services, in its\n" +
+			"external networks, and it uses only theirs. The hub doesn't know the addresses of nodes and API servers, which aren't used either.",
+		Example: "  clusterset preview network tianjin --to edge --external-cidrs 192.0.2.0/24 --hub-context hub",
+	}, func(p *previewCommand, flags *pflag.FlagSet) {
+		flags.StringVar(&p.network.To, "to", "", "`network` of the cluster, - for that of clusters that name none (required)")
+		flags.StringSliceVar(&p.network.ExternalCIDRs, "external-cidrs", nil, "`networks` of its external addresses, - for none (default: as now)")
+	}, func(p *previewCommand, cluster string) preview.Change {
+		p.network.Cluster = cluster
+		return preview.Change{Network: &p.network}
+	})
+}
+
 func previewExportTo() *cobra.Command {
 	return previewOne(&cobra.Command{
 		Use: "export-to NAMESPACE/NAME", Short: "Show what exporting a service to other clusters would do",

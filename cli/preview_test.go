@@ -32,6 +32,7 @@ func TestPreviewOfManifests(t *testing.T) {
 		"policy":      {[]string{"policy", "shop/web", "--prefer", "region", "--min-ready", "2"}, 0},
 		"communities": {[]string{"communities", "tianjin", "--community", "payments"}, exitLost},
 		"export-to":   {[]string{"export-to", "shop/web", "--to", "beijing", "--to", "tianjin"}, exitLost},
+		"network":     {[]string{"network", "tianjin", "--to", "edge", "--external-cidrs", "192.0.2.0/24"}, exitLost},
 		"boundary":    {[]string{"policy", "shop/cart", "--boundary", "region"}, exitLost},
 	} {
 		code, stdout, stderr := cli(t, append([]string{"preview", "--manifests", previewFrom}, c.args...)...)
@@ -49,7 +50,7 @@ func TestPreviewOfAFile(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	write("- drain: [beijing]\n- export: {service: shop/cart, from: tianjin}\n- policy: {service: shop/web, minReady: 3}\n- communities: {cluster: beijing, to: [default]}\n- exportTo: {service: shop/web, from: beijing, to: [tianjin]}\n- leave: [shanghai]\n")
+	write("- drain: [beijing]\n- export: {service: shop/cart, from: tianjin}\n- policy: {service: shop/web, minReady: 3}\n- communities: {cluster: beijing, to: [default]}\n- exportTo: {service: shop/web, from: beijing, to: [tianjin]}\n- network: {cluster: beijing, to: edge, externalCIDRs: [192.0.2.0/24]}\n- leave: [shanghai]\n")
 	code, stdout, stderr := cli(t, "preview", "--manifests", previewFrom, "--file", path, "-o", "json")
 	var r preview.Result
 	if err := json.Unmarshal([]byte(stdout), &r); code != exitLost || err != nil || len(r.Services) != 3 || !strings.HasPrefix(r.Summary.Text, "Draining beijing, then exporting shop/cart from tianjin, then giving shop/web the policy min-ready 3, then putting beijing into ") {
@@ -79,6 +80,7 @@ func TestPreviewIsAskedForWrongly(t *testing.T) {
 		"want a cluster":                                   with("down"),
 		"want one cluster, not 2":                          with("communities", "beijing", "tianjin"),
 		"communities of beijing: want at least one":        with("communities", "beijing"),
+		"network: want the name of a network":              with("network", "beijing"),
 		"want clusters or communities, or - for all":       with("export-to", "shop/web"),
 		`exportTo: "*" must be a DNS label`:                with("export-to", "shop/web", "--to", "*"),
 		"there is no cluster paris":                        with("down", "paris"),

@@ -18,6 +18,7 @@ import (
 type statusCommand struct {
 	clusters
 	output
+	waiting
 	watch    bool
 	interval time.Duration
 }
@@ -39,6 +40,7 @@ imported as it should be; a namespace that is missing; or the hub, if it is give
 their last resort are shown, and are no problems: their names are answered. clusterset doctor checks more.` + exitHelp,
 		Example: `  clusterset status
   clusterset status --context beijing --hub-context hub --watch
+  clusterset status --hub-context hub --wait --timeout 2m
   clusterset status -o json`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return s.run(cmd.Context(), cmd.OutOrStdout()) },
 	})
@@ -46,6 +48,7 @@ their last resort are shown, and are no problems: their names are answered. clus
 	s.clusters.addFlags(flags)
 	s.addFlag(cmd, "table", "wide", "json", "yaml")
 	flags.BoolVarP(&s.watch, "watch", "w", false, "refresh until interrupted")
+	s.waiting.addFlags(flags, "there is no problem, then show the status once")
 	flags.DurationVar(&s.interval, "interval", 2*time.Second, "how long to wait between refreshes with --watch")
 	return cmd
 }
@@ -57,9 +60,15 @@ func (s *statusCommand) run(ctx context.Context, w io.Writer) error {
 	if s.watch && s.interval < 100*time.Millisecond {
 		return usagef("--interval is %s; it must be at least 100ms", s.interval)
 	}
+	if s.watch && s.wait {
+		return usagef("--watch and --wait cannot be used together: one ends when you interrupt it, the other when there is no problem")
+	}
 	look, err := s.prepare()
 	if err != nil {
 		return err
+	}
+	if s.wait {
+		return s.showWhenGood(ctx, w, look)
 	}
 	if !s.watch {
 		return s.show(ctx, w, look)
@@ -120,6 +129,26 @@ func (s *statusCommand) prepare() (func(context.Context) (view.Facts, error), er
 		f.Notes = notes
 		return f, err
 	}, nil
+}
+
+// showWhenGood shows the status when there is no problem any more, or the last one when the time is over.
+func (s *statusCommand) showWhenGood(ctx context.Context, w io.Writer, look func(context.Context) (view.Facts, error)) error {
+	var last strings.Builder
+	late := s.until(ctx, func(ctx context.Context) (string, error) {
+		var text strings.Builder
+		err := s.show(ctx, &text, look)
+		if text.Len() > 0 && ctx.Err() == nil {
+			last = text
+		}
+		if errors.As(err, new(problemsError)) || err != nil && text.Len() > 0 { // the hub may answer in time
+			return "no problems; there are: " + err.Error(), nil
+		}
+		return "", err
+	})
+	if _, err := io.WriteString(w, last.String()); err != nil {
+		return err
+	}
+	return late
 }
 
 func (s *statusCommand) show(ctx context.Context, w io.Writer, look func(context.Context) (view.Facts, error)) error {

@@ -42,7 +42,7 @@ func (c *clusters) addLocalFlags(flags *pflag.FlagSet, what string) {
 func (c *clusters) addHubFlags(flags *pflag.FlagSet, what string) {
 	flags.StringVar(&c.hubKubeconfig, "hub-kubeconfig", "", "kubeconfig `file` of the hub, "+what)
 	flags.StringVar(&c.hubContext, "hub-context", "", "`context` of that file, or of kubectl's (default: its current one)")
-	flags.DurationVar(&c.timeout, "timeout", 10*time.Second, "how long to wait for each answer of an API server")
+	flags.DurationVar(&c.timeout, "request-timeout", 10*time.Second, "how long to wait for each answer of an API server")
 }
 
 const (

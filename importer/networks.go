@@ -29,15 +29,13 @@ func (r *reconciler) forbidden(ctx context.Context, in *desired.Input) (all []ne
 	if own != nil {
 		members.Items = append(members.Items, *own) // the hub may have lost it
 	}
-	for i := range members.Items {
-		if m := &members.Items[i]; !m.Apart(own) && !m.Left() {
-			for _, cidr := range m.Spec.CIDRs {
-				if p, err := netip.ParsePrefix(cidr); err == nil {
-					all = append(all, p)
-				}
+	all = desired.Inside(own, func(yield func(*clustersetv1alpha1.MemberCluster) bool) {
+		for i := range members.Items {
+			if !yield(&members.Items[i]) {
+				return
 			}
 		}
-	}
+	})
 	for _, addr := range r.options.Avoid(ctx) {
 		addr = addr.Unmap()
 		all = append(all, netip.PrefixFrom(addr, addr.BitLen()))

@@ -68,6 +68,9 @@ type Options struct {
 	// Zones is called with the sorted zones of this cluster's nodes once they are known, and whenever they change. Optional.
 	Zones func([]string)
 
+	// Facts are what the heartbeat says of the imports. Optional.
+	Facts *Facts
+
 	// Unreachable reports which clusters this one can't reach; Reached is closed once that is known, and Moved has an event with the
 	// MemberCluster of each cluster for which it changes. Nil means that all can be reached.
 	Unreachable func(cluster string) bool
@@ -154,6 +157,9 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if o.AwaitRejoin <= 0 {
 		o.AwaitRejoin = DefaultAwaitRejoin
+	}
+	if o.Facts == nil {
+		o.Facts = &Facts{}
 	}
 	if o.HubWatched == nil {
 		o.HubWatched = func() bool { return true }

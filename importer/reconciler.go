@@ -48,6 +48,12 @@ func (r *reconciler) skipGlobal() bool {
 
 // Reconcile implements reconcile.Reconciler for the (namespace, name) of a service.
 func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (result reconcile.Result, err error) {
+	began, late := r.options.Facts.following.began(), false
+	defer func() {
+		if err == nil && !late {
+			r.options.Facts.following.done(req.NamespacedName, began)
+		}
+	}()
 	ctx, spent := metered(ctx)
 	in := r.input(req.NamespacedName)
 	r.gatherHub(ctx, in.Key, &in)
@@ -97,6 +103,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (resu
 	}
 	if retention.Removes(in, cur, out, went) {
 		if err := r.keeper.Guard.MayDelete(ctx); err != nil {
+			late = true
 			logf.FromContext(ctx).V(1).Info("Changed nothing", "reason", err.Error())
 			r.report.outcome(in.Key, stateHeld)
 			return reconcile.Result{RequeueAfter: sooner(effective.Again, retention.RetryAfter(err))}, nil
@@ -140,7 +147,8 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (resu
 		return reconcile.Result{}, nil // the namespace's event brings us back
 	}
 	again, err := r.apply(ctx, in, out, cur)
-	finished = err == nil
+	_, foreign := foreignErrors(err)
+	finished, late = err == nil, !foreign && isStale(err)
 	result, err = r.finish(ctx, in.Key, err)
 	if err == nil && admitted.wait > 0 {
 		r.report.outcome(in.Key, stateLate)

@@ -152,7 +152,8 @@ func (i *importer) Start(ctx context.Context) error {
 	if err := i.awaitHub(ctx, reconciler, places); err != nil || ctx.Err() != nil {
 		return err
 	}
-	sources := serviceSources(hub, i.mgr.GetCache(), records, version, gone, back, limits, i.options.Cluster, places)
+	i.options.Facts.following.begin(hub, i.mgr.GetCache())
+	sources := serviceSources(hub, i.mgr.GetCache(), records, version, gone, back, limits, &i.options.Facts.following, i.options.Cluster, places)
 	sources = append(sources, extendedSources(i.mgr.GetCache())...)
 	if i.options.Moved != nil {
 		sources = append(sources, source.Channel(i.options.Moved, affectedBy(hub, i.options.Cluster)))

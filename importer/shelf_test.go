@@ -204,6 +204,7 @@ func newRig(options Options) *rig {
 	if err != nil {
 		panic(err)
 	}
+	options.Facts = &Facts{}
 	report := newReporter(events.NewFakeRecorder(1000))
 	guard := &retention.Guard{Cache: g.hub, Live: g.hub, Records: g.hub, Cluster: "here", Clock: g.clock}
 	gone := retention.NewDepartures(g.clock)

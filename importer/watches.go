@@ -74,13 +74,13 @@ func backedBy(o client.Object) (types.NamespacedName, bool) {
 // serviceSources returns the sources that enqueue services: three kinds on the hub, however many clusters there are, and
 // every kind that the importer writes here except GlobalService (see globalKind), so that foreign changes and deletions are corrected.
 func serviceSources(hub, local cache.Cache, records onHub, version mcs.Version, departures *retention.Departures, returning *returning, caps *caps,
-	own string, places <-chan event.GenericEvent,
+	following *following, own string, places <-chan event.GenericEvent,
 ) []source.Source {
 	enqueue := enqueueService()
 	return []source.Source{
 		source.Kind[client.Object](hub, &clustersetv1alpha1.ExportedService{}, counting{retention.Noting{EventHandler: enqueue, Departures: departures}, caps}),
 		source.Kind[client.Object](hub, &clustersetv1alpha1.ExportedEndpoints{}, retention.Noting{EventHandler: enqueue, Departures: departures}),
-		source.Kind[client.Object](hub, &clustersetv1alpha1.MemberCluster{}, observing{affectedBy(hub, own), returning}, memberChanged()),
+		source.Kind[client.Object](hub, &clustersetv1alpha1.MemberCluster{}, observing{noting{affectedBy(hub, own), following}, returning}, memberChanged()),
 		source.Kind[client.Object](hub, &clustersetv1alpha1.MemberCluster{}, allExported(hub), networksChanged()),
 		source.Channel(places, allExported(hub)),
 		source.Kind(local, client.Object(version.NewImport()), enqueue),

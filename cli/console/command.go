@@ -60,6 +60,8 @@ func verb(c *preview.Change) []string {
 		return append(append([]string{"place", c.Place.Cluster}, each("--zone", c.Place.Zones)...), each("--region", texts(c.Place.Region))...)
 	case c.Communities != nil:
 		return append([]string{"communities", c.Communities.Cluster}, each("--community", c.Communities.To)...)
+	case c.Network != nil:
+		return append([]string{"network", c.Network.Cluster, "--to", c.Network.To}, each("--external-cidrs", c.Network.ExternalCIDRs)...)
 	case c.ExportTo != nil && c.ExportTo.From == "":
 		return append([]string{"export-to", c.ExportTo.Service}, each("--to", c.ExportTo.To)...)
 	case c.Policy != nil && c.Policy.From == "":

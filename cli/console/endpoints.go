@@ -64,6 +64,7 @@ func (s *Server) endpoints(ctx context.Context, q query) (any, error) {
 // predicted explains what would be answered for the objects that the importer there writes.
 func (s *Server) predicted(q explain.Query, state *preview.State, key types.NamespacedName) (*explain.Explanation, error) {
 	facts := explain.FromObjects(state.Objects(key, q.From.Cluster, s.options.Preview))
+	facts.Self = q.From.Cluster
 	facts.See(state.Records(key), state.Member, q.From.Cluster)
 	e, err := explained(q, facts)
 	if e != nil && e.Tier == "" && slices.ContainsFunc(e.Addresses, preview.IsStandIn) {

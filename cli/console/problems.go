@@ -37,7 +37,7 @@ type Found struct {
 }
 
 // later are the reasons of problems that aren't urgent: names are answered, or something was asked for that isn't done.
-var later = map[string]bool{"Limited": true, "Invalid": true, "NotExtended": true, "NoEndpoints": true, "SilentOnly": true}
+var later = map[string]bool{"Limited": true, "Invalid": true, "NotExtended": true, "NoEndpoints": true, "NotReached": true, "SilentOnly": true}
 
 // problems answers /api/problems.
 func (s *Server) problems(context.Context, query) (any, error) {

@@ -63,7 +63,13 @@ func TestViewsOfNetworks(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.SetRecords(objects)
-	answers(t, s, "networks-map", "/api/map")
+	for name, target := range map[string]string{
+		"networks-map": "/api/map",
+		"networks-web": "/api/endpoints?service=shop/web&place=beijing/cn-north-1a/cn-north-1",
+		"networks-db":  "/api/endpoints?service=shop/db&place=beijing/cn-north-1a/cn-north-1",
+	} {
+		answers(t, s, name, target)
+	}
 }
 
 // Each path answers with the content of its file in testdata. UPDATE=1 rewrites the files.

@@ -12,6 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
@@ -95,6 +96,14 @@ var faults = []struct {
 		b.shanghai(conditioned(clustersetv1alpha1.ConditionValid, metav1.ConditionFalse, "not used as it is: spec.cidrs[0]"))
 	}, false},
 	{"two clusters' networks overlap", func(b *broken) { b.reach(metav1.ConditionFalse, "WrongCluster") }, false},
+	{"cidrs of two clusters of one network overlap", func(b *broken) {
+		b.Hub.Members[0].Spec.CIDRs = []string{"10.244.0.0/16"}
+		b.shanghai(func(m *clustersetv1alpha1.MemberCluster) { m.Spec.CIDRs = []string{"10.244.7.0/24"} })
+	}, false},
+	{"a service is only in a network from which nothing leads here", func(b *broken) {
+		b.shanghai(func(m *clustersetv1alpha1.MemberCluster) { m.Spec.Network = "edge" })
+		b.Local.Imports = []mcsv1beta1.ServiceImport{{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}, Status: mcsv1beta1.ServiceImportStatus{Clusters: []mcsv1beta1.ClusterStatus{{Cluster: "shanghai"}}}}}
+	}, false},
 	{"the path to another cluster is cut", func(b *broken) { b.reach(metav1.ConditionFalse, "NoAnswer") }, false},
 	{"this cluster's agent is cut off from all", func(b *broken) { b.reach(metav1.ConditionTrue, "AllUnreachable") }, false},
 	{"another cluster can't reach one", func(b *broken) {

@@ -53,6 +53,7 @@ func Explain(q Query, f Facts) (*Explanation, error) {
 	}
 	e.Endpoints = endpoints(j, all)
 	e.Clusters = states(f, clusters, all)
+	e.Networks = f.networks(q.Name.Key)
 	e.Because = because(why, j, len(all))
 	return e, nil
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/cli/near"
@@ -25,7 +26,9 @@ type Query struct {
 
 // Facts are the objects on which the answer depends, and notes about them.
 type Facts struct {
-	Now     time.Time
+	Now time.Time
+	// Self is the cluster whose Objects these are, empty if unknown.
+	Self    string
 	Objects []index.Object
 	// Members are the MemberClusters among the Objects, unchanged.
 	Members []clustersetv1alpha1.MemberCluster
@@ -38,6 +41,8 @@ type Facts struct {
 	noNamespace bool
 	// slices are the EndpointSlices among the Objects, unchanged, and those that DNS servers don't read.
 	slices []*discoveryv1.EndpointSlice
+	// imports are the ServiceImports among the Objects, unchanged.
+	imports []*mcsv1beta1.ServiceImport
 }
 
 // Result is the result of a query.
@@ -76,8 +81,10 @@ type Explanation struct {
 
 	Endpoints []Endpoint `json:"endpoints,omitempty"`
 	Clusters  []Cluster  `json:"clusters,omitempty"`
-	Conflicts []string   `json:"conflicts,omitempty"`
-	Notes     []string   `json:"notes,omitempty"`
+	// Networks are the clusters in other networks that export the service, and how they are reached.
+	Networks  []view.Across `json:"networks,omitempty"`
+	Conflicts []string      `json:"conflicts,omitempty"`
+	Notes     []string      `json:"notes,omitempty"`
 }
 
 // Endpoint is a candidate for the answer, with the verdict on it.

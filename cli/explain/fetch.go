@@ -3,6 +3,7 @@ package explain
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,6 +22,7 @@ import (
 	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
 	"github.com/clusterset/clusterset/cli/objects"
 	"github.com/clusterset/clusterset/cli/screen"
+	"github.com/clusterset/clusterset/cli/view"
 	"github.com/clusterset/clusterset/internal/index"
 	"github.com/clusterset/clusterset/internal/manifests"
 	"github.com/clusterset/clusterset/internal/merge"
@@ -29,7 +31,7 @@ import (
 // Fetch reads the objects on which the answer depends from a cluster, as a DNS server there sees them. It also reads the other
 // services of the namespace, in case the user meant one of them.
 func Fetch(ctx context.Context, c *objects.Cluster, key index.ServiceKey) (*Facts, error) {
-	f := &Facts{}
+	f := &Facts{Self: c.Name(ctx)}
 	members, err := c.MemberClusters(ctx)
 	if err != nil {
 		return nil, err
@@ -201,6 +203,15 @@ func (f *Facts) add(o runtime.Object) {
 	}
 }
 
+// networks says how clusters of other networks that export the service are reached.
+func (f *Facts) networks(key index.ServiceKey) []view.Across {
+	i := slices.IndexFunc(f.imports, func(o *mcsv1beta1.ServiceImport) bool { return o.Namespace == key.Namespace() && o.Name == key.Name() })
+	if i < 0 || f.Self == "" {
+		return nil
+	}
+	return view.AcrossNetworks(f.Self, f.Members, f.imports[i], f.slices)
+}
+
 func (f *Facts) note(o runtime.Object, err *field.Error) string {
 	name := "?"
 	if m, e := meta.Accessor(o); e == nil {
@@ -216,6 +227,8 @@ func (f *Facts) put(object index.Object, source runtime.Object) {
 		f.Members = append(f.Members, *o)
 	case *discoveryv1.EndpointSlice:
 		f.slices = append(f.slices, o)
+	case *mcsv1beta1.ServiceImport:
+		f.imports = append(f.imports, o)
 	}
 }
 

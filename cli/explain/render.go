@@ -40,6 +40,15 @@ func (s Screen) Render(e *Explanation) string {
 		w.Blank()
 		clusters(w, e)
 	}
+	if len(e.Networks) > 0 {
+		w.Blank()
+	}
+	for _, a := range e.Networks {
+		w.Line(screen.Cell{Text: "Network: ", Colour: screen.Head}, screen.Cell{Text: a.Message})
+		if a.Cure != "" {
+			w.Line(screen.Cell{Text: "  → " + a.Cure, Colour: screen.Faint})
+		}
+	}
 	if len(e.Conflicts)+len(e.Notes) > 0 {
 		w.Blank()
 	}

@@ -11,6 +11,9 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset/clusterset/api"
 	"github.com/clusterset/clusterset/internal/manifests"
 	"github.com/clusterset/clusterset/internal/topology"
 )
@@ -56,7 +59,24 @@ func TestRender(t *testing.T) {
 		"vip": {name: "shop/web", from: beijing, change: func(f *Facts) {
 			f.Conflicts = []string{"PortConflict: ports: minhang (1 of 2 clusters) disagrees with xicheng"}
 		}},
-		"routed":      {name: "shop/routed", from: beijing},
+		"routed": {name: "shop/routed", from: beijing},
+		"networks": {name: "shop/routed", from: beijing, change: func(f *Facts) {
+			f.Self = "xicheng"
+			network := map[string]string{"xicheng": "core", "tianjin": "core", "minhang": "edge"}
+			for i := range f.Members {
+				f.Members[i].Spec.Network = network[f.Members[i].Name]
+			}
+			for _, o := range f.imports {
+				for _, c := range []string{"xicheng", "tianjin", "minhang", "lyon"} {
+					o.Status.Clusters = append(o.Status.Clusters, mcsv1beta1.ClusterStatus{Cluster: c})
+				}
+			}
+			for _, s := range f.slices {
+				if s.Labels[api.LabelSourceCluster] == "minhang" {
+					s.Annotations = map[string]string{api.AnnotationExternal: "2"}
+				}
+			}
+		}},
 		"none":        {name: "shop/db", from: beijing, policy: topology.Policy{Prefer: []topology.Tier{}}},
 		"pending":     {name: "shop/pending", from: beijing},
 		"not-ready":   {name: "shop/down", from: beijing},

@@ -113,7 +113,7 @@ func (l *look) answers(s *seen, p place.Place, nodes bool) *Answers {
 	x.Publish()
 	a := &Answers{}
 	svc := x.Snapshot().Service(string(index.NewServiceKey(l.key.Namespace, l.key.Name)))
-	a.DNS, a.Global = l.named(p, x, svc, index.MCS), l.named(p, x, svc, index.Global)
+	a.DNS, a.Global = l.named(p, s, x, svc, index.MCS), l.named(p, s, x, svc, index.Global)
 	if s.vip && nodes && svc != nil {
 		a.ClusterSetIP = l.proxied(p, s, svc)
 	}
@@ -121,7 +121,7 @@ func (l *look) answers(s *seen, p place.Place, nodes bool) *Answers {
 }
 
 // named returns the Answer for a name.
-func (l *look) named(p place.Place, x *index.Index, svc *index.Service, d index.Dialect) Answer {
+func (l *look) named(p place.Place, s *seen, x *index.Index, svc *index.Service, d index.Dialect) Answer {
 	if svc == nil {
 		return Answer{Result: NXDomain}
 	}
@@ -136,7 +136,7 @@ func (l *look) named(p place.Place, x *index.Index, svc *index.Service, d index.
 	case len(found.Addrs) == 0:
 		return Answer{Result: NoData}
 	}
-	g := l.gather(p)
+	g := l.gather(p, s)
 	var behind map[string]int
 	if !set.Headless {
 		behind = svc.ReadyIn()
@@ -153,7 +153,7 @@ func (l *look) named(p place.Place, x *index.Index, svc *index.Service, d index.
 
 // proxied returns where connections to the ClusterSetIP lead from the nodes of the place.
 func (l *look) proxied(p place.Place, s *seen, svc *index.Service) *Answer {
-	g := l.gather(p)
+	g := l.gather(p, s)
 	view := topology.View{Self: topology.Location(p), Policy: svc.Policy(index.MCS).Or(l.options.Policy), UseExpired: true}
 	last, degraded := topology.Rank(0), false
 	var ports []string
@@ -202,15 +202,16 @@ func (l *look) endpoint(here string, e kubeproxy.Endpoint) topology.Endpoint {
 type gathering struct {
 	*look
 	near   topology.View
+	seen   *seen
 	addrs  map[string][]netip.Addr // by cluster
 	behind map[string]int
 	within topology.Tier
 }
 
 // gather returns an empty gathering for a place.
-func (l *look) gather(p place.Place) *gathering {
+func (l *look) gather(p place.Place, s *seen) *gathering {
 	return &gathering{
-		look: l, addrs: map[string][]netip.Addr{}, behind: map[string]int{}, within: topology.Zone,
+		look: l, seen: s, addrs: map[string][]netip.Addr{}, behind: map[string]int{}, within: topology.Zone,
 		// The real distance of an endpoint, independent of what the policy prefers.
 		near: topology.View{Self: topology.Location(p), Policy: topology.Policy{Prefer: topology.DefaultPrefer}, UseExpired: true},
 	}
@@ -222,6 +223,9 @@ func (g *gathering) add(e topology.Endpoint, behind map[string]int) {
 	g.addrs[e.Cluster] = append(g.addrs[e.Cluster], e.Addr)
 	if n := behind[e.Cluster]; n > 0 {
 		g.behind[e.Cluster] = n
+	}
+	if n, ok := g.seen.external[e.Cluster]; ok {
+		g.behind[e.Cluster] = n // external addresses lead to these together
 	}
 	g.within = min(g.within, g.near.Tier(g.near.Rank(&e)))
 }

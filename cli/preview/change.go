@@ -32,10 +32,12 @@ type Change struct {
 	// Communities and ExportTo change who sees which exports.
 	Communities *Communities `json:"communities,omitempty"`
 	ExportTo    *ExportTo    `json:"exportTo,omitempty"`
+	// Network changes the network of a cluster.
+	Network *Network `json:"network,omitempty"`
 }
 
 // Kinds lists the kinds of changes, for error messages.
-const Kinds = "down, unreachable, drain, undrain, leave, export, unexport, place, policy, communities and exportTo"
+const Kinds = "down, unreachable, drain, undrain, leave, export, unexport, place, policy, communities, exportTo and network"
 
 // Unreachable are clusters that other clusters can't reach.
 type Unreachable struct {
@@ -129,6 +131,7 @@ func (a *after) change(c *Change) error {
 	add(c.Policy != nil, func() error { return a.state(c.Policy) })
 	add(c.Communities != nil, func() error { return a.community(c.Communities) })
 	add(c.ExportTo != nil, func() error { return a.exportTo(c.ExportTo) })
+	add(c.Network != nil, func() error { return a.network(c.Network) })
 	if len(steps) != 1 {
 		return fmt.Errorf("want one of %s, not %d of them", Kinds, len(steps))
 	}

@@ -60,7 +60,7 @@ func (r *records) endpointsOf(x merge.Export) (ready, all int) {
 	var addrs, readyAddrs []netip.Addr
 	unknown := x.Service.Spec.Type != mcsv1beta1.Headless && len(x.Service.Spec.ClusterIPs) > 0
 	for _, record := range r.endpoints {
-		if of(record) != x.Cluster {
+		if of(record) != x.Cluster || record.Spec.External { // external addresses lead to the same endpoints
 			continue
 		}
 		unknown = false

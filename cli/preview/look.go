@@ -3,6 +3,7 @@ package preview
 import (
 	"fmt"
 	"slices"
+	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -53,7 +54,9 @@ type seen struct {
 	// vip says that there is a ClusterSetIP. behind are the endpoints behind it.
 	vip    bool
 	behind map[kubeproxy.Port][]kubeproxy.Endpoint
-	views  map[string]*Answers // by zone
+	// external is how many ready endpoints are behind the external addresses of each cluster that is reached at such.
+	external map[string]int
+	views    map[string]*Answers // by zone
 }
 
 // standIn has placeholders for the addresses that a derived Service would get.
@@ -98,6 +101,9 @@ func (l *look) compute(cluster string, exports bool) *seen {
 		Key: l.key, DataPath: l.options.DataPath, Cluster: cluster, Nodes: l.state.nodes(cluster), Policy: l.options.Policy,
 		Services: l.records.services, Endpoints: l.records.endpoints, Members: l.state.usable, Derived: standIn,
 	}
+	if m := l.state.usable[cluster]; m != nil {
+		in.Forbidden = l.state.inside[m.Spec.Network]
+	}
 	if unreachable := l.state.unreachable[cluster]; len(unreachable) > 0 {
 		in.Unreachable = func(other string) bool { return slices.Contains(unreachable, other) }
 		s.objects = append(s.objects, &index.Reachability{Unreachable: unreachable})
@@ -138,6 +144,12 @@ func (s *seen) routed(key types.NamespacedName, all []*discoveryv1.EndpointSlice
 	derived := api.DerivedServiceName(key.Namespace, key.Name)
 	var routed []*discoveryv1.EndpointSlice
 	for _, slice := range all {
+		if n, err := strconv.Atoi(slice.Annotations[api.AnnotationExternal]); err == nil {
+			if s.external == nil {
+				s.external = map[string]int{}
+			}
+			s.external[slice.Labels[api.LabelSourceCluster]] = max(1, n)
+		}
 		if slice.Namespace == key.Namespace && slice.Labels[api.LabelKubernetesServiceName] == derived {
 			routed = append(routed, slice)
 		}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -30,7 +31,9 @@ type State struct {
 	// The MemberClusters as importers (usable) and DNS servers (ranked) read them.
 	usable map[string]*clustersetv1alpha1.MemberCluster
 	ranked map[string]*index.Cluster
-	// kinds are equal for clusters with the same zones and region that reach the same others. If they see the same exports of a service, and none is theirs, they
+	// inside are, by network, the addresses of its clusters, where no external address of another network is used. Nil: there is one network.
+	inside map[string][]netip.Prefix
+	// kinds are equal for clusters of one network with the same zones and region that reach the same others. If they see the same exports of a service, and none is theirs, they
 	// see the service alike.
 	kinds map[string]string
 	// views says who sees the same exports.
@@ -116,10 +119,19 @@ func (s *State) known() *State {
 	for name, m := range s.members {
 		usable, _ := m.Sanitized()
 		s.usable[name] = usable
-		s.kinds[name] = fmt.Sprintf("%q %q %q %q", usable.AllZones(), usable.Status.Zones, usable.Spec.Region, s.unreachable[name])
+		s.kinds[name] = fmt.Sprintf("%q %q %q %q %q", usable.AllZones(), usable.Status.Zones, usable.Spec.Region, s.unreachable[name], usable.Spec.Network)
 		if c, _ := index.FromMemberCluster(usable); c != nil {
 			s.ranked[name] = c
 		}
+	}
+	s.inside = map[string][]netip.Prefix{}
+	for _, m := range s.usable {
+		if _, known := s.inside[m.Spec.Network]; !known {
+			s.inside[m.Spec.Network] = desired.Inside(m, maps.Values(s.usable))
+		}
+	}
+	if len(s.inside) < 2 {
+		s.inside = nil
 	}
 	return s
 }

@@ -90,12 +90,27 @@ func (c *Change) String() string {
 		return "giving " + exportsOf(c.Policy.Service, c.Policy.From) + " the policy " + stated.String()
 	case c.Communities != nil:
 		return "putting " + c.Communities.Cluster + " into the communities " + and(c.Communities.To)
+	case c.Network != nil && c.Network.To == "-":
+		return "putting " + c.Network.Cluster + " into the network without a name" + c.Network.external()
+	case c.Network != nil:
+		return "putting " + c.Network.Cluster + " into network " + c.Network.To + c.Network.external()
 	}
 	service := exportsOf(c.ExportTo.Service, c.ExportTo.From)
 	if slices.Equal(c.ExportTo.To, []string{"-"}) {
 		return "exporting " + service + " to all clusters"
 	}
 	return "limiting the export of " + service + " to " + and(c.ExportTo.To)
+}
+
+// external says what the change does to the external networks.
+func (n *Network) external() string {
+	switch {
+	case len(n.ExternalCIDRs) == 0:
+		return ""
+	case slices.Equal(n.ExternalCIDRs, []string{"-"}):
+		return ", without external networks"
+	}
+	return ", with the external networks " + and(n.ExternalCIDRs)
 }
 
 // exportsOf names a service as one cluster exports it, or as all do.

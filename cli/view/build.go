@@ -61,7 +61,7 @@ func Build(f Facts) Report {
 		}
 		if r.Services.LastResort = LastResort(&counted); f.Local.RoutesErr != nil {
 			r.Services.LastResort = nil
-			r.Notes = append(slices.Clone(r.Notes), "can't tell which services are at their last resort: "+f.Local.RoutesErr.Error())
+			r.Notes = append(slices.Clone(r.Notes), "can't tell which services are out of reach or at their last resort: "+f.Local.RoutesErr.Error())
 		}
 	}
 	if asked {

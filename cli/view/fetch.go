@@ -69,7 +69,7 @@ func FetchLocal(ctx context.Context, c *objects.Cluster) (*LocalFacts, error) {
 	if slices.ContainsFunc(f.Asking, func(a Asking) bool { return !a.Is }) {
 		f.Refusals = refusals(ctx, c)
 	}
-	if anyAiling(f) {
+	if anyAiling(f) || anyApart(f) {
 		f.RoutesErr = f.fetchRoutes(ctx, c)
 	}
 	return f, nil
@@ -122,6 +122,8 @@ type Heartbeat struct {
 	// has measured at all.
 	CantReach, Unmeasured []string
 	Measures              bool
+	// Follows is the digest of the drains and leaves that it acts on (C76).
+	Follows string
 }
 
 // Heartbeats reads the hub's heartbeats, by cluster. Members may not read each other's, so a refusal isn't a failure: the MemberClusters have
@@ -143,6 +145,7 @@ func Heartbeats(ctx context.Context, c *objects.Cluster) (map[string]Heartbeat, 
 		}
 		h := Heartbeat{Renewed: lease.Spec.RenewTime.Time, CantReach: split(lease.Annotations[api.AnnotationUnreachable])}
 		_, h.Measures = lease.Annotations[api.AnnotationUnreachable]
+		h.Follows = lease.Annotations[api.AnnotationFollows]
 		h.Unmeasured = split(lease.Annotations[api.AnnotationUnmeasured])
 		all[cluster] = h
 	}

@@ -26,6 +26,12 @@ func problems(r *Report, f Facts) []Problem {
 	all = append(all, reachProblems(r, f)...)
 	if f.Local != nil {
 		all = append(all, membership(r, f)...)
+		all = append(all, outOfReach(f.Local)...)
+	}
+	if f.Hub != nil && f.Hub.Err == nil {
+		all = append(all, overlaps(f.Hub.Members)...)
+	} else if f.Local != nil {
+		all = append(all, overlaps(f.Local.Members)...)
 	}
 	if f.Local != nil && f.Hub != nil && f.Hub.Err == nil {
 		all = append(all, missingNamespaces(f)...)

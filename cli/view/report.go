@@ -164,7 +164,7 @@ type LocalFacts struct {
 	Asking []Asking
 	// Refusals are what the agent said last of those that it didn't extend, as far as its Events may be read.
 	Refusals map[client.ObjectKey]Refusal
-	// Globals and Slices are read if a cluster is silent or drained. Slices are those with endpoints of the set's clusters.
+	// Globals and Slices are read if a cluster is silent, drained or in another network. Slices are those with endpoints of the set's clusters.
 	Globals []fabedgev1alpha1.GlobalService
 	Slices  []discoveryv1.EndpointSlice
 	// RoutesErr is why they can't be read.

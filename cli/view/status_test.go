@@ -110,6 +110,34 @@ func inNetworks() []clustersetv1alpha1.MemberCluster {
 	}
 }
 
+// acrossNetworks returns what beijing imports from them: web is reached at nodes of shanghai, db and mq of shanghai are headless, cart of lyon has
+// nowhere to be, and api is in tianjin too.
+func acrossNetworks() *LocalFacts {
+	l := local(inNetworks()...)
+	l.Imports, l.Exports = nil, nil
+	for name, clusters := range map[string][]string{"web": {"shanghai"}, "db": {"shanghai"}, "mq": {"shanghai"}, "cart": {"lyon"}, "api": {"lyon", "tianjin"}} {
+		kind := mcsv1beta1.ClusterSetIP
+		if name == "db" || name == "mq" {
+			kind = mcsv1beta1.Headless
+		}
+		o := imported(name, kind)
+		o.Spec.Ports = []mcsv1beta1.ServicePort{{Name: "http", Port: 80}}
+		for _, c := range clusters {
+			o.Status.Clusters = append(o.Status.Clusters, mcsv1beta1.ClusterStatus{Cluster: c})
+		}
+		l.Imports = append(l.Imports, o)
+	}
+	l.Slices = []discoveryv1.EndpointSlice{external("web", 31234, "192.0.2.21", "192.0.2.22"), routed("api", "tianjin", "http", "10.245.0.1")}
+	return l
+}
+
+// external returns the slice of shanghai's external addresses.
+func external(service string, port int32, addresses ...string) discoveryv1.EndpointSlice {
+	s := routed(service, "shanghai", "http", addresses...)
+	s.Annotations, s.Ports[0].Port = map[string]string{api.AnnotationExternal: "1"}, &port
+	return s
+}
+
 func exported(cluster, name, port string, at time.Time) clustersetv1alpha1.ExportedService {
 	return clustersetv1alpha1.ExportedService{
 		ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace(cluster), Name: name + ".shop"},
@@ -202,7 +230,7 @@ func facts() map[string]Facts {
 		"communities":           {Now: now, Hub: &HubFacts{Server: "https://hub.example:6443", Members: inCommunities(&enforced)}},
 		"communities-not-ours":  {Now: now, Hub: &HubFacts{Server: "https://hub.example:6443", Members: inCommunities(&foreign)}},
 		"communities-by-nobody": {Now: now, Hub: &HubFacts{Server: "https://hub.example:6443", Members: inCommunities(nil)}},
-		"networks":              {Now: now, Local: local(inNetworks()...)},
+		"networks":              {Now: now, Local: acrossNetworks()},
 		"empty":                 {Now: now, Local: &LocalFacts{}},
 	}
 }

@@ -1,6 +1,7 @@
 package desired
 
 import (
+	"iter"
 	"net/netip"
 	"slices"
 
@@ -13,6 +14,22 @@ import (
 // Apart reports whether a cluster is in another network than this one, so that only its external addresses lead to it (D80).
 func (in *Input) Apart(cluster string) bool {
 	return cluster != in.Cluster && in.Members[cluster].Apart(in.Members[in.Cluster])
+}
+
+// Inside returns the networks of the clusters that are in the same network as own, in which no external address of another network's
+// cluster may be (D82).
+func Inside(own *clustersetv1alpha1.MemberCluster, members iter.Seq[*clustersetv1alpha1.MemberCluster]) (all []netip.Prefix) {
+	for m := range members {
+		if m.Apart(own) || m.Left() {
+			continue
+		}
+		for _, cidr := range m.Spec.CIDRs {
+			if p, err := netip.ParsePrefix(cidr); err == nil {
+				all = append(all, p)
+			}
+		}
+	}
+	return all
 }
 
 // byNetwork leaves out the records that mean nothing here: external addresses of clusters of this network, and the pods of those of others

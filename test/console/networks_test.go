@@ -14,4 +14,19 @@ func TestNetworks(t *testing.T) {
 	p.until(`[...document.querySelectorAll(".facts > div")].some((e) => e.innerText.replace(/\s+/g, " ") === "Network edge")`)
 	p.sees("192.0.2.0/24")
 	p.accessible()
+
+	p.goTo("#/service/shop/api")
+	p.click(".mrow .mfirst", "beijing")
+	p.click(".toggle", "Endpoints and their reasons")
+	p.sees("shanghai is in network edge, and isn't used: it has no external address")
+	p.accessible()
+
+	p.goTo("#/whatif?kind=network&cluster=shanghai")
+	p.fill("input[name=to]", "core")
+	p.click("button", "Add the change")
+	p.sees("network shanghai core", "2 become reachable", "clusterset preview network shanghai --to core")
+	p.accessible()
+	p.goTo("#/map?if=network+shanghai+to%3Dcore+externalCIDRs%3D198.51.100.0%2F24")
+	p.sees("other network")
+	p.until(`document.querySelector("[aria-label='Region cn-east-1, network core']")?.querySelectorAll(".tile").length === 1`)
 }

@@ -1,7 +1,10 @@
 package v1alpha1
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"slices"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -44,6 +47,23 @@ type MemberCluster struct {
 // Left reports whether the cluster has left the set: its MemberCluster is deleted, by `clusterset leave` or by hand, and stays for a week
 // so that all members see it (api.MemberFinalizer). A cluster without a MemberCluster hasn't left: the hub lost it.
 func (m *MemberCluster) Left() bool { return m.DeletionTimestamp != nil }
+
+// DrainsAndLeaves returns a digest of which clusters are drained, and which have left (rule C76 of docs/spec/control-plane.md). A member states
+// the one that it acts on, and who drains a cluster compares it with that of the hub's MemberClusters.
+func DrainsAndLeaves(members []MemberCluster) string {
+	var lines []string
+	for i := range members {
+		switch m := &members[i]; {
+		case m.Left():
+			lines = append(lines, m.Name+" left\n")
+		case m.Spec.Drain:
+			lines = append(lines, m.Name+" drained\n")
+		}
+	}
+	slices.Sort(lines)
+	sum := sha256.Sum256([]byte(strings.Join(lines, "")))
+	return hex.EncodeToString(sum[:8])
+}
 
 // MemberClusterSpec is what an administrator configures for a cluster.
 type MemberClusterSpec struct {

@@ -72,6 +72,7 @@ function Endpoints({ service, place, column, parameter, params }) {
   const all = (e.endpoints ?? []).filter((x) => !column || x.cluster === column.name);
   return html`${pick}
     <p>${e.because}</p>
+    ${e.networks?.filter((x) => !column || x.cluster === column.name).map((x) => html`<p key=${x.cluster}><b>Network:</b> ${x.message}${x.cure && html`<br /><span class="faint">${x.cure}</span>`}</p>`)}
     ${e.notes?.map((n) => html`<p class="faint">${n}</p>`)}
     <p class="faint">${count(all.length, "endpoint")}${column && html` of ${column.name}; <a href=${here({ by: null })}>of all clusters</a>`}</p>
     <div class="scroll" tabindex="0" role="region" aria-label="Endpoints"><table>

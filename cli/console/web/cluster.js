@@ -36,6 +36,7 @@ export function Cluster({ c, map, changes }) {
       <a class="button" href=${to("whatif", [], { kind: "unreachable", cluster: c.name })}><${Icon} name="cut" /> unreachable…</a>
       <a class="button" href=${to("whatif", [], { kind: "place", cluster: c.name })}><${Icon} name="move" /> place…</a>
       <a class="button" href=${to("whatif", [], { kind: "communities", cluster: c.name })}><${Icon} name="group" /> communities…</a>
+      <a class="button" href=${to("whatif", [], { kind: "network", cluster: c.name })}><${Icon} name="network" /> network…</a>
     </div>
   </aside>`;
 }

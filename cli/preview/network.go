@@ -1,0 +1,46 @@
+package preview
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// Network puts a cluster into a network, instead of the one that its MemberCluster names.
+type Network struct {
+	Cluster string `json:"cluster"`
+	// To is the network. "-" means the one of clusters that name none.
+	To string `json:"to"`
+	// ExternalCIDRs are those of its MemberCluster. Empty: as now; "-" means none.
+	ExternalCIDRs []string `json:"externalCIDRs,omitempty"`
+}
+
+func (a *after) network(n *Network) error {
+	m, err := a.member(n.Cluster)
+	if err != nil {
+		return err
+	}
+	if n.To == "" {
+		return errors.New("network: want the name of a network, or - for the one of clusters that name none")
+	}
+	if m.Spec.Network = n.To; n.To == "-" {
+		m.Spec.Network = ""
+	}
+	if len(n.ExternalCIDRs) > 0 {
+		m.Spec.ExternalCIDRs = slices.DeleteFunc(slices.Clone(n.ExternalCIDRs), func(cidr string) bool { return cidr == "-" })
+	}
+	if errs := m.Validate(); len(errs) > 0 {
+		return fmt.Errorf("network of %s: %w", n.Cluster, errs.ToAggregate())
+	}
+	if len(m.Spec.ExternalCIDRs) == 0 {
+		a.notes = append(a.notes, n.Cluster+" has no spec.externalCIDRs, so clusters of other networks use nothing of it")
+	}
+	a.touch(n.Cluster)
+	a.moved[n.Cluster] = true
+	for key, r := range a.services { // an external address may lie in the cidrs of a cluster that is now in the same network
+		for _, e := range r.endpoints {
+			a.touched[key] = a.touched[key] || e.Spec.External
+		}
+	}
+	return nil
+}

@@ -1,0 +1,97 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/cli/objects"
+	"github.com/clusterset/clusterset/cli/view"
+)
+
+// waiting is the --wait and --timeout of a command.
+type waiting struct {
+	wait    bool
+	timeout time.Duration
+}
+
+// addFlags adds the flags. until says what is waited for.
+func (w *waiting) addFlags(flags *pflag.FlagSet, until string) {
+	flags.BoolVar(&w.wait, "wait", false, "wait until "+until)
+	flags.DurationVar(&w.timeout, "timeout", 5*time.Minute, "with --wait: how long to wait, before it fails and says what is missing")
+}
+
+// until returns once look finds that nothing is missing. Its first error is returned at once, because it is most likely the user's; later ones
+// count as missing: the API server may be back in time.
+func (w waiting) until(ctx context.Context, look func(context.Context) (missing string, err error)) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, w.timeout, errTimeout)
+	defer cancel()
+	missing, err := look(ctx)
+	if err != nil {
+		return err
+	}
+	for missing != "" {
+		select {
+		case <-ctx.Done():
+			if errors.Is(context.Cause(ctx), errTimeout) {
+				return fmt.Errorf("still missing after %s: %s", w.timeout, missing)
+			}
+			return ctx.Err()
+		case <-time.After(time.Second):
+		}
+		now, err := look(ctx)
+		switch {
+		case ctx.Err() != nil: // the last look was cut short
+		case err != nil:
+			missing = err.Error()
+		default:
+			missing = now
+		}
+	}
+	return nil
+}
+
+var errTimeout = errors.New("--timeout is over")
+
+// followed waits until every member that the hub hears, other than the one that is changed, acts on the drains and leaves of the hub's
+// MemberClusters (C76).
+func (w waiting) followed(ctx context.Context, hub *objects.Cluster, changed string) error {
+	return w.until(ctx, func(ctx context.Context) (string, error) {
+		behind, err := behind(ctx, hub, changed)
+		if err != nil || len(behind) == 0 {
+			return "", err
+		}
+		return "the change in " + strings.Join(behind, ", ") + ", whose agents haven't said yet that they followed", nil
+	})
+}
+
+// behind returns the members that are Ready and don't act on what the hub's MemberClusters say.
+func behind(ctx context.Context, hub *objects.Cluster, changed string) ([]string, error) {
+	members, err := hub.MemberClusters(ctx)
+	if err != nil {
+		return nil, err
+	}
+	heard, err := view.Heartbeats(ctx, hub)
+	switch {
+	case err != nil:
+		return nil, err
+	case heard == nil:
+		return nil, fmt.Errorf("can't wait: the account may not read the heartbeats, the Leases on the hub at %s; use an administrator's", hub.Server)
+	}
+	want := clustersetv1alpha1.DrainsAndLeaves(members)
+	var all []string
+	for i := range members {
+		m := &members[i]
+		if m.Name != changed && !m.Left() && m.Status.Phase == clustersetv1alpha1.MemberReady && heard[m.Name].Follows != want {
+			all = append(all, m.Name)
+		}
+	}
+	slices.Sort(all)
+	return all, nil
+}

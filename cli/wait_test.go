@@ -1,0 +1,178 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"github.com/clusterset/clusterset/api"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/cli/join"
+	"github.com/clusterset/clusterset/cli/objects"
+	"github.com/clusterset/clusterset/internal/connect"
+)
+
+// The rule is of docs/spec/control-plane.md.
+
+// waitedOn is a hub with MemberClusters, and the Leases of those that are heard.
+type waitedOn struct {
+	t   *testing.T
+	hub *objects.Cluster
+}
+
+func newWaitedOn(t *testing.T, members ...*clustersetv1alpha1.MemberCluster) waitedOn {
+	b := fake.NewClientBuilder().WithScheme(connect.NewScheme()).WithStatusSubresource(&clustersetv1alpha1.MemberCluster{}).
+		WithIndex(&coordinationv1.Lease{}, "metadata.name", func(o client.Object) []string { return []string{o.GetName()} })
+	for _, m := range members {
+		b.WithObjects(m)
+	}
+	return waitedOn{t, &objects.Cluster{Client: b.Build(), What: "hub"}}
+}
+
+func memberIn(name string, phase clustersetv1alpha1.MemberClusterPhase, drained bool) *clustersetv1alpha1.MemberCluster {
+	m := &clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	m.Status.Phase, m.Spec.Drain = phase, drained
+	return m
+}
+
+// beat is a heartbeat that says what it follows.
+func (w waitedOn) beat(cluster, follows string) {
+	w.t.Helper()
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace(cluster), Name: api.HeartbeatLease}}
+	err := w.hub.Get(w.t.Context(), client.ObjectKeyFromObject(lease), lease)
+	lease.Annotations = map[string]string{api.AnnotationFollows: follows}
+	lease.Spec.RenewTime = ptr.To(metav1.NewMicroTime(time.Now()))
+	if err != nil {
+		err = w.hub.Create(w.t.Context(), lease)
+	} else {
+		err = w.hub.Update(w.t.Context(), lease)
+	}
+	if err != nil {
+		w.t.Error(err)
+	}
+}
+
+// A drain is followed when every other member that is Ready says so (C76).
+func TestDrainWaitsForTheOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ready := clustersetv1alpha1.MemberReady
+		w := newWaitedOn(t, memberIn("beijing", ready, true), memberIn("shanghai", ready, false), memberIn("tianjin", ready, false),
+			memberIn("guangzhou", clustersetv1alpha1.MemberSuspect, false), memberIn("planned", "", false))
+		before := clustersetv1alpha1.DrainsAndLeaves(nil)
+		after := clustersetv1alpha1.DrainsAndLeaves([]clustersetv1alpha1.MemberCluster{*memberIn("beijing", ready, true)})
+		for _, name := range []string{"beijing", "shanghai", "tianjin", "guangzhou"} {
+			w.beat(name, before)
+		}
+		wait := waiting{wait: true, timeout: time.Minute}
+		err := wait.followed(t.Context(), w.hub, "beijing")
+		if want := "still missing after 1m0s: the change in shanghai, tianjin, whose agents"; err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+		go func() {
+			time.Sleep(10 * time.Second)
+			w.beat("shanghai", after)
+			time.Sleep(10 * time.Second)
+			w.beat("tianjin", after)
+		}()
+		began := time.Now()
+		if err := wait.followed(t.Context(), w.hub, "beijing"); err != nil || time.Since(began) < 20*time.Second {
+			t.Errorf("%v after %s", err, time.Since(began))
+		}
+	})
+}
+
+// Whether a cluster left or is drained matters, and nothing else that a MemberCluster says.
+func TestDrainsAndLeaves(t *testing.T) {
+	left := memberIn("shanghai", "", false)
+	left.DeletionTimestamp = ptr.To(metav1.Now())
+	digest := func(all ...*clustersetv1alpha1.MemberCluster) string {
+		var of []clustersetv1alpha1.MemberCluster
+		for _, m := range all {
+			of = append(of, *m)
+		}
+		return clustersetv1alpha1.DrainsAndLeaves(of)
+	}
+	a, b := memberIn("beijing", "", true), memberIn("shanghai", "", true)
+	if digest(a, b) != digest(b, a, memberIn("tianjin", clustersetv1alpha1.MemberReady, false)) {
+		t.Error("the digest depends on the order, or on a cluster that is neither drained nor has left")
+	}
+	different := map[string]bool{digest(): true, digest(a): true, digest(b): true, digest(left): true, digest(a, b): true, digest(a, left): true}
+	if len(different) != 6 {
+		t.Errorf("only %d of 6 states have different digests", len(different))
+	}
+}
+
+// join waits for a heartbeat that is new, and then for the hub process.
+func TestJoinWaitsForAHeartbeat(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWaitedOn(t, memberIn("beijing", "", false))
+		w.beat("beijing", "")
+		j := joinCommand{waiting: waiting{wait: true, timeout: time.Minute}, options: join.Options{Cluster: "beijing"}}
+		before := j.lastHeartbeat(t.Context(), w.hub)
+		heard := func(want string) {
+			t.Helper()
+			err := j.heard(t.Context(), w.hub, before)
+			if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+				t.Errorf("%v, want %q", err, want)
+			}
+		}
+		heard("still missing after 1m0s: a heartbeat of beijing; does its agent run")
+		w.beat("beijing", "")
+		heard("still missing after 1m0s: the phase Ready; beijing sends heartbeats. Does clusterset hub run?")
+		if err := w.hub.Status().Update(t.Context(), refreshed(t, w.hub, memberIn("beijing", clustersetv1alpha1.MemberReady, false))); err != nil {
+			t.Fatal(err)
+		}
+		heard("")
+	})
+}
+
+func refreshed(t *testing.T, hub *objects.Cluster, m *clustersetv1alpha1.MemberCluster) *clustersetv1alpha1.MemberCluster {
+	t.Helper()
+	is := &clustersetv1alpha1.MemberCluster{}
+	if err := hub.Get(t.Context(), client.ObjectKeyFromObject(m), is); err != nil {
+		t.Fatal(err)
+	}
+	m.ResourceVersion = is.ResourceVersion
+	return m
+}
+
+// An error at the start is the user's; later ones pass, or are said at the end.
+func TestWaitingThroughErrors(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		away, w, looks := errors.New("the hub is away"), waiting{timeout: time.Minute}, 0
+		if err := w.until(t.Context(), func(context.Context) (string, error) { return "", away }); !errors.Is(err, away) {
+			t.Errorf("at the start: %v", err)
+		}
+		err := w.until(t.Context(), func(context.Context) (string, error) {
+			switch looks++; looks {
+			case 1:
+				return "a heartbeat", nil
+			case 2:
+				return "", away
+			}
+			return "", nil
+		})
+		if err != nil || looks != 3 {
+			t.Errorf("%v after %d looks", err, looks)
+		}
+		looks = 0
+		err = w.until(t.Context(), func(context.Context) (string, error) {
+			if looks++; looks == 1 {
+				return "a heartbeat", nil
+			}
+			return "", away
+		})
+		if err == nil || err.Error() != "still missing after 1m0s: the hub is away" {
+			t.Errorf("%v", err)
+		}
+	})
+}

@@ -1,0 +1,24 @@
+package importer
+
+import (
+	"context"
+	"time"
+
+	"github.com/clusterset/clusterset/api"
+)
+
+// Facts are what the importer says in its cluster's heartbeat, for others to know. The zero value is ready to use, and says nothing yet.
+type Facts struct {
+	following following
+}
+
+// Notes returns the annotations of the Lease. What isn't known is left out.
+func (f *Facts) Notes(ctx context.Context) map[string]string {
+	ctx, cancel := context.WithTimeout(ctx, time.Second) // it reads caches
+	defer cancel()
+	notes := map[string]string{}
+	if digest := f.following.digest(ctx); digest != "" {
+		notes[api.AnnotationFollows] = digest
+	}
+	return notes
+}

@@ -1,0 +1,147 @@
+package importer
+
+import (
+	"context"
+	"sync"
+
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+
+	"github.com/clusterset/clusterset/api"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/importer/desired"
+)
+
+// following knows which of the hub's drains and leaves this cluster acts on (rule C76 of docs/spec/control-plane.md): its MemberClusters say
+// so, which DNS servers follow, and so do the EndpointSlices behind ClusterSetIPs.
+type following struct {
+	mu        sync.Mutex
+	hub, here client.Reader   // caches; nil before the importer has begun
+	drained   map[string]bool // by cluster, for which the services have been enqueued
+	// pending are the services of clusters whose drain changed, until they are reconciled after it; with the count of changes at that time.
+	pending map[types.NamespacedName]int
+	changes int
+	gone    map[string]types.UID // clusters that left, and of which nothing is imported any more
+	last    string
+}
+
+// begin sets the caches.
+func (f *following) begin(hub, here client.Reader) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.hub, f.here = hub, here
+	f.drained, f.pending, f.gone = map[string]bool{}, map[types.NamespacedName]int{}, map[string]types.UID{}
+}
+
+// note records a MemberCluster of the hub, before the services that it affects are enqueued.
+func (f *following) note(ctx context.Context, m *clustersetv1alpha1.MemberCluster) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	was, known := f.drained[m.Name]
+	if f.hub == nil || known && was == m.Spec.Drain {
+		return
+	}
+	if known || m.Spec.Drain {
+		var services clustersetv1alpha1.ExportedServiceList
+		if f.hub.List(ctx, &services, client.InNamespace(api.MemberNamespace(m.Name)), client.UnsafeDisableDeepCopy) != nil {
+			return // the process is stopping
+		}
+		f.changes++
+		for i := range services.Items {
+			if key, ok := desired.ServiceOf(&services.Items[i]); ok {
+				f.pending[key] = f.changes
+			}
+		}
+	}
+	f.drained[m.Name] = m.Spec.Drain
+}
+
+// began returns what done needs to know about when a service's reconcile began.
+func (f *following) began() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.changes
+}
+
+// done records that a service has been reconciled, with what was known when that began.
+func (f *following) done(service types.NamespacedName, began int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if at, is := f.pending[service]; is && at <= began {
+		delete(f.pending, service)
+	}
+}
+
+// digest returns the digest of what is acted on, as of when the hub was last followed completely; empty if it never was.
+func (f *following) digest(ctx context.Context) string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.hub == nil || len(f.pending) > 0 {
+		return f.last
+	}
+	var there, here clustersetv1alpha1.MemberClusterList
+	if f.hub.List(ctx, &there, client.UnsafeDisableDeepCopy) != nil || f.here.List(ctx, &here, client.UnsafeDisableDeepCopy) != nil {
+		return f.last
+	}
+	copies := make(map[string]*clustersetv1alpha1.MemberCluster, len(here.Items))
+	for i := range here.Items {
+		copies[here.Items[i].Name] = &here.Items[i]
+	}
+	for i := range there.Items {
+		if m := &there.Items[i]; !f.follows(ctx, m, copies[m.Name]) {
+			return f.last
+		}
+	}
+	f.last = clustersetv1alpha1.DrainsAndLeaves(there.Items)
+	return f.last
+}
+
+// follows reports whether this cluster acts on a MemberCluster of the hub. here is its copy, or itself if this cluster is the hub, or nil.
+func (f *following) follows(ctx context.Context, m, here *clustersetv1alpha1.MemberCluster) bool {
+	if m.Left() {
+		return (here == nil || here.Left()) && f.isGone(ctx, m)
+	}
+	drained, known := f.drained[m.Name]
+	return known && drained == m.Spec.Drain && (here != nil && here.Spec.Drain) == m.Spec.Drain
+}
+
+// isGone reports whether nothing of a cluster that has left is imported any more.
+func (f *following) isGone(ctx context.Context, m *clustersetv1alpha1.MemberCluster) bool {
+	if f.gone[m.Name] == m.UID {
+		return true
+	}
+	var imported discoveryv1.EndpointSliceList
+	of := client.MatchingLabels{api.LabelManagedBy: api.ManagedByImporter, api.LabelSourceCluster: m.Name}
+	if f.here.List(ctx, &imported, of, client.Limit(1), client.UnsafeDisableDeepCopy) != nil || len(imported.Items) > 0 {
+		return false
+	}
+	f.gone[m.Name] = m.UID
+	return true
+}
+
+// noting wraps a handler of the hub's MemberClusters.
+type noting struct {
+	handler.EventHandler
+	following *following
+}
+
+// Create implements handler.EventHandler.
+func (n noting) Create(ctx context.Context, e event.CreateEvent, q queue) {
+	n.note(ctx, e.Object)
+	n.EventHandler.Create(ctx, e, q)
+}
+
+// Update implements handler.EventHandler.
+func (n noting) Update(ctx context.Context, e event.UpdateEvent, q queue) {
+	n.note(ctx, e.ObjectNew)
+	n.EventHandler.Update(ctx, e, q)
+}
+
+func (n noting) note(ctx context.Context, o client.Object) {
+	if m, ok := o.(*clustersetv1alpha1.MemberCluster); ok {
+		n.following.note(ctx, m)
+	}
+}

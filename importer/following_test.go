@@ -1,0 +1,67 @@
+package importer
+
+import (
+	"fmt"
+	"testing"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/clusterset/clusterset/api"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/test/kube"
+	"github.com/clusterset/clusterset/test/records"
+)
+
+// A heartbeat says which drains and leaves are followed once they are: in the copies, and in the slices behind ClusterSetIPs (C76 of
+// docs/spec/control-plane.md).
+func TestHeartbeatSaysWhatIsFollowed(t *testing.T) {
+	w := newWorld(t)
+	w.member.InstallMCS(t)
+	w.here(namespace("shop"), node("n1", "beijing-1"))
+	w.exports("10.11.0.5")
+	w.onHub(records.Exported("shanghai", "shop", "web", "10.2.0.1", "10.12.0.5"))
+	facts := &Facts{}
+	if notes := facts.Notes(t.Context()); len(notes) != 0 {
+		t.Errorf("before it began: %v", notes)
+	}
+	run := w.start(Options{Facts: facts})
+	follows := func(steered string) {
+		t.Helper()
+		kube.Eventually(t, func() error {
+			said := facts.Notes(t.Context())[api.AnnotationFollows]
+
+			var there clustersetv1alpha1.MemberClusterList
+			if err := w.hubClient.List(t.Context(), &there); err != nil {
+				return err
+			}
+			if want := clustersetv1alpha1.DrainsAndLeaves(there.Items); said != want {
+				return fmt.Errorf("says %q, want %s", said, want)
+			}
+			if is := w.steered("shop", "web"); is != steered { // what was said before is true now
+				t.Errorf("says that it follows, but %q, want %q", is, steered)
+			}
+			return nil
+		})
+	}
+	change := func(spec string) {
+		t.Helper()
+		mc := &clustersetv1alpha1.MemberCluster{}
+		mc.Name = "beijing"
+		if err := w.hubClient.Patch(t.Context(), mc, client.RawPatch("application/merge-patch+json", []byte(spec))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const undrained = "beijing routed beijing-1, shanghai routed none"
+	kube.Eventually(t, func() error {
+		if is := w.steered("shop", "web"); is != undrained {
+			return fmt.Errorf("%q, want %q", is, undrained)
+		}
+		return nil
+	})
+	follows(undrained)
+	change(`{"spec":{"drain":true}}`)
+	follows("beijing routed none, shanghai routed beijing-1")
+	change(`{"spec":{"drain":null}}`)
+	follows(undrained)
+	run.stop()
+}
