@@ -45,7 +45,7 @@ func TestPreviewComesTrue(t *testing.T) {
 	p := &previewed{Fleet: f, ns: f.Namespace("preview"), Rand: rand.New(rand.NewPCG(seed, 0))} //nolint:gosec // repeatable on purpose
 	t.Cleanup(func() {
 		for _, m := range f.Members {
-			p.patch(m.Spec.Name, fmt.Sprintf(`{"spec":{"drain":false,"zone":%q,"zones":null,"region":%q,"communities":null}}`, m.Spec.Zone, m.Spec.Region))
+			p.patch(m.Spec.Name, fmt.Sprintf(`{"spec":{"drain":false,"zone":%q,"zones":null,"region":%q,"communities":null,"network":null,"externalCIDRs":null}}`, m.Spec.Zone, m.Spec.Region))
 		}
 	})
 	p.begin()
@@ -78,7 +78,10 @@ var previewNames = []string{"vip", "two", "headless", "mixed"}
 func (p *previewed) begin() {
 	for i, m := range p.Members {
 		for n, name := range previewNames {
-			spec := httpPort
+			spec := fmt.Sprintf("externalIPs: [192.0.2.%d], %s", 10*m.Number+n+1, httpPort)
+			if name == "two" {
+				spec = httpPort // clusters of other networks don't reach it
+			}
 			if name == "headless" || name == "mixed" && i == 1 {
 				spec = "clusterIP: None, " + httpPort
 			}
@@ -117,7 +120,7 @@ func (p *previewed) pick(i int) previewStep {
 	name := previewNames[p.IntN(len(previewNames))]
 	service := p.ns + "/" + name
 	exporting, others := p.exporters(name)
-	switch kind := i % 8; {
+	switch kind := i % 9; {
 	case kind == 0:
 		return previewStep{preview.Change{Drain: []string{m.Spec.Name}}, func() { p.patch(m.Spec.Name, `{"spec":{"drain":true}}`) }}
 	case kind == 1:
@@ -143,6 +146,8 @@ func (p *previewed) pick(i int) previewStep {
 		return p.move(m)
 	case kind == 6 && len(exporting) > 0:
 		return p.exportTo(name, exporting)
+	case kind == 7:
+		return p.network(m)
 	}
 	region := []string{"north", "south", "west"}[p.IntN(3)]
 	return previewStep{preview.Change{Place: &preview.Move{Cluster: m.Spec.Name, Zones: []string{"tianjin"}, Region: region}}, func() {
@@ -156,6 +161,18 @@ func (p *previewed) move(m *fleettest.Member) previewStep {
 	to := [][]string{{"north"}, {"south"}, {"default", "north"}, {"north", "south"}}[p.IntN(4)]
 	return previewStep{preview.Change{Communities: &preview.Communities{Cluster: m.Spec.Name, To: to}}, func() {
 		p.patch(m.Spec.Name, `{"spec":{"communities":["`+strings.Join(to, `","`)+`"]}}`)
+	}}
+}
+
+// network puts a cluster into another network. Without externalCIDRs, no cluster of another one uses it.
+func (p *previewed) network(m *fleettest.Member) previewStep {
+	to := []string{"core", "edge", "-"}[p.IntN(3)]
+	external := []string{"192.0.2.0/24"}
+	if p.IntN(4) == 0 {
+		external = []string{"198.51.100.0/24"}
+	}
+	return previewStep{preview.Change{Network: &preview.Network{Cluster: m.Spec.Name, To: to, ExternalCIDRs: external}}, func() {
+		p.patch(m.Spec.Name, fmt.Sprintf(`{"spec":{"network":%q,"externalCIDRs":[%q]}}`, strings.TrimPrefix(to, "-"), external[0]))
 	}}
 }
 
@@ -281,9 +298,10 @@ func (p *previewed) is(s *preview.State) error {
 	return errors.Join(errs...)
 }
 
+// behind writes what is behind a ClusterSetIP. Without any slice, as where all exports are in other networks, there are none to say that it exists.
 func behind(a *preview.Answer) string {
-	if a == nil {
-		return "none"
+	if a == nil || len(a.Clusters) == 0 {
+		return "nothing"
 	}
 	var clusters []string
 	for _, c := range a.Clusters {
