@@ -4,6 +4,7 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/clusterset/clusterset/api/crds"
@@ -14,6 +15,41 @@ func TestCRDsAreFresh(t *testing.T) {
 		t.Errorf("the chart carries %v of %d CRDs of ours", slices.Sorted(maps.Keys(CRDs())), len(crds.All()))
 	}
 	fresh(t, filepath.Join(chartDir, "files", "crds"), CRDs())
+}
+
+// Whatever the values, each kind of ours that a component may access in its cluster is installed with it, unless no kinds are.
+func TestEveryKindIsInstalled(t *testing.T) {
+	for _, e := range examples(t) {
+		all := objects(t, render(t, e.Options).Manifests)
+		installed := map[string]bool{}
+		for _, crd := range only(all, "CustomResourceDefinition") {
+			installed[crd.GetName()] = true
+		}
+		if len(installed) == 0 {
+			continue
+		}
+		needed := map[string]bool{}
+		for _, component := range []string{"dns", "member", "hub"} {
+			for _, kind := range []string{"Role", "ClusterRole"} {
+				for _, rule := range rules(t, all, kind, component) {
+					for _, group := range rule.APIGroups {
+						for _, resource := range rule.Resources {
+							needed[group+"_"+resource+".yaml"] = true
+						}
+					}
+				}
+			}
+		}
+		for file := range CRDs() {
+			group, resource, _ := strings.Cut(strings.TrimSuffix(file, ".yaml"), "_")
+			if group == "multicluster.x-k8s.io" && strings.Contains(e.Values, "mcs: false") {
+				continue // another implementation's are there
+			}
+			if name := resource + "." + group; needed[file] && !installed[name] {
+				t.Errorf("%s: a component may access %s, which isn't installed", e.name, name)
+			}
+		}
+	}
 }
 
 // fresh fails the test unless a folder contains exactly these files.
