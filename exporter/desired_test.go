@@ -110,6 +110,7 @@ func TestTypesAndRefusals(t *testing.T) {
 	}
 }
 
+// Rule C4 of docs/spec/control-plane.md.
 func TestEndpointsTravelWithoutWhatIsLocal(t *testing.T) {
 	no, host := false, "web-0"
 	src := exported(slice("web-1", 2, func(s *discoveryv1.EndpointSlice) {
@@ -135,6 +136,7 @@ func TestEndpointsTravelWithoutWhatIsLocal(t *testing.T) {
 	}
 }
 
+// Rule C4 of docs/spec/control-plane.md.
 func TestSlicesThatMustNotTravel(t *testing.T) {
 	for name, change := range map[string]func(*discoveryv1.EndpointSlice){
 		"our importer's": func(s *discoveryv1.EndpointSlice) {
@@ -145,12 +147,17 @@ func TestSlicesThatMustNotTravel(t *testing.T) {
 		"a placeholder without endpoints":    func(s *discoveryv1.EndpointSlice) { s.Endpoints = nil },
 		"one with unusable addresses, alone": func(s *discoveryv1.EndpointSlice) { s.Endpoints[0].Addresses = []string{"169.254.169.254"} },
 	} {
-		if d := desired(exported(slice("web-1", 1, change))); len(d.Endpoints) != 0 || d.Service == nil {
+		d := desired(exported(slice("web-1", 1, change)))
+		if len(d.Endpoints) != 0 || d.Service == nil {
 			t.Errorf("%s: %d endpoint records, service %v", name, len(d.Endpoints), d.Service)
+		}
+		if unusable := strings.Contains(name, "unusable"); unusable != (d.LeftOut.Count > 0) {
+			t.Errorf("%s: left out are %v", name, d.LeftOut)
 		}
 	}
 }
 
+// Rule C4 of docs/spec/control-plane.md.
 func TestLongSlicesAreCut(t *testing.T) {
 	d := desired(exported(slice("web-1", 250), slice("web-2", 100)))
 	var sizes []int

@@ -47,7 +47,7 @@ func TestExportTo(t *testing.T) {
 }
 
 // The annotation also counts on the ServiceExport that the agent creates for a mark. It is a restriction, so it must not be ignored where
-// users see it.
+// users see it. Rule C19 of docs/spec/control-plane.md.
 func TestExportToOfAMarkedService(t *testing.T) {
 	for _, c := range []struct{ export, service, want string }{
 		{"", "shanghai", "[shanghai]"},

@@ -11,6 +11,7 @@ import (
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 )
 
+// Rule C19 of docs/spec/control-plane.md.
 func TestVisible(t *testing.T) {
 	member := func(name string, communities ...string) clustersetv1alpha1.MemberCluster {
 		return clustersetv1alpha1.MemberCluster{

@@ -24,7 +24,7 @@ import (
 	"github.com/clusterset/clusterset/test/records"
 )
 
-// Rule C37 of docs/spec/control-plane.md.
+// Rules C30 and C37 of docs/spec/control-plane.md and D27 of docs/spec/data-path.md.
 func TestImporter(t *testing.T) {
 	w := newWorld(t)
 	w.member.InstallMCS(t)
@@ -161,6 +161,16 @@ endpoints: []
 		}
 		w.withdraw(records.Exported("baoding", "shop", "web", "", ""))
 		w.gone("shop", "web")
+	})
+	t.Run("imports what its own cluster alone exports", func(t *testing.T) {
+		w.exports("10.13.0.5")
+		o := w.imported("shop", "web", 1)
+		if got := o.serviceImport.Status.Clusters; len(got) != 1 || got[0].Cluster != "beijing" {
+			t.Errorf("imported from %v", got)
+		}
+		w.withdraw(records.Exported("beijing", "shop", "web", "", ""))
+		w.gone("shop", "web")
+		w.member.Delete(t, join([]string{ownService, ownSlice("10.13.0.5")}))
 	})
 	t.Run("keeps for a while what somebody deletes from the hub", func(t *testing.T) {
 		w.onHub(records.Exported("baoding", "shop", "kept", "10.1.0.9", "10.11.0.9"), records.Exported("shanghai", "shop", "kept", "10.2.0.9", "10.12.0.9"))

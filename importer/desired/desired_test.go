@@ -1,14 +1,17 @@
 package desired_test
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -31,6 +34,7 @@ func service(policy corev1.IPFamilyPolicy, families []corev1.IPFamily, ips ...st
 	}}
 }
 
+// Rules C31 of docs/spec/control-plane.md and D27 of docs/spec/data-path.md.
 func TestAddresses(t *testing.T) {
 	single, prefer := corev1.IPFamilyPolicySingleStack, corev1.IPFamilyPolicyPreferDualStack
 	for _, tc := range []struct {
@@ -105,6 +109,99 @@ func TestNoPortNoVIP(t *testing.T) {
 	out := desired.Compute(in)
 	if c := out.ServiceImport.Status.Conditions[0]; out.Derived != nil || c.Reason != "Pending" || out.ServiceImport.Spec.Ports == nil {
 		t.Errorf("derived %v, condition %v, ports %#v", out.Derived, c, out.ServiceImport.Spec.Ports)
+	}
+}
+
+// Rule C31 of docs/spec/control-plane.md.
+func TestServiceImportHasWhatIsMerged(t *testing.T) {
+	in := records.Input(t, desired.DataPathPods, records.Exported("a", "shop", "web", "10.1.0.1", "10.11.0.1"), records.Exported("b", "shop", "web", "10.2.0.1", "10.12.0.1"))
+	seconds, local, near, app := int32(60), corev1.ServiceInternalTrafficPolicyLocal, "PreferClose", "kubernetes.io/h2c"
+	oldest, later := &in.Services[0].Spec, &in.Services[1].Spec
+	oldest.Ports[0].AppProtocol = &app
+	oldest.SessionAffinity, oldest.SessionAffinityConfig = corev1.ServiceAffinityClientIP, &corev1.SessionAffinityConfig{ClientIP: &corev1.ClientIPConfig{TimeoutSeconds: &seconds}}
+	oldest.InternalTrafficPolicy, oldest.TrafficDistribution = &local, &near
+	oldest.ExportedLabels, oldest.ExportedAnnotations = map[string]string{"team": "red"}, map[string]string{"note": "old"}
+	oldest.Policy = &clustersetv1alpha1.ServicePolicy{Prefer: "cluster region", Boundary: "region", MinReady: 3}
+	later.ExportedAt = metav1.NewTime(oldest.ExportedAt.Add(time.Hour))
+	later.Ports = append(later.Ports, clustersetv1alpha1.ServicePort{Name: "admin", Port: 81})
+	in.Derived = service(corev1.IPFamilyPolicySingleStack, []corev1.IPFamily{v4}, "10.96.0.7")
+	imp := desired.Compute(in).ServiceImport
+	want := mcsv1beta1.ServiceImportSpec{
+		Ports: []mcsv1beta1.ServicePort{{Name: "http", Protocol: corev1.ProtocolTCP, AppProtocol: &app, Port: 80}, {Name: "admin", Protocol: corev1.ProtocolTCP, Port: 81}},
+		IPs:   []string{"10.96.0.7"}, Type: mcsv1beta1.ClusterSetIP, IPFamilies: []corev1.IPFamily{v4},
+		SessionAffinity: corev1.ServiceAffinityClientIP, SessionAffinityConfig: oldest.SessionAffinityConfig,
+		InternalTrafficPolicy: &local, TrafficDistribution: &near,
+	}
+	if !equality.Semantic.DeepEqual(imp.Spec, want) {
+		t.Errorf("got %+v, want %+v", imp.Spec, want)
+	}
+	if got := imp.Status.Clusters; len(got) != 2 || got[0].Cluster != "a" || got[1].Cluster != "b" {
+		t.Errorf("exported by %v", got)
+	}
+	for key, value := range map[string]string{"note": "old", api.AnnotationPrefer: "cluster region", api.AnnotationBoundary: "region", api.AnnotationMinReady: "3"} {
+		if imp.Annotations[key] != value {
+			t.Errorf("the annotation %s is %q, want %q", key, imp.Annotations[key], value)
+		}
+	}
+	if imp.Labels["team"] != "red" {
+		t.Errorf("labels are %v", imp.Labels)
+	}
+}
+
+// Rule C34 of docs/spec/control-plane.md.
+func TestWhichClusterIPsAreReady(t *testing.T) {
+	unready := func(e *clustersetv1alpha1.ExportedEndpointsSpec) {
+		e.Endpoints[0].Conditions.Ready = new(bool)
+	}
+	member := func(name string, phase clustersetv1alpha1.MemberClusterPhase) *clustersetv1alpha1.MemberCluster {
+		return &clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: clustersetv1alpha1.MemberClusterStatus{Phase: phase}}
+	}
+	for _, c := range []struct {
+		name   string
+		change func(a, b *clustersetv1alpha1.ExportedServiceSpec, inA, inB *clustersetv1alpha1.ExportedEndpointsSpec)
+		phase  clustersetv1alpha1.MemberClusterPhase // of b
+		want   string
+	}{
+		{"both are", func(_, _ *clustersetv1alpha1.ExportedServiceSpec, _, _ *clustersetv1alpha1.ExportedEndpointsSpec) {}, "", "a b"},
+		{"one without a ready endpoint isn't", func(_, _ *clustersetv1alpha1.ExportedServiceSpec, inA, _ *clustersetv1alpha1.ExportedEndpointsSpec) {
+			unready(inA)
+		}, "", "-a b"},
+		{"nor beside a cluster that has expired", func(_, _ *clustersetv1alpha1.ExportedServiceSpec, inA, _ *clustersetv1alpha1.ExportedEndpointsSpec) {
+			unready(inA)
+		}, clustersetv1alpha1.MemberExpired, "-a b"},
+		{"both are if no endpoint is ready", func(_, _ *clustersetv1alpha1.ExportedServiceSpec, inA, inB *clustersetv1alpha1.ExportedEndpointsSpec) {
+			unready(inA)
+			unready(inB)
+		}, "", "a b"},
+		{"one is if the other has no ClusterIP", func(_, b *clustersetv1alpha1.ExportedServiceSpec, inA, _ *clustersetv1alpha1.ExportedEndpointsSpec) {
+			unready(inA)
+			b.ClusterIPs = nil
+		}, "", "a"},
+		{"one without a merged port is left out", func(_, b *clustersetv1alpha1.ExportedServiceSpec, _, _ *clustersetv1alpha1.ExportedEndpointsSpec) {
+			b.Ports[0].Port = 81 // the name is taken
+		}, "", "a"},
+		{"and doesn't count for the other", func(_, b *clustersetv1alpha1.ExportedServiceSpec, inA, _ *clustersetv1alpha1.ExportedEndpointsSpec) {
+			unready(inA)
+			b.Ports[0].Port = 81
+		}, "", "a"},
+		{"a headless one is left out", func(_, b *clustersetv1alpha1.ExportedServiceSpec, _, _ *clustersetv1alpha1.ExportedEndpointsSpec) {
+			b.Type = mcsv1beta1.Headless
+		}, "", "a"},
+	} {
+		in := records.Input(t, desired.DataPathPods, records.Exported("a", "shop", "web", "10.1.0.1", "10.11.0.1"), records.Exported("b", "shop", "web", "10.2.0.1", "10.12.0.1"))
+		in.Members = map[string]*clustersetv1alpha1.MemberCluster{"a": member("a", clustersetv1alpha1.MemberReady), "b": member("b", cmp.Or(c.phase, clustersetv1alpha1.MemberReady))}
+		c.change(&in.Services[0].Spec, &in.Services[1].Spec, &in.Endpoints[0].Spec, &in.Endpoints[1].Spec)
+		var got []string
+		for _, e := range desired.Compute(in).Global.Spec.Endpoints {
+			text := e.Cluster
+			if !e.IsReady() {
+				text = "-" + text
+			}
+			got = append(got, text)
+		}
+		if text := strings.Join(got, " "); text != c.want {
+			t.Errorf("%s: %s, want %s", c.name, text, c.want)
+		}
 	}
 }
 

@@ -91,6 +91,7 @@ func TestMovingPartsNobodyWhoStays(t *testing.T) {
 	}
 }
 
+// Rule C19 of docs/spec/control-plane.md.
 func TestExportTo(t *testing.T) {
 	for _, c := range []struct {
 		to     []string

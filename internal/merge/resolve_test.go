@@ -23,6 +23,7 @@ const (
 	v6 = corev1.IPv6Protocol
 )
 
+// Rule C10 of docs/spec/control-plane.md.
 func TestTheWinner(t *testing.T) {
 	for _, tc := range []struct {
 		name    string

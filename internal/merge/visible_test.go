@@ -7,7 +7,7 @@ import (
 	"github.com/clusterset/clusterset/internal/merge"
 )
 
-// Rule C18 of docs/spec/control-plane.md.
+// Rules C18 and C19 of docs/spec/control-plane.md.
 func TestVisible(t *testing.T) {
 	in := map[string][]string{"a": {"x"}, "b": {"x", "y"}, "c": {"y"}, "d": nil, "e": nil}
 	member := func(cluster string) *clustersetv1alpha1.MemberCluster {
