@@ -93,6 +93,10 @@ func Imported(objects []runtime.Object, service string, p place.Place, o Options
 			}
 		case *discoveryv1.EndpointSlice:
 			routed = append(routed, object)
+		case *clustersetv1alpha1.Reachability:
+			if r, _ := index.FromReachability(object); r != nil {
+				l.state.unreachable = map[string][]string{p.Cluster: r.Unreachable}
+			}
 		}
 	}
 	return l.answers(s.routed(key, routed), p, true), nil

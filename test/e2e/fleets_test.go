@@ -21,13 +21,13 @@ func cities(t *testing.T) *fleettest.Fleet {
 }
 
 // outages returns one of the two shared fleets for tests that kill processes. tianjin is the nearest cluster to beijing, by
-// region.
+// region. Each cluster measures which others it reaches.
 func outages(t *testing.T) *fleettest.Fleet {
 	t.Helper()
 	f := fleettest.Shared(t, "outages", 2,
-		fleettest.Spec{Name: "beijing", Zone: "beijing", Region: "north"},
-		fleettest.Spec{Name: "tianjin", Zone: "tianjin", Region: "north"},
-		fleettest.Spec{Name: "shanghai", Zone: "shanghai", Region: "south"},
+		fleettest.Spec{Name: "beijing", Zone: "beijing", Region: "north", Beacons: true},
+		fleettest.Spec{Name: "tianjin", Zone: "tianjin", Region: "north", Beacons: true},
+		fleettest.Spec{Name: "shanghai", Zone: "shanghai", Region: "south", Beacons: true},
 	)
 	f.Settle()
 	t.Cleanup(func() { // a test may leave processes stopped

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -16,29 +17,41 @@ import (
 	"testing"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/cli/place"
 	"github.com/clusterset/clusterset/cli/preview"
 	"github.com/clusterset/clusterset/exporter"
+	"github.com/clusterset/clusterset/internal/communities"
+	"github.com/clusterset/clusterset/test/faultproxy"
 	"github.com/clusterset/clusterset/test/fleettest"
 	"github.com/clusterset/clusterset/test/kube"
 	"github.com/clusterset/clusterset/test/random"
 )
 
-const previewSteps = 16
+const (
+	previewSteps = 18
+	// Between these steps a path is broken. None of them changes communities or networks, and so who measures whom (D40 and D87 of
+	// docs/spec/data-path.md): that a path is measured again, a preview can't know.
+	previewBreak, previewMend = 9, 14
+)
 
 // TestPreviewComesTrue previews random changes of random services and clusters, makes each change, and compares every answer in every
 // cluster with the prediction: the DNS answers for both names, and the endpoints that the cluster's own EndpointSlices put
-// behind the ClusterSetIP.
+// behind the ClusterSetIP. Among the changes are paths that break between agents, and that are mended.
 func TestPreviewComesTrue(t *testing.T) {
 	seed, _ := random.Seeds(t)
 	f := outages(t)
@@ -47,28 +60,41 @@ func TestPreviewComesTrue(t *testing.T) {
 		for _, m := range f.Members {
 			p.patch(m.Spec.Name, fmt.Sprintf(`{"spec":{"drain":false,"zone":%q,"zones":null,"region":%q,"communities":null,"network":null,"externalCIDRs":null}}`, m.Spec.Zone, m.Spec.Region))
 		}
+		f.Paths.MendAll()
+		for _, m := range f.Members {
+			m.StartAgent()
+		}
+		kube.Eventually(t, func() error { return f.AllReached() })
 	})
 	p.begin()
 	for i := range previewSteps {
-		p.step(i, p.pick(i))
+		switch now := p.settled(); i {
+		case previewBreak:
+			p.step(now, p.breakPath(now))
+		case previewMend:
+			p.step(now, previewStep{do: p.Paths.MendAll})
+		}
+		now := p.settled()
+		p.step(now, p.pick(i, now))
 	}
 	// The hub process must first see the cluster as Expired, which takes some time.
 	f.Hub.Restart("--suspect-after", "4s", "--expire-after", "8s")
 	f.Settle()
 	victim := f.Members[p.IntN(len(f.Members))]
-	p.step(previewSteps, previewStep{preview.Change{Down: []string{victim.Spec.Name}}, victim.KillAgent})
+	p.step(p.settled(), previewStep{&preview.Change{Down: []string{victim.Spec.Name}}, victim.KillAgent})
 }
 
 // previewed is a fleet with the services whose changes are previewed.
 type previewed struct {
 	*fleettest.Fleet
 	*rand.Rand
-	ns string
+	ns    string
+	steps int
 }
 
-// previewStep is a change and the function that makes it.
+// previewStep is a change and the function that makes it. Without a change, it mends all paths.
 type previewStep struct {
-	change preview.Change
+	change *preview.Change
 	do     func()
 }
 
@@ -115,29 +141,29 @@ func (p *previewed) exporters(name string) (exporting, others []*fleettest.Membe
 
 // pick returns a random change. Its kind depends on i. If that kind isn't possible now, a cluster gets another zone and region
 // instead.
-func (p *previewed) pick(i int) previewStep {
+func (p *previewed) pick(i int, now *preview.State) previewStep {
 	m := p.Members[p.IntN(len(p.Members))]
 	name := previewNames[p.IntN(len(previewNames))]
 	service := p.ns + "/" + name
 	exporting, others := p.exporters(name)
 	switch kind := i % 9; {
 	case kind == 0:
-		return previewStep{preview.Change{Drain: []string{m.Spec.Name}}, func() { p.patch(m.Spec.Name, `{"spec":{"drain":true}}`) }}
+		return previewStep{&preview.Change{Drain: []string{m.Spec.Name}}, func() { p.patch(m.Spec.Name, `{"spec":{"drain":true}}`) }}
 	case kind == 1:
-		return previewStep{preview.Change{Undrain: []string{m.Spec.Name}}, func() { p.patch(m.Spec.Name, `{"spec":{"drain":false}}`) }}
+		return previewStep{&preview.Change{Undrain: []string{m.Spec.Name}}, func() { p.patch(m.Spec.Name, `{"spec":{"drain":false}}`) }}
 	case kind == 2 && len(exporting) > 0:
 		from := exporting[p.IntN(len(exporting))]
-		return previewStep{preview.Change{Unexport: &preview.Export{Service: service, From: from.Spec.Name}}, func() {
+		return previewStep{&preview.Change{Unexport: &preview.Export{Service: service, From: from.Spec.Name}}, func() {
 			from.Remove(export(p.ns, name, ""))
 		}}
 	case kind == 3 && len(others) > 0:
 		from := others[p.IntN(len(others))]
-		return previewStep{preview.Change{Export: &preview.Export{Service: service, From: from.Spec.Name, Records: p.records(from, name)}}, func() {
+		return previewStep{&preview.Change{Export: &preview.Export{Service: service, From: from.Spec.Name, Records: p.records(from, name)}}, func() {
 			from.Apply(export(p.ns, name, ""))
 		}}
 	case kind == 4 && len(exporting) > 0:
 		stated := &preview.Policy{Service: service, ServicePolicy: clustersetv1alpha1.ServicePolicy{Prefer: []string{"none", "region", "cluster zone"}[p.IntN(3)], MinReady: int32(1 + p.IntN(4))}}
-		return previewStep{preview.Change{Policy: stated}, func() {
+		return previewStep{&preview.Change{Policy: stated}, func() {
 			for _, m := range exporting {
 				m.Apply(exportWith(p.ns, name, fmt.Sprintf("clusterset.dev/prefer: %q, clusterset.dev/min-ready: %q", stated.Prefer, fmt.Sprint(stated.MinReady))))
 			}
@@ -145,40 +171,101 @@ func (p *previewed) pick(i int) previewStep {
 	case kind == 5:
 		return p.move(m)
 	case kind == 6 && len(exporting) > 0:
-		return p.exportTo(name, exporting)
+		return p.exportTo(name, exporting, now)
 	case kind == 7:
-		return p.network(m)
+		return p.network(m, now)
 	}
 	region := []string{"north", "south", "west"}[p.IntN(3)]
-	return previewStep{preview.Change{Place: &preview.Move{Cluster: m.Spec.Name, Zones: []string{"tianjin"}, Region: region}}, func() {
+	return previewStep{&preview.Change{Place: &preview.Move{Cluster: m.Spec.Name, Zones: []string{"tianjin"}, Region: region}}, func() {
 		p.patch(m.Spec.Name, fmt.Sprintf(`{"spec":{"zone":"tianjin","region":%q}}`, region))
 	}}
+}
+
+// breakPath breaks the path to a cluster, from one other or from all that measure it, so that some answer changes if there is such a path.
+func (p *previewed) breakPath(now *preview.State) previewStep {
+	var all []preview.Unreachable
+	for _, name := range now.Clusters() {
+		var from []string
+		to := now.Member(name)
+		for _, other := range now.Clusters() {
+			if m := now.Member(other); m != to && communities.Share(m.Spec.Communities, to.Spec.Communities) && !to.Apart(m) {
+				all, from = append(all, preview.Unreachable{Clusters: []string{name}, From: []string{other}}), append(from, other)
+			}
+		}
+		if len(from) > 1 {
+			all = append(all, preview.Unreachable{Clusters: []string{name}, From: from})
+		}
+	}
+	if len(all) == 0 {
+		return previewStep{do: func() { p.Log("no cluster measures another one") }}
+	}
+	p.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	at := slices.IndexFunc(all, func(u preview.Unreachable) bool {
+		result, err := now.Preview(p.Context(), []preview.Change{{Unreachable: &u}}, preview.Options{})
+		return err == nil && result.Summary.Changed > 0
+	})
+	u := all[max(at, 0)]
+	return previewStep{&preview.Change{Unreachable: &u}, func() {
+		for _, from := range u.From {
+			p.Paths.Cut(from, u.Clusters[0], faultproxy.Condition{ToServer: true, ToClient: true})
+		}
+	}}
+}
+
+// cut returns the clusters that each cluster can't reach, comma-separated, sorted as in its Lease.
+func (p *previewed) cut() map[string]string {
+	all := map[string]string{}
+	for _, from := range p.Members {
+		var names []string
+		for _, to := range p.Members {
+			if p.Paths.IsCut(from.Spec.Name, to.Spec.Name) {
+				names = append(names, to.Spec.Name)
+			}
+		}
+		if slices.Sort(names); len(names) > 0 {
+			all[from.Spec.Name] = strings.Join(names, ",")
+		}
+	}
+	return all
 }
 
 // move puts a cluster into other communities. A cluster in no community counts as in default, so the two see each other only if the
 // moved cluster is in default, too.
 func (p *previewed) move(m *fleettest.Member) previewStep {
 	to := [][]string{{"north"}, {"south"}, {"default", "north"}, {"north", "south"}}[p.IntN(4)]
-	return previewStep{preview.Change{Communities: &preview.Communities{Cluster: m.Spec.Name, To: to}}, func() {
+	return previewStep{&preview.Change{Communities: &preview.Communities{Cluster: m.Spec.Name, To: to}}, func() {
 		p.patch(m.Spec.Name, `{"spec":{"communities":["`+strings.Join(to, `","`)+`"]}}`)
 	}}
 }
 
 // network puts a cluster into another network. Without externalCIDRs, no cluster of another one uses it.
-func (p *previewed) network(m *fleettest.Member) previewStep {
+// Once a cluster has externalCIDRs they stay, because the hub has only those of its external addresses that are inside (D93).
+func (p *previewed) network(m *fleettest.Member, now *preview.State) previewStep {
 	to := []string{"core", "edge", "-"}[p.IntN(3)]
 	external := []string{"192.0.2.0/24"}
 	if p.IntN(4) == 0 {
 		external = []string{"198.51.100.0/24"}
 	}
-	return previewStep{preview.Change{Network: &preview.Network{Cluster: m.Spec.Name, To: to, ExternalCIDRs: external}}, func() {
+	if is := now.Member(m.Spec.Name).Spec.ExternalCIDRs; len(is) > 0 {
+		external = is
+	}
+	return previewStep{&preview.Change{Network: &preview.Network{Cluster: m.Spec.Name, To: to, ExternalCIDRs: external}}, func() {
 		p.patch(m.Spec.Name, fmt.Sprintf(`{"spec":{"network":%q,"externalCIDRs":[%q]}}`, strings.TrimPrefix(to, "-"), external[0]))
 	}}
 }
 
 // exportTo changes which clusters a service is for, in one of its exporting clusters or in all of them.
-func (p *previewed) exportTo(name string, exporting []*fleettest.Member) previewStep {
-	names := []string{"beijing", "tianjin", "shanghai", "north", "default", "nobody"}
+func (p *previewed) exportTo(name string, exporting []*fleettest.Member, now *preview.State) previewStep {
+	names := now.Clusters()
+	for _, cluster := range now.Clusters() {
+		in := now.Member(cluster).Spec.Communities
+		if len(in) == 0 {
+			in = []string{communities.Default}
+		}
+		names = append(names, in...)
+	}
+	slices.Sort(names)
+	names = slices.Compact(names)
 	p.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
 	to, from := names[:1+p.IntN(3)], ""
 	text := new(strings.Join(to, ", "))
@@ -190,7 +277,7 @@ func (p *previewed) exportTo(name string, exporting []*fleettest.Member) preview
 		exporting = exporting[:1]
 		from = exporting[0].Spec.Name
 	}
-	return previewStep{preview.Change{ExportTo: &preview.ExportTo{Service: p.ns + "/" + name, From: from, To: to}}, func() {
+	return previewStep{&preview.Change{ExportTo: &preview.ExportTo{Service: p.ns + "/" + name, From: from, To: to}}, func() {
 		for _, m := range exporting {
 			if err := m.ExportTo(p.ns, name, text); err != nil {
 				p.Errorf("annotate the ServiceExport %s of %s: %v", name, m.Spec.Name, err)
@@ -201,21 +288,53 @@ func (p *previewed) exportTo(name string, exporting []*fleettest.Member) preview
 
 // records returns the records that a member's exporter makes from a Service.
 func (p *previewed) records(m *fleettest.Member, name string) *preview.Records {
-	src := exporter.Source{Cluster: m.Spec.Name, Key: types.NamespacedName{Namespace: p.ns, Name: name}, Service: &corev1.Service{}}
-	var endpoints discoveryv1.EndpointSliceList
-	if err := errors.Join(m.Get(p.ns, name, src.Service), m.List(&endpoints, client.InNamespace(p.ns), client.MatchingLabels{discoveryv1.LabelServiceName: name})); err != nil {
+	exported, err := p.exportOf(m, name, nil)
+	if err != nil {
 		p.Fatal(err)
-	}
-	src.Slices = endpoints.Items
-	exported, left, err := exporter.Exported(src, metav1.NewTime(time.Now()))
-	if err != nil || len(left) > 0 {
-		p.Fatal(err, left)
 	}
 	r := &preview.Records{Service: exported.Service}
 	for i := range exported.Endpoints {
 		r.Endpoints = append(r.Endpoints, &exported.Endpoints[i])
 	}
 	return r
+}
+
+// exportOf returns the records that a member's exporter makes from a Service and its ServiceExport.
+func (p *previewed) exportOf(m *fleettest.Member, name string, export *mcsv1beta1.ServiceExport) (exporter.Records, error) {
+	src := exporter.Source{Cluster: m.Spec.Name, Key: types.NamespacedName{Namespace: p.ns, Name: name}, Service: &corev1.Service{}, Export: export}
+	var endpoints discoveryv1.EndpointSliceList
+	if err := errors.Join(m.Get(p.ns, name, src.Service), m.List(&endpoints, client.InNamespace(p.ns), client.MatchingLabels{discoveryv1.LabelServiceName: name})); err != nil {
+		return exporter.Records{}, err
+	}
+	src.Slices = endpoints.Items
+	exported, left, err := exporter.Exported(src, metav1.NewTime(time.Now()))
+	return exported, errors.Join(err, left.ToAggregate())
+}
+
+// onHub returns nil if the hub has the services as the members export them now. A service may be withdrawn seconds after its ServiceExport
+// (C8 of docs/spec/control-plane.md), and that may change no answer.
+func (p *previewed) onHub() error {
+	for _, m := range p.Members {
+		for _, name := range previewNames {
+			export, record := &mcsv1beta1.ServiceExport{}, &clustersetv1alpha1.ExportedService{}
+			err := m.Get(p.ns, name, export)
+			errHub := p.Hub.Get(api.MemberNamespace(m.Spec.Name), api.ExportedServiceName(p.ns, name), record)
+			if apierrors.IsNotFound(err) && apierrors.IsNotFound(errHub) {
+				continue
+			}
+			if err := errors.Join(err, errHub); err != nil {
+				return err
+			}
+			want, err := p.exportOf(m, name, export)
+			if err != nil {
+				return err
+			}
+			if !equality.Semantic.DeepEqual(record.Spec, want.Service.Spec) {
+				return fmt.Errorf("the hub has %+v, want %+v", record.Spec, want.Service.Spec)
+			}
+		}
+	}
+	return nil
 }
 
 func (p *previewed) patch(cluster, patch string) {
@@ -226,42 +345,95 @@ func (p *previewed) patch(cluster, patch string) {
 	}
 }
 
-// state reads the hub's MemberClusters and records.
-func (p *previewed) state() (*preview.State, error) {
-	var objects []runtime.Object
+// objects returns the hub's objects that a preview reads.
+func (p *previewed) objects() (objects []runtime.Object, leases []coordinationv1.Lease, err error) {
 	for _, list := range []client.ObjectList{&clustersetv1alpha1.MemberClusterList{}, &clustersetv1alpha1.ExportedServiceList{}, &clustersetv1alpha1.ExportedEndpointsList{}} {
 		if err := p.Hub.List(list); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		items, err := meta.ExtractList(list)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		objects = append(objects, items...)
+	}
+	var all coordinationv1.LeaseList
+	err = p.Hub.List(&all, client.MatchingFields{"metadata.name": api.HeartbeatLease})
+	return objects, all.Items, err
+}
+
+// now returns the state of the hub. It returns an error if a Lease there says something else about paths than what is cut.
+func (p *previewed) now() (*preview.State, error) {
+	objects, leases, err := p.objects()
+	if err != nil {
+		return nil, err
+	}
+	said := map[string]string{}
+	for i := range leases {
+		cluster, _ := api.ClusterOfNamespace(leases[i].Namespace)
+		if names := leases[i].Annotations[api.AnnotationUnreachable]; names != "" {
+			said[cluster] = names
+		}
+		objects = append(objects, &leases[i])
+	}
+	if cut := p.cut(); !maps.Equal(said, cut) {
+		return nil, fmt.Errorf("the Leases say that clusters can't reach %v, want %v", said, cut)
 	}
 	return preview.NewState(objects), nil
 }
 
-// step previews a change, makes it, and waits until every prediction is true.
-func (p *previewed) step(i int, s previewStep) {
+// arrived returns the state of the hub, or an error if something that has changed hasn't arrived everywhere.
+func (p *previewed) arrived() (*preview.State, error) {
+	if err := p.onHub(); err != nil {
+		return nil, err
+	}
+	now, err := p.now()
+	if err != nil {
+		return nil, err
+	}
+	return now, p.is(now)
+}
+
+// settled waits until all that has changed has arrived everywhere, and returns the state of the hub.
+func (p *previewed) settled() (now *preview.State) {
 	p.Helper()
-	var now *preview.State
-	kube.Eventually(p, func() (err error) { // wait until the previous change has arrived everywhere
-		if now, err = p.state(); err != nil {
-			return err
-		}
-		return p.is(now)
+	kube.Eventually(p, func() (err error) {
+		now, err = p.arrived()
+		return err
 	})
-	then, _, err := now.Apply(s.change)
+	return now
+}
+
+// after returns the state of the hub after a change. Without one, all clusters reach each other again, so no Lease says otherwise.
+func (p *previewed) after(now *preview.State, change *preview.Change) (*preview.State, error) {
+	if change != nil {
+		then, _, err := now.Apply(*change)
+		return then, err
+	}
+	objects, _, err := p.objects()
+	return preview.NewState(objects), err
+}
+
+// step previews a change, makes it, and waits until every prediction is true.
+func (p *previewed) step(now *preview.State, s previewStep) {
+	p.Helper()
+	i := p.steps
+	p.steps++
+	then, err := p.after(now, s.change)
 	if err != nil {
 		p.Fatalf("step %d: %v", i, err)
 	}
-	p.command(now, s.change)
-	p.Logf("step %d: %s", i, &s.change)
+	what := "mending all paths"
+	if s.change != nil {
+		what = s.change.String()
+		p.command(now, *s.change)
+	}
+	p.Logf("step %d: %s", i, what)
 	s.do()
 	kube.Eventually(p, func() error {
-		if err := p.is(then); err != nil {
-			return fmt.Errorf("step %d, %s: %w", i, &s.change, err)
+		_, err := p.arrived() // or what was predicted could be what is still there
+		if err := errors.Join(err, p.is(then)); err != nil {
+			return fmt.Errorf("step %d, %s: %w", i, what, err)
 		}
 		return nil
 	})
@@ -348,7 +520,11 @@ func importedObjects(m *fleettest.Member, ns, name string) (objects []runtime.Ob
 	for j := range members.Items {
 		objects = append(objects, &members.Items[j])
 	}
-	return objects, nil
+	var reach clustersetv1alpha1.Reachability
+	if err := m.Get("", clustersetv1alpha1.ReachabilityName, &reach); err != nil {
+		return nil, err
+	}
+	return append(objects, &reach), nil
 }
 
 // command checks that clusterset preview gives the same result.

@@ -112,7 +112,7 @@ func (f *Fleet) Launch(ctx context.Context) (err error) {
 	if err := group.Wait(); err != nil {
 		return err
 	}
-	return poll.Within(ctx, kube.Patience, func(context.Context) error { return errors.Join(f.allReady(), f.allReached()) })
+	return poll.Within(ctx, kube.Patience, func(context.Context) error { return errors.Join(f.allReady(), f.AllReached()) })
 }
 
 // For returns the fleet for a test. If the test fails, its output includes the ends of the processes' logs.
@@ -181,8 +181,8 @@ func (f *Fleet) allReady() error {
 	return errors.Join(errs...)
 }
 
-// allReached returns nil once every member has reached every other that has beacons. What was never reached has no verdict.
-func (f *Fleet) allReached() error {
+// AllReached returns nil once every member can reach every other that has beacons. What was never reached has no verdict.
+func (f *Fleet) AllReached() error {
 	var errs []error
 	for _, of := range f.Members {
 		for _, at := range f.Members {
