@@ -33,6 +33,7 @@ func TestPreviewOfManifests(t *testing.T) {
 		"communities": {[]string{"communities", "tianjin", "--community", "payments"}, exitLost},
 		"export-to":   {[]string{"export-to", "shop/web", "--to", "beijing", "--to", "tianjin"}, exitLost},
 		"network":     {[]string{"network", "tianjin", "--to", "edge", "--external-cidrs", "192.0.2.0/24"}, exitLost},
+		"extended":    {[]string{"leave", "beijing", "--extended", "shop/web"}, exitLost},
 		"boundary":    {[]string{"policy", "shop/cart", "--boundary", "region"}, exitLost},
 	} {
 		code, stdout, stderr := cli(t, append([]string{"preview", "--manifests", previewFrom}, c.args...)...)

@@ -9,8 +9,10 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/cli/place"
+	"github.com/clusterset/clusterset/importer/desired"
 	"github.com/clusterset/clusterset/internal/index"
 	"github.com/clusterset/clusterset/internal/kubeproxy"
 	"github.com/clusterset/clusterset/internal/topology"
@@ -23,6 +25,9 @@ type Answers struct {
 	Global Answer `json:"global"`
 	// ClusterSetIP is where connections to it lead. It is nil if the service has none, or if the place has no nodes.
 	ClusterSetIP *Answer `json:"clusterSetIP,omitempty"`
+	// Own is where connections to the cluster's own Service of that name lead while no endpoint of it is ready, if Options.Extended names the
+	// service. It is nil if they lead nowhere.
+	Own *Answer `json:"own,omitempty"`
 }
 
 // Answer says which endpoints are used.
@@ -31,7 +36,7 @@ type Answer struct {
 	Result Rcode `json:"result"`
 	// ByClusterSetIP says that the name resolves to the ClusterSetIP, whatever endpoints that has. Only Result is set then.
 	ByClusterSetIP bool `json:"byClusterSetIP,omitempty"`
-	// Tier is the tier of the service's policy that is used. Degraded says that only drained and silent clusters are left.
+	// Tier is the tier of the service's policy that is used. Degraded says that only drained, silent and unreachable clusters are left.
 	Tier     string `json:"tier,omitempty"`
 	Degraded bool   `json:"degraded,omitempty"`
 	// Clusters are the clusters whose endpoints are used, by name. Ready is the number of ready endpoints in those that aren't down.
@@ -84,6 +89,9 @@ func Imported(objects []runtime.Object, service string, p place.Place, o Options
 	s := &seen{views: map[string]*Answers{}}
 	l := &look{state: &State{ranked: map[string]*index.Cluster{}}, options: &o, key: key}
 	var routed []*discoveryv1.EndpointSlice
+	extends := func(o *discoveryv1.EndpointSlice) bool {
+		return o.Namespace == key.Namespace && o.Labels[api.LabelExtends] == key.Name
+	}
 	for _, object := range objects {
 		s.take(object)
 		switch object := object.(type) {
@@ -93,6 +101,9 @@ func Imported(objects []runtime.Object, service string, p place.Place, o Options
 			}
 		case *discoveryv1.EndpointSlice:
 			routed = append(routed, object)
+			if extends(object) {
+				s.extending = append(s.extending, object)
+			}
 		case *clustersetv1alpha1.Reachability:
 			if r, _ := index.FromReachability(object); r != nil {
 				l.state.unreachable = map[string][]string{p.Cluster: r.Unreachable}
@@ -120,6 +131,9 @@ func (l *look) answers(s *seen, p place.Place, nodes bool) *Answers {
 	a.DNS, a.Global = l.named(p, s, x, svc, index.MCS), l.named(p, s, x, svc, index.Global)
 	if s.vip && nodes && svc != nil {
 		a.ClusterSetIP = l.proxied(p, s, svc)
+	}
+	if len(s.extending) > 0 && nodes {
+		a.Own = l.extended(p, s, svc)
 	}
 	return a
 }
@@ -189,6 +203,25 @@ func (l *look) proxied(p place.Place, s *seen, svc *index.Service) *Answer {
 	}
 	slices.Sort(ports)
 	a.Ports = ports
+	return &a
+}
+
+// extended returns where connections to the cluster's own Service lead while no endpoint of it is ready.
+func (l *look) extended(p place.Place, s *seen, svc *index.Service) *Answer {
+	g := l.gather(p, s)
+	var behind map[string]int
+	if svc != nil && l.options.DataPath == desired.DataPathClusterIPs {
+		behind = svc.ReadyIn()
+	}
+	view, best := topology.View{Self: topology.Location(p), UseExpired: true}, topology.Gone
+	for _, slice := range s.extending {
+		for i := range slice.Endpoints {
+			at := l.endpoint(p.Cluster, kubeproxy.Endpoint{Endpoint: &slice.Endpoints[i], Cluster: slice.Labels[api.LabelSourceCluster]})
+			g.add(at, behind)
+			best = min(best, view.Rank(&at))
+		}
+	}
+	a := g.answer(best.Degraded())
 	return &a
 }
 

@@ -77,7 +77,7 @@ func (s *State) Preview(ctx context.Context, changes []Change, o Options) (*Resu
 // known returns an error if the options ask for a service or a place that doesn't exist: "nothing changes" would be the answer to a typo.
 // services are those that clusters export before the changes, and those that the changes name.
 func (o *Options) known(services map[types.NamespacedName]bool, places []pair) error {
-	for _, key := range o.Services {
+	for _, key := range slices.Concat(o.Services, o.Extended) {
 		if !services[key] {
 			var all []string
 			for _, k := range slices.SortedFunc(maps.Keys(services), compareKeys) {
@@ -168,7 +168,7 @@ func (c *comparison) service(key types.NamespacedName) *Service {
 			}
 			continue
 		}
-		effects := Effects{effects(&was.DNS, &is.DNS), effects(&was.Global, &is.Global), effects(was.ClusterSetIP, is.ClusterSetIP)}
+		effects := Effects{effects(&was.DNS, &is.DNS), effects(&was.Global, &is.Global), effects(was.ClusterSetIP, is.ClusterSetIP), ownEffects(was.Own, is.Own)}
 		if len(effects.All()) == 0 && !c.options.All {
 			cells[[2]*Answers{was, is}] = -1
 			continue
@@ -202,8 +202,8 @@ func (s *Service) cell(was, is *Answers, effects Effects) int {
 }
 
 func (a *Answers) same(b *Answers) bool {
-	return a.DNS.same(&b.DNS) && a.Global.same(&b.Global) && (a.ClusterSetIP == nil) == (b.ClusterSetIP == nil) &&
-		(a.ClusterSetIP == nil || a.ClusterSetIP.same(b.ClusterSetIP))
+	same := func(a, b *Answer) bool { return (a == nil) == (b == nil) && (a == nil || a.same(b)) }
+	return a.DNS.same(&b.DNS) && a.Global.same(&b.Global) && same(a.ClusterSetIP, b.ClusterSetIP) && same(a.Own, b.Own)
 }
 
 // conflict records the conflicts that arise and those that end.

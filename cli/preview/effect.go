@@ -13,11 +13,13 @@ type Effect string
 const (
 	// Lost: there is no ready endpoint any more, or a port of the ClusterSetIP leads nowhere.
 	Lost Effect = "lost"
-	// LastResort: only drained and silent clusters are left.
+	// LastResort: only drained, silent and unreachable clusters are left.
 	LastResort Effect = "last-resort"
 	// LeavesRegion and LeavesZone: all endpoints in use were in the place's region or zone, and no longer are.
 	LeavesRegion Effect = "leaves-region"
 	LeavesZone   Effect = "leaves-zone"
+	// NoFailover: a Service's own name leads to no other cluster any more.
+	NoFailover Effect = "no-failover"
 	// Fewer: fewer ready endpoints take the place's load.
 	Fewer Effect = "fewer"
 	// Conflicting: the clusters' exports of the service come into conflict.
@@ -31,7 +33,7 @@ const (
 )
 
 // worst lists the effects, the worst first.
-var worst = []Effect{Lost, LastResort, LeavesRegion, LeavesZone, Fewer, Conflicting, Moved, More, Gained}
+var worst = []Effect{Lost, LastResort, LeavesRegion, LeavesZone, NoFailover, Fewer, Conflicting, Moved, More, Gained}
 
 func (e Effect) severity() int { return slices.Index(worst, e) }
 
@@ -73,6 +75,20 @@ func effects(before, after *Answer) []Effect {
 		add(after.Ready > before.Ready, More)
 	}
 	add(len(all) == 0, Moved)
+	return all
+}
+
+// ownEffects does the same for a Service's own name. Only its last resort is gone or there again.
+func ownEffects(before, after *Answer) []Effect {
+	all := effects(before, after)
+	for i, e := range all {
+		switch e {
+		case Lost:
+			all[i] = NoFailover
+		case Gained:
+			all[i] = More
+		}
+	}
 	return all
 }
 

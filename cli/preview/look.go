@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -24,6 +25,8 @@ type Options struct {
 	DataPath desired.DataPath
 	// Policy applies if a service states none.
 	Policy topology.Policy
+	// Extended are the services of which each cluster has a Service that is extended to other clusters (api.KeyExtend).
+	Extended []types.NamespacedName
 
 	// Services limits the services, and From the places. Empty: all.
 	Services []types.NamespacedName
@@ -56,7 +59,9 @@ type seen struct {
 	behind map[kubeproxy.Port][]kubeproxy.Endpoint
 	// external is how many ready endpoints are behind the external addresses of each cluster that is reached at such.
 	external map[string]int
-	views    map[string]*Answers // by zone
+	// extending are the slices that extend the cluster's own Service, if the Options say that it is extended.
+	extending []*discoveryv1.EndpointSlice
+	views     map[string]*Answers // by zone
 }
 
 // standIn has placeholders for the addresses that a derived Service would get.
@@ -114,6 +119,9 @@ func (l *look) compute(cluster string, exports bool) *seen {
 	if exports {
 		in.Own = l.records.own(cluster)
 	}
+	if slices.Contains(l.options.Extended, l.key) {
+		in.Extended = &desired.Extended{Service: l.records.service(l.key, cluster), Allowed: true}
+	}
 	out := l.memory.Compute(in, desired.Current{})
 	s.resolved = out.Resolved
 	if out.ServiceImport == nil {
@@ -130,6 +138,7 @@ func (l *look) compute(cluster string, exports bool) *seen {
 		s.take(o)
 	}
 	s.routed(l.key, out.Slices)
+	s.extending = out.Extending
 	s.vip = out.Derived != nil
 	for _, exporter := range out.Resolved.Clusters {
 		if c := l.state.ranked[exporter]; c != nil {
@@ -179,6 +188,33 @@ func (r *records) own(cluster string) *desired.Own {
 		}
 	}
 	return own
+}
+
+// service returns the Service of a cluster, as far as the hub's records have it. If the cluster doesn't export it, it has the ports and families of
+// those that do.
+func (r *records) service(key types.NamespacedName, cluster string) *corev1.Service {
+	svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name, Annotations: map[string]string{api.KeyExtend: api.ExtendTrue}}}
+	svc.Spec.Selector = map[string]string{"": ""} // one without can't be extended
+	exports := r.exports(cluster)
+	for _, s := range r.services {
+		if exports && of(s) != cluster {
+			continue
+		}
+		if exports {
+			svc.Spec.TrafficDistribution = s.Spec.TrafficDistribution
+		}
+		for _, p := range s.Spec.Ports {
+			if !slices.ContainsFunc(svc.Spec.Ports, func(q corev1.ServicePort) bool { return q.Name == p.Name && q.Protocol == p.Protocol }) {
+				svc.Spec.Ports = append(svc.Spec.Ports, corev1.ServicePort{Name: p.Name, Protocol: p.Protocol, Port: p.Port})
+			}
+		}
+		for _, f := range s.Spec.IPFamilies {
+			if !slices.Contains(svc.Spec.IPFamilies, f) {
+				svc.Spec.IPFamilies = append(svc.Spec.IPFamilies, f)
+			}
+		}
+	}
+	return svc
 }
 
 // member returns what the ranking in one cluster needs to know of another.

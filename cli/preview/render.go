@@ -87,6 +87,7 @@ func (c *Cell) views() []view {
 		{"clusterset.local", &c.Before.DNS, &c.After.DNS, c.Effects.DNS},
 		{"svc.global", &c.Before.Global, &c.After.Global, c.Effects.Global},
 		{"ClusterSetIP", c.Before.ClusterSetIP, c.After.ClusterSetIP, c.Effects.ClusterSetIP},
+		{"own name", c.Before.Own, c.After.Own, c.Effects.Own},
 	}
 }
 
@@ -118,7 +119,7 @@ func (s Screen) rows(svc *Service) (rows [][]screen.Cell) {
 }
 
 var colours = map[Effect]screen.Colour{
-	Lost: screen.Bad, LastResort: screen.Warn, LeavesRegion: screen.Warn, LeavesZone: screen.Warn, Fewer: screen.Warn, More: screen.Good, Gained: screen.Good,
+	Lost: screen.Bad, LastResort: screen.Warn, LeavesRegion: screen.Warn, LeavesZone: screen.Warn, NoFailover: screen.Warn, Fewer: screen.Warn, More: screen.Good, Gained: screen.Good,
 }
 
 // answer returns the clusters in use, each with its number of ready endpoints.

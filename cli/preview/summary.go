@@ -16,9 +16,10 @@ var said = []struct {
 	one, many string
 }{
 	{Lost, "becomes unreachable from some clusters", "become unreachable from some clusters"},
-	{LastResort, "is left with drained and silent clusters", "are left with drained and silent clusters"},
+	{LastResort, "is left with drained, silent and unreachable clusters", "are left with drained, silent and unreachable clusters"},
 	{LeavesRegion, "is answered from another region", "are answered from another region"},
 	{LeavesZone, "is answered from another zone", "are answered from another zone"},
+	{NoFailover, "fails over to no other cluster any more", "fail over to no other cluster any more"},
 	{Fewer, "keeps fewer endpoints", "keep fewer endpoints"},
 	{Conflicting, "comes into conflict", "come into conflict"},
 	{Gained, "becomes reachable", "become reachable"},

@@ -15,6 +15,12 @@ func service(ns, name, spec string) string {
 	return fmt.Sprintf("{apiVersion: v1, kind: Service, metadata: {namespace: %s, name: %s}, spec: {%s}}", ns, name, spec)
 }
 
+// extending returns a Service that is extended to other clusters. It has a selector, which nothing follows in a cluster without controllers.
+func extending(ns, name, spec string) string {
+	return fmt.Sprintf(`{apiVersion: v1, kind: Service, metadata: {namespace: %s, name: %s, annotations: {clusterset.dev/extend: "true"}}, spec: {selector: {app: %s}, %s}}`,
+		ns, name, name, spec)
+}
+
 // annotated returns a Service with FabDNS's annotation.
 func annotated(ns, name, spec string) string {
 	return fmt.Sprintf(`{apiVersion: v1, kind: Service, metadata: {namespace: %s, name: %s, annotations: {fabedge.io/global-service: "true"}}, spec: {%s}}`,

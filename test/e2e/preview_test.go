@@ -51,7 +51,7 @@ const (
 
 // TestPreviewComesTrue previews random changes of random services and clusters, makes each change, and compares every answer in every
 // cluster with the prediction: the DNS answers for both names, and the endpoints that the cluster's own EndpointSlices put
-// behind the ClusterSetIP. Among the changes are paths that break between agents, and that are mended.
+// behind the ClusterSetIP and behind a Service of its own that is extended. Among the changes are paths that break between agents, and that are mended.
 func TestPreviewComesTrue(t *testing.T) {
 	seed, _ := random.Seeds(t)
 	f := outages(t)
@@ -98,11 +98,15 @@ type previewStep struct {
 	do     func()
 }
 
-var previewNames = []string{"vip", "two", "headless", "mixed"}
+var previewNames = []string{"vip", "two", "headless", "mixed", "own"}
+
+// extended is one of them. In each cluster it is extended to the others, whether the cluster exports it or not.
+const extended = "own"
 
 // begin creates the services, and exports most of them.
 func (p *previewed) begin() {
 	for i, m := range p.Members {
+		m.Apply(fmt.Sprintf("{apiVersion: v1, kind: Namespace, metadata: {name: %s, labels: {clusterset.dev/extend: allowed}}}", p.ns))
 		for n, name := range previewNames {
 			spec := fmt.Sprintf("externalIPs: [192.0.2.%d], %s", 10*m.Number+n+1, httpPort)
 			if name == "two" {
@@ -115,7 +119,11 @@ func (p *previewed) begin() {
 			for e := range 1 + p.IntN(3) {
 				endpoints = append(endpoints, endpoint(fmt.Sprintf("10.20%d.%d.%d", m.Number, 20+n, e+1), fmt.Sprintf("conditions: {ready: %v}", e == 0 || p.IntN(3) > 0)))
 			}
-			m.Apply(service(p.ns, name, spec), slice(p.ns, name, "1", "IPv4", port8080, endpoints...))
+			svc := service(p.ns, name, spec)
+			if name == extended {
+				svc = extending(p.ns, name, spec)
+			}
+			m.Apply(svc, slice(p.ns, name, "1", "IPv4", port8080, endpoints...))
 			if p.IntN(3) > 0 {
 				m.Apply(export(p.ns, name, ""))
 			}
@@ -163,9 +171,12 @@ func (p *previewed) pick(i int, now *preview.State) previewStep {
 		}}
 	case kind == 4 && len(exporting) > 0:
 		stated := &preview.Policy{Service: service, ServicePolicy: clustersetv1alpha1.ServicePolicy{Prefer: []string{"none", "region", "cluster zone"}[p.IntN(3)], MinReady: int32(1 + p.IntN(4))}}
+		if name == extended {
+			stated.MinReady = 0 // it would depend on the endpoints of clusters that don't export it, which the hub doesn't have
+		}
 		return previewStep{&preview.Change{Policy: stated}, func() {
 			for _, m := range exporting {
-				m.Apply(exportWith(p.ns, name, fmt.Sprintf("clusterset.dev/prefer: %q, clusterset.dev/min-ready: %q", stated.Prefer, fmt.Sprint(stated.MinReady))))
+				m.Apply(exportWith(p.ns, name, fmt.Sprintf("clusterset.dev/prefer: %q, clusterset.dev/min-ready: %q", stated.Prefer, fmt.Sprint(max(stated.MinReady, 1)))))
 			}
 		}}
 	case kind == 5:
@@ -445,7 +456,7 @@ func (p *previewed) is(s *preview.State) error {
 	for _, client := range s.Places() {
 		m := p.Member(client.Cluster)
 		for _, name := range previewNames {
-			want, err := s.Answers(p.ns+"/"+name, client, preview.Options{Addresses: true})
+			want, err := s.Answers(p.ns+"/"+name, client, preview.Options{Addresses: true, Extended: []types.NamespacedName{{Namespace: p.ns, Name: extended}}})
 			if err != nil {
 				return err
 			}
@@ -464,6 +475,9 @@ func (p *previewed) is(s *preview.State) error {
 			// In a cluster that is down, the endpoints stay as they are, because no agent there notices the change.
 			if a, b := behind(got.ClusterSetIP), behind(want.ClusterSetIP); a != b {
 				errs = append(errs, fmt.Errorf("in %s, behind the ClusterSetIP of %s: %s, want %s", client, name, a, b))
+			}
+			if a, b := behind(got.Own), behind(want.Own); a != b {
+				errs = append(errs, fmt.Errorf("in %s, behind the Service %s: %s, want %s", client, name, a, b))
 			}
 		}
 	}
@@ -513,6 +527,13 @@ func importedObjects(m *fleettest.Member, ns, name string) (objects []runtime.Ob
 	for j := range i.Slices {
 		objects = append(objects, &i.Slices[j])
 	}
+	var last discoveryv1.EndpointSliceList
+	if err := m.List(&last, client.InNamespace(ns), client.MatchingLabels{api.LabelExtends: name}); err != nil {
+		return nil, err
+	}
+	for j := range last.Items {
+		objects = append(objects, &last.Items[j])
+	}
 	var members clustersetv1alpha1.MemberClusterList
 	if err := m.List(&members); err != nil {
 		return nil, err
@@ -538,13 +559,17 @@ func (p *previewed) command(now *preview.State, change preview.Change) {
 	if err := os.WriteFile(file, content, 0o600); err != nil {
 		p.Fatal(err)
 	}
-	var services []types.NamespacedName
+	var services, extends []types.NamespacedName
 	args := []string{"preview", "--hub-kubeconfig", p.Hub.Plane.Kubeconfig(), "--file", file, "-o", "json"}
 	for _, name := range previewNames {
 		key := types.NamespacedName{Namespace: p.ns, Name: name}
 		if slices.Contains(now.Services(), key) || change.Export != nil && change.Export.Service == key.String() {
 			services = append(services, key)
 			args = append(args, "--for", key.String())
+			if name == extended {
+				extends = append(extends, key)
+				args = append(args, "--extended", key.String())
+			}
 			continue
 		}
 		// No cluster exports it, and the change doesn't export it either: to ask for it is a mistake.
@@ -555,7 +580,7 @@ func (p *previewed) command(now *preview.State, change preview.Change) {
 	if change.Export != nil {
 		args = append(args, "--kubeconfig", p.Member(change.Export.From).Plane.Kubeconfig())
 	}
-	result, err := now.Preview(p.Context(), []preview.Change{change}, preview.Options{Services: services})
+	result, err := now.Preview(p.Context(), []preview.Change{change}, preview.Options{Services: services, Extended: extends})
 	if err != nil {
 		p.Fatal(err)
 	}

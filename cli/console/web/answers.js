@@ -32,7 +32,7 @@ function sentence(a) {
   if (a.result === "NXDOMAIN") return "no such name (NXDOMAIN)";
   if (!a.clusters?.length) return a.result === "NODATA" ? "no address (NODATA)" : "nowhere";
   const by = a.clusters.map((c) => `${c.cluster} ${c.ready}${c.down ? " (off)" : ""}`).join(", ");
-  return `${count(a.ready, "ready endpoint")}: ${by}; ${a.degraded ? "only drained and silent clusters are left" : tiers[a.tier] ?? ""}${a.ports?.length ? `; ports ${a.ports.join(", ")}` : ""}`;
+  return `${count(a.ready, "ready endpoint")}: ${by}; ${a.degraded ? "only drained, silent and unreachable clusters are left" : tiers[a.tier] ?? ""}${a.ports?.length ? `; ports ${a.ports.join(", ")}` : ""}`;
 }
 
 /** why says why the place uses a cluster or not, from its state and the tier that is used. */
