@@ -169,6 +169,9 @@ func (s *source) read(kind index.Kind) {
 	if len(s.unread) > 0 {
 		return
 	}
+	if s.keeper != nil {
+		s.keeper.reserve()
+	}
 	for _, x := range s.indexes {
 		x.Publish()
 	}

@@ -67,6 +67,7 @@ type keeper struct {
 	lostAt atomic.Int64 // when the source became unreachable, in Unix seconds, or 0; its state may be outdated since then
 
 	mu       sync.Mutex
+	found    *statefile.State // the state in the file at the start, until the first sync, or nil
 	restored *statefile.State // the state that indexes answer from until the first sync, or nil
 	live     bool             // synced
 	last     written
@@ -149,6 +150,7 @@ func (k *keeper) restore() {
 		return
 	}
 	stateReads.WithLabelValues("ok").Inc()
+	k.found = s
 	for _, note := range notes[:min(len(notes), 20)] {
 		log.Warningf("snapshot %s: %s", k.path, text.Truncate(note.String(), maxLogged))
 	}
@@ -188,7 +190,7 @@ func (k *keeper) recognised() {
 	if differs := k.cluster().Differs(k.restored.Cluster); differs != "" {
 		log.Errorf("snapshot %s: no longer used: it is from another cluster: here, %s", k.path, differs)
 		stateReads.WithLabelValues("refused").Inc()
-		k.restored = nil
+		k.found, k.restored = nil, nil
 		for _, x := range k.indexes {
 			x.Withdraw()
 		}
@@ -205,6 +207,18 @@ func (k *keeper) reachable(yes bool) {
 	}
 }
 
+// reserve reserves further serials in the file, before this server gives any out: it may be killed before its first write.
+func (k *keeper) reserve() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.found == nil {
+		return
+	}
+	s := *k.found
+	s.Serial += serialReserve
+	k.wrote(writeState(k.path, &s))
+}
+
 // synced records that the indexes answer from the source.
 func (k *keeper) synced() {
 	k.mu.Lock()
@@ -212,7 +226,7 @@ func (k *keeper) synced() {
 	if k.restored != nil {
 		log.Infof("snapshot %s: no longer needed: the API server's objects are known", k.path)
 	}
-	k.live, k.restored = true, nil
+	k.live, k.found, k.restored = true, nil, nil
 	staleGauge.WithLabelValues(k.label).Set(0)
 }
 
@@ -279,13 +293,18 @@ func (k *keeper) save(last bool) {
 	now.reserved = s.Serial
 	err := writeState(k.path, s)
 	now.ok, now.took = err == nil, time.Since(now.at)
+	k.wrote(err)
+	k.last = now
+}
+
+// wrote counts a write of the file.
+func (k *keeper) wrote(err error) {
 	if err != nil {
 		stateWrites.WithLabelValues("error").Inc()
 		k.errors.Do(func() { log.Errorf("snapshot %s: not written: %v", k.path, err) })
 	} else {
 		stateWrites.WithLabelValues("ok").Inc()
 	}
-	k.last = now
 }
 
 // state collects the objects of the indexes.

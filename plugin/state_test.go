@@ -37,8 +37,20 @@ func TestSerialsGoOnAcrossRestarts(t *testing.T) {
 			}
 			check("burst", s)
 		}
-		for round := range 6 {
+		write := writeState
+		defer func() { writeState = write }()
+		for round := range 8 {
 			s := keptSource(t, path, 0)
+			pass(time.Second)
+			began := time.Now()
+			if round%4 == 3 {
+				writeState = func(path string, s *statefile.State) error {
+					if !s.Known.Before(began) {
+						return nil // killed before its first write
+					}
+					return write(path, s)
+				}
+			}
 			s.start()
 			if round > 0 {
 				check("restored", s)
@@ -46,12 +58,17 @@ func TestSerialsGoOnAcrossRestarts(t *testing.T) {
 			syncAll(s, numberedVIP(n))
 			check("synced", s)
 			burst(s, 200)
+			if round%4 == 3 {
+				s.close()
+				writeState = write
+				continue
+			}
 			pass(2 * time.Second)
 			for range 20 { // serials grow far faster than the clock, and the file keeps up
 				burst(s, 500)
 				pass(3 * time.Second)
 			}
-			switch round % 3 {
+			switch round % 4 {
 			case 0:
 				s.close()
 			case 1: // killed: the write at shutdown is lost
