@@ -3,8 +3,10 @@ package heap
 import (
 	"maps"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/clusterset/clusterset/api"
@@ -63,10 +65,27 @@ func sizeOfService(s *clustersetv1alpha1.ExportedServiceSpec) int {
 	return size
 }
 
+// boundEndpoints does the same, and drops the endpoints that can't be imported because they have no address of the record's family. The
+// first of them stays, for the report.
 func boundEndpoints(e *clustersetv1alpha1.ExportedEndpoints) {
-	if s := &e.Spec; sizeOfEndpoints(s) > api.MaxRecord {
+	s := &e.Spec
+	if sizeOfEndpoints(s) > api.MaxRecord {
 		*s = clustersetv1alpha1.ExportedEndpointsSpec{ServiceNamespace: nameOf(s.ServiceNamespace), ServiceName: nameOf(s.ServiceName)}
+		return
 	}
+	foreign := 0
+	s.Endpoints = slices.DeleteFunc(s.Endpoints, func(p clustersetv1alpha1.Endpoint) bool {
+		if slices.ContainsFunc(p.Addresses, func(a string) bool { return isOf(s.AddressType, a) }) {
+			return false
+		}
+		foreign++
+		return foreign > 1
+	})
+}
+
+// isOf reports whether an address, if it is one, is of a family.
+func isOf(family discoveryv1.AddressType, address string) bool {
+	return strings.Contains(address, ":") == (family == discoveryv1.AddressTypeIPv6)
 }
 
 func sizeOfEndpoints(s *clustersetv1alpha1.ExportedEndpointsSpec) int {

@@ -69,6 +69,29 @@ func TestRecordsWithinTheBoundsAreKept(t *testing.T) {
 
 // Whatever is in a record, a cache keeps little of it; and always who wrote it, whether it is withdrawn, and of which service it is. Rule
 // C53 of docs/spec/control-plane.md.
+// Rule C53 of docs/spec/control-plane.md.
+func TestEndpointsOfAnotherFamilyAreNotKept(t *testing.T) {
+	addresses := func(all ...[]string) *clustersetv1alpha1.ExportedEndpoints {
+		e := &clustersetv1alpha1.ExportedEndpoints{Spec: clustersetv1alpha1.ExportedEndpointsSpec{AddressType: discoveryv1.AddressTypeIPv6}}
+		for _, a := range all {
+			e.Spec.Endpoints = append(e.Spec.Endpoints, clustersetv1alpha1.Endpoint{Addresses: a})
+		}
+		return e
+	}
+	v4, v6, both := []string{"10.0.0.1"}, []string{"fd00::1"}, []string{"10.0.0.2", "fd00::2"}
+	for _, test := range []struct {
+		is, want *clustersetv1alpha1.ExportedEndpoints
+	}{
+		{addresses(v6, both), addresses(v6, both)},
+		{addresses(v4, v6, v4, both, v4), addresses(v4, v6, both)},
+		{addresses(v4, v4, v4), addresses(v4)},
+	} {
+		if got, err := Compact(test.is); err != nil || !equality.Semantic.DeepEqual(got, test.want) {
+			t.Errorf("got %+v, %v, want %+v", got, err, test.want)
+		}
+	}
+}
+
 func TestNobodysRecordsFillACache(t *testing.T) {
 	long := strings.Repeat("x", 1200<<10)
 	many := map[string]string{}

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/time/rate"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -29,6 +30,7 @@ type Attacker struct {
 	Namespace string        // an existing namespace of the members
 	Share     int           // bytes that a shape may write
 	Turns     int           // requests that a shape of small changes makes
+	Pace      *rate.Limiter // of its requests; nil for as fast as the hub takes them
 
 	// Of the current shape: objects or changes that the hub took and refused, and bytes that it took.
 	Written, Refused, Bytes int
@@ -49,6 +51,13 @@ func (a *Attacker) Attack(s Shape) {
 
 // Contested says that the member's agent runs and removes what isn't its own.
 func (a *Attacker) Contested() { a.gone = true }
+
+// pace waits until the next request may be made.
+func (a *Attacker) pace() {
+	if a.Pace != nil {
+		_ = a.Pace.Wait(context.Background()) // only a context ends it
+	}
+}
 
 // took counts the hub's answer. It fails the test for an answer that isn't one: the table would show what nobody tried.
 func (a *Attacker) took(size int, err error) bool {
@@ -131,6 +140,7 @@ func (a *Attacker) full(f filling) bool {
 
 // write writes the n-th record.
 func (a *Attacker) write(f filling, n int) bool {
+	a.pace()
 	name := fmt.Sprintf("%s-%d", f.prefix, n)
 	var record map[string]any
 	if f.service != nil {
@@ -161,6 +171,7 @@ func (a *Attacker) flap() {
 	}
 	target := object(a.endpoints("flap", "flap-0", "IPv4", 0, nil))
 	for i := range a.Turns {
+		a.pace()
 		patch := fmt.Appendf(nil, `[{"op": "replace", "path": "/spec/endpoints/0/addresses/0", "value": "10.78.%d.%d"}]`, i/250%250, i%250+1)
 		a.took(len(patch), a.Hub.Patch(context.Background(), target.DeepCopy(), client.RawPatch(types.JSONPatchType, patch)))
 	}
@@ -170,6 +181,7 @@ func (a *Attacker) flap() {
 // flip changes what a heartbeat says about its cluster, and the addresses at which others are to measure whether they reach it.
 func (a *Attacker) flip(beacons func(i int) string) {
 	for i := range a.Turns {
+		a.pace()
 		lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace(a.Cluster), Name: api.HeartbeatLease}}
 		patch := fmt.Appendf(nil, `{"metadata": {"annotations": {%q: "z%d", %q: "v0.0.%d", %q: %q}}, "spec": {"renewTime": "2026-01-01T00:00:%02d.%06dZ"}}`,
 			api.AnnotationZones, i%2, api.AnnotationAgentVersion, i%2, api.AnnotationBeacons, beacons(i), i/1000%60, i%1000)
