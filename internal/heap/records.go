@@ -75,7 +75,7 @@ func boundEndpoints(e *clustersetv1alpha1.ExportedEndpoints) {
 	}
 	foreign := 0
 	s.Endpoints = slices.DeleteFunc(s.Endpoints, func(p clustersetv1alpha1.Endpoint) bool {
-		if slices.ContainsFunc(p.Addresses, func(a string) bool { return isOf(s.AddressType, a) }) {
+		if isOf(s.AddressType, p) {
 			return false
 		}
 		foreign++
@@ -83,9 +83,14 @@ func boundEndpoints(e *clustersetv1alpha1.ExportedEndpoints) {
 	})
 }
 
-// isOf reports whether an address, if it is one, is of a family.
-func isOf(family discoveryv1.AddressType, address string) bool {
-	return strings.Contains(address, ":") == (family == discoveryv1.AddressTypeIPv6)
+// isOf reports whether an endpoint has an address of a family, if all are addresses.
+func isOf(family discoveryv1.AddressType, p clustersetv1alpha1.Endpoint) bool {
+	return slices.ContainsFunc(p.Addresses, func(a string) bool { return strings.Contains(a, ":") == (family == discoveryv1.AddressTypeIPv6) })
+}
+
+// isUseless reports whether no endpoint of a record can be imported, though it has some.
+func isUseless(s *clustersetv1alpha1.ExportedEndpointsSpec) bool {
+	return len(s.Endpoints) > 0 && !slices.ContainsFunc(s.Endpoints, func(p clustersetv1alpha1.Endpoint) bool { return isOf(s.AddressType, p) })
 }
 
 func sizeOfEndpoints(s *clustersetv1alpha1.ExportedEndpointsSpec) int {
@@ -101,7 +106,12 @@ func sizeOfEndpoints(s *clustersetv1alpha1.ExportedEndpointsSpec) int {
 	return size
 }
 
-// Size returns about how many bytes of memory a record takes, in a cache of compact objects with their indexes.
+// uselessFactor is how many times as much a record counts as it takes, if none of its endpoints can be imported. Some are kept, for their
+// reports, but they may cost next to nothing (rule C59 of docs/spec/control-plane.md).
+const uselessFactor = 32
+
+// Size returns about how many bytes of memory a record takes, in a cache of compact objects with their indexes: what counts for its cluster's
+// quota (rule C58).
 func Size(record metav1.Object) int {
 	size := 1024 + sizeOfMap(record.GetLabels()) + sizeOfMap(record.GetAnnotations()) + sizeOf(record.GetFinalizers()) +
 		(len(record.GetLabels())+len(record.GetAnnotations()))*perEntry
@@ -110,6 +120,9 @@ func Size(record metav1.Object) int {
 		size += sizeOfService(&o.Spec) + len(o.Spec.Ports)*perStruct + (len(o.Spec.ExportedLabels)+len(o.Spec.ExportedAnnotations))*perEntry
 	case *clustersetv1alpha1.ExportedEndpoints:
 		size += sizeOfEndpoints(&o.Spec) + (len(o.Spec.Endpoints)+len(o.Spec.Ports))*perStruct
+		if isUseless(&o.Spec) {
+			size *= uselessFactor
+		}
 	}
 	return size
 }

@@ -92,6 +92,23 @@ func TestEndpointsOfAnotherFamilyAreNotKept(t *testing.T) {
 	}
 }
 
+// Rule C58 of docs/spec/control-plane.md.
+func TestRecordsOfNoUseCountMore(t *testing.T) {
+	size := func(addresses ...string) int {
+		e := &clustersetv1alpha1.ExportedEndpoints{Spec: clustersetv1alpha1.ExportedEndpointsSpec{AddressType: discoveryv1.AddressTypeIPv4}}
+		for _, a := range addresses {
+			e.Spec.Endpoints = append(e.Spec.Endpoints, clustersetv1alpha1.Endpoint{Addresses: []string{a}})
+		}
+		return Size(e)
+	}
+	if useful, useless := size("10.0.0.1", "fd00::1"), size("fd00::1", "fd00::2"); useless < 30*useful {
+		t.Errorf("a useful record counts %d, a useless one %d", useful, useless)
+	}
+	if none, one := size(), size("10.0.0.1"); none > one {
+		t.Errorf("a record without endpoints counts %d, one with an endpoint %d", none, one)
+	}
+}
+
 func TestNobodysRecordsFillACache(t *testing.T) {
 	long := strings.Repeat("x", 1200<<10)
 	many := map[string]string{}
