@@ -4,7 +4,6 @@ import (
 	"iter"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -159,71 +158,6 @@ func (x *Index) Publish() {
 		return true
 	})
 	x.publish()
-}
-
-// Restore publishes an earlier state, marked as stale, until Publish replaces it as a whole. It doesn't affect the changes
-// collected for Publish. Serials continue after the one given.
-func (x *Index) Restore(objects []Object, serial uint32) {
-	past := New(x.opts)
-	past.Put(objects...)
-	past.Publish()
-	stale := *past.Snapshot()
-	stale.stale, stale.serial = true, serial
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.serial = max(x.serial, serial)
-	if !x.synced {
-		x.snapshot.Store(&stale)
-	}
-}
-
-// Withdraw removes what Restore published, unless Publish has replaced it.
-func (x *Index) Withdraw() {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if !x.synced {
-		x.snapshot.Store(nil)
-	}
-}
-
-// Resume makes serials continue after the one given.
-func (x *Index) Resume(serial uint32) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.serial = max(x.serial, serial)
-}
-
-// Objects returns what the Index holds: the clusters by name, what is known of the ways to them, then the objects of each service, the services sorted by key.
-func (x *Index) Objects() []Object {
-	x.mu.Lock()
-	tree, clusters, reach := x.services, slices.Collect(maps.Values(x.clusters)), x.reach
-	x.mu.Unlock()
-	services := make([]*Service, 0, tree.size)
-	tree.root.all(func(s *Service) bool {
-		services = append(services, s)
-		return true
-	})
-	slices.SortFunc(clusters, func(a, b *Cluster) int { return strings.Compare(a.Name, b.Name) })
-	slices.SortFunc(services, func(a, b *Service) int { return strings.Compare(string(a.key), string(b.key)) })
-	all := make([]Object, 0, len(clusters)+4*len(services))
-	for _, c := range clusters {
-		all = append(all, c)
-	}
-	if reach != nil {
-		all = append(all, reach)
-	}
-	for _, s := range services {
-		if s.imported != nil {
-			all = append(all, s.imported)
-		}
-		for _, slice := range slices.SortedFunc(slices.Values(s.slices), func(a, b *EndpointSlice) int { return strings.Compare(a.Name, b.Name) }) {
-			all = append(all, slice)
-		}
-		if s.global != nil {
-			all = append(all, s.global)
-		}
-	}
-	return all
 }
 
 // put returns the object to hold from now on: the old one if both are equal.
