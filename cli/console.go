@@ -73,11 +73,11 @@ func (c *consoleCommand) run(ctx context.Context, w io.Writer, flags console.Fla
 		options.Imported = func(ctx context.Context, context string, key index.ServiceKey) (*explain.Facts, error) {
 			return members.Imported(ctx, context, key)
 		}
-		options.Records = func(ctx context.Context, e *preview.Export) ([]string, error) {
+		options.Records = func(ctx context.Context, e *preview.Export, networks bool) ([]string, error) {
 			if e.Context = members.Of(e.From); e.Context == "" {
 				return nil, usagef("no context that the console was started with is for %s", e.From)
 			}
-			return c.read(ctx, e, nil, metav1.NewTime(time.Now()))
+			return c.read(ctx, e, networks, nil, metav1.NewTime(time.Now()))
 		}
 	}
 	page := console.New(options)

@@ -197,7 +197,7 @@ func (p *previewCommand) run(ctx context.Context, w io.Writer, changes []preview
 	var notes []string
 	for i := range changes {
 		if e := changes[i].Export; e != nil {
-			said, err := p.read(ctx, e, found, metav1.NewTime(time.Now()))
+			said, err := p.read(ctx, e, state.Networks(changes...), found, metav1.NewTime(time.Now()))
 			if err != nil {
 				return err
 			}

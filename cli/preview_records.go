@@ -3,6 +3,9 @@ package cli
 import (
 	"context"
 	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -106,8 +109,9 @@ func membersOf(ctx context.Context, config *rest.Config) ([]clustersetv1alpha1.M
 	return hub.MemberClusters(ctx)
 }
 
-// read fills in the records that a Service would have if it were exported. It returns further notes.
-func (p *previewCommand) read(ctx context.Context, e *preview.Export, found []runtime.Object, now metav1.Time) (notes []string, err error) {
+// read fills in the records that a Service would have if it were exported. It returns further notes. If there are several networks, the Service's
+// external addresses matter.
+func (p *previewCommand) read(ctx context.Context, e *preview.Export, networks bool, found []runtime.Object, now metav1.Time) (notes []string, err error) {
 	key, err := preview.ParseService(e.Service)
 	if err != nil {
 		return nil, usageError{err}
@@ -115,12 +119,20 @@ func (p *previewCommand) read(ctx context.Context, e *preview.Export, found []ru
 	src := exporter.Source{Cluster: e.From, Key: key}
 	if p.manifests != "" {
 		takeFrom(found, &src)
-	} else if notes, err = p.fetchService(ctx, e, &src); err != nil {
+	} else if notes, err = p.fetchService(ctx, e, networks, &src); err != nil {
 		return nil, err
+	}
+	var names []string // of external addresses; their cluster's agent resolves them
+	src.External.Resolve = func(host string) ([]netip.Addr, bool) {
+		names = append(names, host)
+		return nil, false
 	}
 	records, left, err := exporter.Exported(src, now)
 	if err != nil {
 		return nil, fmt.Errorf("%s can't be exported from %s: %w", e.Service, e.From, err)
+	}
+	if networks {
+		notes = append(notes, unknownAddresses(&src, records.Endpoints, names)...)
 	}
 	e.Records = &preview.Records{Service: records.Service}
 	for i := range records.Endpoints {
@@ -130,6 +142,23 @@ func (p *previewCommand) read(ctx context.Context, e *preview.Export, found []ru
 		notes = append(notes, fmt.Sprintf("of %s in %s is left out: %v", e.Service, e.From, err))
 	}
 	return notes, nil
+}
+
+// unknownAddresses says which external addresses a Service would have that aren't known here.
+func unknownAddresses(src *exporter.Source, records []clustersetv1alpha1.ExportedEndpoints, names []string) []string {
+	const effect = "so what it does to clusters of other networks isn't shown"
+	external := slices.ContainsFunc(records, func(e clustersetv1alpha1.ExportedEndpoints) bool { return e.Spec.External })
+	switch {
+	case len(names) > 0:
+		return []string{fmt.Sprintf("%s is reached at %s, which only the agent of %s resolves, %s", src.Key, strings.Join(names, ", "), src.Cluster, effect)}
+	case !external && src.External.Nodes == nil && hasNodePorts(src.Service):
+		return []string{fmt.Sprintf("%s is reached at ports of nodes of %s, whose addresses aren't known here, %s", src.Key, src.Cluster, effect)}
+	}
+	return nil
+}
+
+func hasNodePorts(svc *corev1.Service) bool {
+	return svc != nil && slices.ContainsFunc(svc.Spec.Ports, func(p corev1.ServicePort) bool { return p.NodePort > 0 })
 }
 
 // takeFrom finds a Service and the objects that belong to it among the objects of files.
@@ -153,7 +182,7 @@ func takeFrom(found []runtime.Object, src *exporter.Source) {
 }
 
 // fetchService reads a Service and the objects that belong to it from its cluster.
-func (p *previewCommand) fetchService(ctx context.Context, e *preview.Export, src *exporter.Source) (notes []string, err error) {
+func (p *previewCommand) fetchService(ctx context.Context, e *preview.Export, networks bool, src *exporter.Source) (notes []string, err error) {
 	at := p.clusters
 	if e.Context != "" {
 		at.context = e.Context
@@ -178,11 +207,20 @@ func (p *previewCommand) fetchService(ctx context.Context, e *preview.Export, sr
 	case !apierrors.IsNotFound(err):
 		return nil, c.Words(err)
 	}
-	var slices discoveryv1.EndpointSliceList
-	if err := c.List(ctx, &slices, client.InNamespace(src.Key.Namespace), client.MatchingLabels{discoveryv1.LabelServiceName: src.Key.Name}); err != nil {
+	var endpoints discoveryv1.EndpointSliceList
+	if err := c.List(ctx, &endpoints, client.InNamespace(src.Key.Namespace), client.MatchingLabels{discoveryv1.LabelServiceName: src.Key.Name}); err != nil {
 		return nil, c.Words(err)
 	}
-	src.Slices = slices.Items
+	src.Slices = endpoints.Items
+	if networks && hasNodePorts(src.Service) {
+		var nodes corev1.NodeList // some who may read Services may not read them
+		if err := c.List(ctx, &nodes); err != nil && !apierrors.IsForbidden(err) {
+			return nil, c.Words(err)
+		}
+		for i := range nodes.Items {
+			src.External.Nodes = append(src.External.Nodes, exporter.NodeOf(&nodes.Items[i]))
+		}
+	}
 	exports, err := c.ServiceExports(ctx, client.InNamespace(src.Key.Namespace))
 	if err != nil {
 		return nil, err

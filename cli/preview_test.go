@@ -2,11 +2,14 @@ package cli
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/clusterset/clusterset/cli/place"
 	"github.com/clusterset/clusterset/cli/preview"
 	"github.com/clusterset/clusterset/test/page"
 )
@@ -104,4 +107,59 @@ func TestPreviewIsAskedForWrongly(t *testing.T) {
 		fails(t, exitUsage, want, args...)
 	}
 	fails(t, exitFailure, "there is no Service shop/none", with("export", "shop/none", "--from", "beijing")...)
+}
+
+// Where there are several networks, the external addresses of a Service that would be exported count, and a note names those that aren't known.
+func TestPreviewOfAnExportAcrossNetworks(t *testing.T) {
+	records, err := os.ReadFile("console/testdata/networks.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct{ spec, status, want string }{
+		"node ports": {"type: NodePort, clusterIP: 10.96.0.9, ports: [{port: 80, nodePort: 31000}]", "",
+			"shop/basket is reached at ports of nodes of shanghai, whose addresses aren't known here, so what it does to clusters of other networks isn't shown"},
+		"a name": {"type: LoadBalancer, clusterIP: 10.96.0.9, ports: [{port: 80, nodePort: 31000}]", "loadBalancer: {ingress: [{hostname: lb.example.com}]}",
+			"shop/basket is reached at lb.example.com, which only the agent of shanghai resolves, so what it does to clusters of other networks isn't shown"},
+		"an address": {"type: LoadBalancer, clusterIP: 10.96.0.9, ports: [{port: 80, nodePort: 31000}]", "loadBalancer: {ingress: [{ip: 192.0.2.9}]}", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "all.yaml")
+			text := string(records) + fmt.Sprintf(`
+---
+apiVersion: v1
+kind: Service
+metadata: {namespace: shop, name: basket}
+spec: {%s}
+status: {%s}
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {namespace: shop, name: basket-1, labels: {kubernetes.io/service-name: basket}}
+addressType: IPv4
+ports: [{port: 8080}]
+endpoints: [{addresses: [10.244.0.9]}]
+`, c.spec, c.status)
+			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			code, stdout, stderr := cli(t, "preview", "export", "shop/basket", "--from", "shanghai", "--manifests", file, "-o", "json")
+			var r preview.Result
+			if err := json.Unmarshal([]byte(stdout), &r); code != 0 || err != nil {
+				t.Fatalf("exit code %d, %v: %s", code, err, stderr)
+			}
+			if got := strings.Join(r.Notes, "\n"); got != c.want {
+				t.Errorf("the notes are %q, want %q", got, c.want)
+			}
+			if reached := reaches(&r, "lyon"); reached != (c.want == "") {
+				t.Errorf("other networks reach it: %v\n%s", reached, stdout)
+			}
+		})
+	}
+}
+
+// reaches reports whether a cluster would reach endpoints of the only service behind its ClusterSetIP.
+func reaches(r *preview.Result, from string) bool {
+	return len(r.Services) == 1 && slices.ContainsFunc(r.Services[0].Cells, func(c preview.Cell) bool {
+		return c.After.ClusterSetIP != nil && c.After.ClusterSetIP.Ready > 0 && slices.ContainsFunc(c.Places, func(p place.Place) bool { return p.Cluster == from })
+	})
 }

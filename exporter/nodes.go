@@ -95,7 +95,7 @@ func (n *nodes) set(ctx context.Context, o any, gone bool) {
 	if !ok {
 		return
 	}
-	is := nodeOf(object)
+	is := NodeOf(object)
 	n.mu.Lock()
 	was, had := n.of[is.Name]
 	same := had != gone && (gone || was.Zone == is.Zone && was.Ready == is.Ready && slices.Equal(was.IPs, is.IPs))
@@ -130,7 +130,7 @@ func (n *nodes) tell(ctx context.Context) {
 // onlyReach strips a node down to its name, zone, addresses and readiness.
 func onlyReach(o any) (any, error) {
 	if n, ok := o.(*corev1.Node); ok {
-		is := nodeOf(n)
+		is := NodeOf(n)
 		n.ObjectMeta = metav1.ObjectMeta{
 			Name: n.Name, UID: n.UID, ResourceVersion: n.ResourceVersion, Labels: map[string]string{corev1.LabelTopologyZone: is.Zone},
 		}
@@ -145,7 +145,8 @@ func onlyReach(o any) (any, error) {
 	return o, nil
 }
 
-func nodeOf(n *corev1.Node) Node {
+// NodeOf returns what external addresses need of a Node.
+func NodeOf(n *corev1.Node) Node {
 	is := Node{Name: n.Name, Zone: n.Labels[corev1.LabelTopologyZone]}
 	for _, c := range n.Status.Conditions {
 		is.Ready = is.Ready || c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue

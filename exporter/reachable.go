@@ -22,7 +22,7 @@ func (v *visibility) putReachable(export *mcsv1beta1.ServiceExport, d Desired) (
 	}
 	var networks []string
 	if d.Service != nil {
-		networks = p.otherNetworks(v.own, d.Service.Spec.ExportTo)
+		networks = p.otherNetworks(d.Service.Spec.ExportTo)
 	}
 	if len(networks) == 0 {
 		return meta.RemoveStatusCondition(&export.Status.Conditions, api.ConditionReachable)
@@ -33,9 +33,9 @@ func (v *visibility) putReachable(export *mcsv1beta1.ServiceExport, d Desired) (
 }
 
 // otherNetworks returns the networks, but this cluster's, of the clusters that may import a service, sorted.
-func (p *peers) otherNetworks(own string, exportTo []string) (all []string) {
+func (p *peers) otherNetworks(exportTo []string) (all []string) {
 	for _, name := range p.names {
-		if network := p.network[name]; network != p.network[own] && communities.Allows(exportTo, name, p.of[name]) && !slices.Contains(all, network) {
+		if network, apart := p.apart[name]; apart && communities.Allows(exportTo, name, p.of[name]) && !slices.Contains(all, network) {
 			all = append(all, network)
 		}
 	}

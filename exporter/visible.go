@@ -36,24 +36,29 @@ type peers struct {
 	names   []string
 	of      communities.Set
 
-	network  map[string]string // of each cluster
-	external []string          // spec.externalCIDRs of this one
+	apart    map[string]string // the networks of the clusters that are in another one
+	external []string          // spec.externalCIDRs of this cluster
 }
 
 func peersOf(members []clustersetv1alpha1.MemberCluster, own string) *peers {
-	set, network := communities.Set{}, map[string]string{}
+	set, apart := communities.Set{}, map[string]string{}
+	var this *clustersetv1alpha1.MemberCluster
 	var external []string
+	if i := slices.IndexFunc(members, func(m clustersetv1alpha1.MemberCluster) bool { return m.Name == own }); i >= 0 {
+		this, external = &members[i], members[i].Spec.ExternalCIDRs
+	}
 	for i := range members {
 		m := &members[i]
-		if !m.Left() || m.Name == own {
-			set[m.Name], network[m.Name] = m.Spec.Communities, m.Spec.Network
+		if m.Left() && m.Name != own {
+			continue
 		}
-		if m.Name == own {
-			external = m.Spec.ExternalCIDRs
+		set[m.Name] = m.Spec.Communities
+		if m.Apart(this) {
+			apart[m.Name] = m.Spec.Network
 		}
 	}
 	names := slices.DeleteFunc(set.Peers(own), func(name string) bool { return name == own })
-	return &peers{limited: set.On(), names: names, of: set, network: network, external: external}
+	return &peers{limited: set.On(), names: names, of: set, apart: apart, external: external}
 }
 
 // watch keeps the peers, and calls changed when they have changed. It returns when ctx ends.
@@ -88,7 +93,7 @@ func (v *visibility) watch(ctx context.Context, hub cache.Cache, changed func(co
 		now := peersOf(members.Items, v.own)
 		was := v.peers.Swap(now)
 		if was == nil || was.limited != now.limited || !maps.EqualFunc(was.of, now.of, slices.Equal) ||
-			!maps.Equal(was.network, now.network) || !slices.Equal(was.external, now.external) {
+			!maps.Equal(was.apart, now.apart) || !slices.Equal(was.external, now.external) {
 			changed(ctx)
 		}
 	}

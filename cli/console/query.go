@@ -74,7 +74,7 @@ func (s *Server) changes(ctx context.Context, q query) (c changes, err error) {
 			if s.options.Records == nil {
 				return c, badRequest("%s: the Service is read in the cluster that would export it; start the console with --context for it", c.list[i].String())
 			}
-			notes, err := s.options.Records(ctx, e)
+			notes, err := s.options.Records(ctx, e, s.current().set.state.Networks(c.list...))
 			if err != nil {
 				return c, badRequest("%s: %w", c.list[i].String(), err)
 			}

@@ -27,8 +27,8 @@ type Options struct {
 	Flags Flags
 	// Imported reads a service's objects in a member, for a context. Nil: there are no members.
 	Imported func(ctx context.Context, context string, key index.ServiceKey) (*explain.Facts, error)
-	// Records fills in the records of an export that is to be previewed. Nil: there are no members.
-	Records func(ctx context.Context, e *preview.Export) (notes []string, err error)
+	// Records fills in the records of an export that is to be previewed, in a set of several networks or of one. Nil: there are no members.
+	Records func(ctx context.Context, e *preview.Export, networks bool) (notes []string, err error)
 }
 
 // Server is the console. Create it with New.

@@ -44,3 +44,10 @@ func (a *after) network(n *Network) error {
 	}
 	return nil
 }
+
+// Networks reports whether the clusters are in several networks, or may be with the changes, so that external addresses matter.
+func (s *State) Networks(changes ...Change) bool {
+	names := s.Clusters()
+	return slices.ContainsFunc(changes, func(c Change) bool { return c.Network != nil }) ||
+		slices.ContainsFunc(names, func(name string) bool { return s.Member(name).Apart(s.Member(names[0])) })
+}
