@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"reflect"
 	"slices"
@@ -50,6 +51,12 @@ func (s *Server) service(ctx context.Context, q query) (any, error) {
 	if len(c.list) > 0 {
 		out.ItemAfter = item(after, then)
 	}
+	if is.set.state.Networks(c.list...) {
+		out.Networks = networks(is.set.state)
+		if now := networks(after); !maps.Equal(now, out.Networks) {
+			out.NetworksAfter = now
+		}
+	}
 	for i := range result.Services {
 		svc := &result.Services[i]
 		out.Effects = append(out.Effects, svc.Effects...)
@@ -83,6 +90,14 @@ func (s *Service) conflicts(was *preview.Exported, changed []preview.Conflict) {
 			s.Conflicts = append(s.Conflicts, Conflict{Conflict: c, Begins: true})
 		}
 	}
+}
+
+func networks(state *preview.State) map[string]string {
+	all := map[string]string{}
+	for _, name := range state.Clusters() {
+		all[name] = state.Member(name).Spec.Network
+	}
+	return all
 }
 
 // columns returns the clusters that export a service before or after.

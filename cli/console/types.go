@@ -148,14 +148,17 @@ type Service struct {
 	Item      *Item `json:"item"`
 	ItemAfter *Item `json:"itemAfter,omitempty"`
 	// Access is how clients use it.
-	Access    Access           `json:"access"`
-	Columns   []Column         `json:"columns"`
-	Effects   []preview.Effect `json:"effects"`
-	Rows      []Row            `json:"rows"`
-	Conflicts []Conflict       `json:"conflicts"`
-	Problems  []Problem        `json:"problems,omitempty"`
-	Notes     []string         `json:"notes,omitempty"`
-	Changes   []string         `json:"changes,omitempty"`
+	Access  Access   `json:"access"`
+	Columns []Column `json:"columns"`
+	// Networks are those of all clusters if there are several, and NetworksAfter those after the changes. "" is the one without a name.
+	Networks      map[string]string `json:"networks,omitempty"`
+	NetworksAfter map[string]string `json:"networksAfter,omitempty"`
+	Effects       []preview.Effect  `json:"effects"`
+	Rows          []Row             `json:"rows"`
+	Conflicts     []Conflict        `json:"conflicts"`
+	Problems      []Problem         `json:"problems,omitempty"`
+	Notes         []string          `json:"notes,omitempty"`
+	Changes       []string          `json:"changes,omitempty"`
 }
 
 // Access are the names and addresses of a service, and commands that ask for them.

@@ -64,9 +64,10 @@ func TestViewsOfNetworks(t *testing.T) {
 	}
 	s.SetRecords(objects)
 	for name, target := range map[string]string{
-		"networks-map": "/api/map",
-		"networks-web": "/api/endpoints?service=shop/web&place=beijing/cn-north-1a/cn-north-1",
-		"networks-db":  "/api/endpoints?service=shop/db&place=beijing/cn-north-1a/cn-north-1",
+		"networks-map":     "/api/map",
+		"networks-service": "/api/service?service=shop/web&changes=" + url.QueryEscape(`[{"network":{"cluster":"shanghai","to":"core"}}]`),
+		"networks-web":     "/api/endpoints?service=shop/web&place=beijing/cn-north-1a/cn-north-1",
+		"networks-db":      "/api/endpoints?service=shop/db&place=beijing/cn-north-1a/cn-north-1",
 	} {
 		answers(t, s, name, target)
 	}

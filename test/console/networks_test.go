@@ -18,7 +18,11 @@ func TestNetworks(t *testing.T) {
 	p.goTo("#/service/shop/api")
 	p.click(".mrow .mfirst", "beijing")
 	p.click(".toggle", "Endpoints and their reasons")
-	p.sees("shanghai is in network edge, and isn't used: it has no external address")
+	p.sees("shanghai is in network edge, and isn't used: it has no external address", "not used, and in another network")
+	p.until(`document.querySelector(".mcell[title='shanghai: not used, and in another network'] svg") !== null`)
+	p.accessible()
+	p.goTo("#/service/shop/web")
+	p.until(`[...document.querySelectorAll(".mcell")].some((e) => /^shanghai: used by .*, 3 ready, at addresses for other networks$/.test(e.title) && e.querySelector("svg"))`)
 	p.accessible()
 
 	p.goTo("#/whatif?kind=network&cluster=shanghai")

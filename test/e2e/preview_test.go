@@ -464,7 +464,7 @@ func (p *previewed) is(s *preview.State) error {
 			if at == client {
 				errs = append(errs, p.asked(m, fmt.Sprintf("%s.%s.svc.clusterset.local", name, p.ns), &want.DNS), p.asked(m, fmt.Sprintf("%s.%s.svc.global", name, p.ns), &want.Global))
 			}
-			objects, err := importedObjects(m, p.ns, name)
+			objects, derived, err := importedObjects(m, p.ns, name)
 			if err != nil {
 				return err
 			}
@@ -473,7 +473,9 @@ func (p *previewed) is(s *preview.State) error {
 				return err
 			}
 			// In a cluster that is down, the endpoints stay as they are, because no agent there notices the change.
-			if a, b := behind(got.ClusterSetIP), behind(want.ClusterSetIP); a != b {
+			if exists := want.ClusterSetIP != nil; derived != exists {
+				errs = append(errs, fmt.Errorf("in %s, %s has a ClusterSetIP: %v, want %v", client, name, derived, exists))
+			} else if a, b := behind(got.ClusterSetIP), behind(want.ClusterSetIP); a != b {
 				errs = append(errs, fmt.Errorf("in %s, behind the ClusterSetIP of %s: %s, want %s", client, name, a, b))
 			}
 			if a, b := behind(got.Own), behind(want.Own); a != b {
@@ -512,11 +514,11 @@ func (p *previewed) asked(m *fleettest.Member, name string, want *preview.Answer
 	return m.DNS.Answers(name, "A", answer...)
 }
 
-// importedObjects returns the objects that tell a member where a service's endpoints are.
-func importedObjects(m *fleettest.Member, ns, name string) (objects []runtime.Object, err error) {
+// importedObjects returns the objects that tell a member where a service's endpoints are, and whether it has a ClusterSetIP there.
+func importedObjects(m *fleettest.Member, ns, name string) (objects []runtime.Object, derived bool, err error) {
 	i, err := m.Imported(ns, name)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	if i.ServiceImport != nil {
 		objects = append(objects, i.ServiceImport)
@@ -529,23 +531,23 @@ func importedObjects(m *fleettest.Member, ns, name string) (objects []runtime.Ob
 	}
 	var last discoveryv1.EndpointSliceList
 	if err := m.List(&last, client.InNamespace(ns), client.MatchingLabels{api.LabelExtends: name}); err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	for j := range last.Items {
 		objects = append(objects, &last.Items[j])
 	}
 	var members clustersetv1alpha1.MemberClusterList
 	if err := m.List(&members); err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	for j := range members.Items {
 		objects = append(objects, &members.Items[j])
 	}
 	var reach clustersetv1alpha1.Reachability
 	if err := m.Get("", clustersetv1alpha1.ReachabilityName, &reach); err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	return append(objects, &reach), nil
+	return append(objects, &reach), i.Derived != nil, nil
 }
 
 // command checks that clusterset preview gives the same result.

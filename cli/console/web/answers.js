@@ -8,7 +8,7 @@ import { count, phases, placeName, placeText, tiers, ways } from "./words.js";
 
 const step = 100; // endpoints shown at first, and more at each press
 
-export function Answers({ row, place, column, columns, service, parameter, params }) {
+export function Answers({ row, place, column, columns, networks, service, parameter, params }) {
   const open = params.get("ends") === "1";
   const hidden = columns.map((c) => unseen(c.after ?? c, row)).filter(Boolean);
   return html`<section class="panel answers" aria-label="Answers in a place">
@@ -17,7 +17,7 @@ export function Answers({ row, place, column, columns, service, parameter, param
       <dt>${ways[w].name} <${Effects} list=${row.effects?.[w] ?? []} /></dt>
       <dd>${row.after && sentence(row.after[w]) !== sentence(row.before?.[w]) ? html`<s>${sentence(row.before?.[w])}</s><br /><ins>${sentence(row.after[w])}</ins>` : sentence(row.before?.[w])}</dd>
     </div>`)}</dl>
-    ${column && html`<p><b>Why:</b> ${why(row, column)}</p>`}
+    ${column && html`<p><b>Why:</b> ${why(row, column, networks)}</p>`}
     ${!column && hidden.length > 0 && html`<p><b>Not visible from there:</b> ${hidden.slice(0, 5).join("; ")}${hidden.length > 5 && `; and ${hidden.length - 5} more`}.</p>`}
     ${row.places.length > 1 && html`<p class="faint">The same from ${row.places.filter((p) => p !== place).slice(0, 20).map(placeName).join("; ")}${row.places.length > 21 && ` and ${row.places.length - 21} more`}.</p>`}
     <p><${Toggle} on=${open} values=${{ ends: open ? null : "1" }}>Endpoints and their reasons<//></p>
@@ -36,8 +36,8 @@ function sentence(a) {
 }
 
 /** why says why the place uses a cluster or not, from its state and the tier that is used. */
-function why(row, column) {
-  const { is } = compare(row, column);
+function why(row, column, networks) {
+  const { is } = compare(row, column, networks);
   const at = column.after ?? column;
   const answers = row.after ?? row.before;
   const used = Object.keys(ways).map((w) => answers?.[w]).filter((a) => a && !a.byClusterSetIP && a.clusters?.length);
@@ -45,7 +45,7 @@ function why(row, column) {
   if (is.by.length) {
     if (is.down) return `${column.name} is off, but the hub hasn't noticed yet, or nothing else is left.`;
     if (is.degraded) return `${column.name} is ${at.drain ? "drained" : at.phase}, and nothing better is left.`;
-    return `${tier === "any" ? "Endpoints at any distance are used" : `It is ${tiers[tier] ?? "used"}`}; its state is ${column.phase}.`;
+    return `${tier === "any" ? "Endpoints at any distance are used" : `It is ${tiers[tier] ?? "used"}`}${is.apart ? ", these at addresses for other networks, as it is in another one" : ""}; its state is ${column.phase}.`;
   }
   if (column.leaves) return "It would no longer export the service.";
   if (is.unseen) return `${is.unseen}.`;
@@ -54,6 +54,7 @@ function why(row, column) {
   if (at.drain) return "It is drained: it is used only if nothing else is left.";
   if (at.phase === "Suspect") return `It is Suspect: ${phases.Suspect.text}.`;
   if (tier && tier !== "any") return `Enough endpoints are ${tiers[tier]}, so none farther is used.`;
+  if (is.apart) return "It is in another network, from which only external addresses are used. The list of endpoints has the reason.";
   return "The list of endpoints has the reasons.";
 }
 

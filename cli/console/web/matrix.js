@@ -32,10 +32,15 @@ export function unseen(column, row) {
   return all.every(Boolean) ? all[0].why.replace("{exporter}", column.name).replace("{viewer}", row.places[0].cluster) : "";
 }
 
-/** compare is a cell before and after the changes. */
-export function compare(row, column) {
-  const was = { ...cell(row.before, column.name), unseen: unseen(column, row) };
-  const is = { ...(row.after ? cell(row.after, column.name) : was), unseen: unseen(column.after ?? column, row) };
+/** apart reports whether a column's cluster is in another network than all clusters of a row. */
+function apart(column, row, networks) {
+  return !!networks && row.places.every((p) => (networks[p.cluster] ?? "") !== (networks[column.name] ?? ""));
+}
+
+/** compare is a cell before and after the changes, with the networks that the clusters are in. */
+export function compare(row, column, networks = {}) {
+  const was = { ...cell(row.before, column.name), unseen: unseen(column, row), apart: apart(column, row, networks.was) };
+  const is = { ...(row.after ? cell(row.after, column.name) : was), unseen: unseen(column.after ?? column, row), apart: apart(column, row, networks.is) };
   return { was, is, appears: !was.by.length && is.by.length > 0, goes: was.by.length > 0 && !is.by.length };
 }
 
@@ -43,17 +48,17 @@ export function compare(row, column) {
 function inWords({ was, is, appears, goes }, cluster) {
   const by = (c) => c.by.map((w) => ways[w].name).join(" and ");
   if (goes) return `${cluster}: would no longer be used by ${by(was)}${is.unseen && `: ${is.unseen}`}`;
-  if (!is.by.length) return is.unseen ? `${cluster}: not visible: ${is.unseen}` : `${cluster}: not used`;
-  return `${cluster}: ${appears ? "would be used" : "used"} by ${by(is)}, ${is.ready} ready${is.ready !== was.ready && !appears ? ` instead of ${was.ready}` : ""}${is.degraded ? ", as the last resort" : ""}${is.down ? ", but off" : ""}`;
+  if (!is.by.length) return is.unseen ? `${cluster}: not visible: ${is.unseen}` : `${cluster}: not used${is.apart ? ", and in another network" : ""}`;
+  return `${cluster}: ${appears ? "would be used" : "used"} by ${by(is)}, ${is.ready} ready${is.ready !== was.ready && !appears ? ` instead of ${was.ready}` : ""}${is.apart ? ", at addresses for other networks" : ""}${is.degraded ? ", as the last resort" : ""}${is.down ? ", but off" : ""}`;
 }
 
 function Cell({ state }) {
   const { was, is, appears, goes } = state;
   if (goes) return html`<span class="mark gone" aria-hidden="true"><${Icon} name="minus" />${was.ready}</span>`;
   if (!is.by.length && is.unseen) return html`<span class="mark hid" aria-hidden="true"><${Icon} name="hidden" /></span>`;
-  if (!is.by.length) return html`<span class="mark none" aria-hidden="true">·</span>`;
+  if (!is.by.length) return html`<span class="mark none" aria-hidden="true">${is.apart ? html`<${Icon} name="network" />` : "·"}</span>`;
   const kind = is.down ? "dead" : is.degraded ? "last" : is.all ? "used" : "some";
-  return html`<span class=${`mark ${kind}${appears ? " new" : ""}`} aria-hidden="true">${appears ? html`<${Icon} name="plus" />` : is.down ? html`<${Icon} name="power" />` : is.degraded ? html`<${Icon} name="alert" />` : ""}${
+  return html`<span class=${`mark ${kind}${appears ? " new" : ""}`} aria-hidden="true">${appears ? html`<${Icon} name="plus" />` : is.down ? html`<${Icon} name="power" />` : is.degraded ? html`<${Icon} name="alert" />` : is.apart ? html`<${Icon} name="network" />` : ""}${
     !appears && is.ready !== was.ready && html`<s>${was.ready}</s>`}${is.ready}${!is.all && html`<small>${is.by.map((w) => ways[w].short).join(" ")}</small>`}</span>`;
 }
 
@@ -71,7 +76,7 @@ export function summary(answers) {
   return [...lines].map(([text, by]) => ({ text, by: by.join(", ") }));
 }
 
-export function Matrix({ rows, columns, at, by }) {
+export function Matrix({ rows, columns, networks, at, by }) {
   const ref = useRef();
   const room = useWidth(ref);
   const r = rem();
@@ -159,7 +164,7 @@ export function Matrix({ rows, columns, at, by }) {
           <span class="mfirst" role="rowheader" aria-colindex="1" aria-selected=${chosen && !by ? "true" : "false"} ...${rove(i, 0)}><${PlaceName} row=${row} narrow=${narrow} /></span>
           <span class="msecond" role="gridcell" aria-colindex="2"><${Answer} row=${row} /></span>
           ${shownColumns.map((c) => {
-            const state = compare(row, columns[c]);
+            const state = compare(row, columns[c], networks);
             return html`<span key=${columns[c].name} class=${"mcell" + (chosen && by === columns[c].name ? " chosen" : "")} role="gridcell" aria-colindex=${c + 3} aria-selected=${chosen && by === columns[c].name ? "true" : "false"}
               title=${inWords(state, columns[c].name)} style=${{ left: before + c * width + "px", width: width + "px" }} ...${rove(i, c + 1)}><span class="unseen">${inWords(state, columns[c].name)}</span><${Cell} state=${state} /></span>`;
           })}

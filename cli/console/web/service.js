@@ -14,6 +14,7 @@ export function ServiceView({ address, changes, parameter }) {
   const service = namespace + "/" + name;
   const got = useApi("api/service?service=" + encodeURIComponent(service) + (parameter && "&" + parameter), { on: ["clusters", "services"], key: service });
   const data = got.data && { ...got.data, rows: got.data.rows ?? [], columns: got.data.columns ?? [] };
+  const networks = data && { was: data.networks, is: data.networksAfter ?? data.networks };
   const fold = params.get("fold") === "1";
   const find = (params.get("place") ?? "").toLowerCase();
   const rows = useMemo(() => (data ? arrange(data.rows, fold).filter((r) => r.places.some((p) => placeName(p).toLowerCase().includes(find))) : []), [got.data, fold, find]);
@@ -53,11 +54,11 @@ export function ServiceView({ address, changes, parameter }) {
         <a class="toggle" href=${to("whatif", [], { kind: "exportTo", service })}><${Icon} name="hidden" /> export-to…</a>
         <span class="faint">${count(places, "place")} × ${count(data.columns.length, "cluster")}</span>
       </div>
-      <${Legend} changes=${changes} hidden=${data.columns.some((c) => c.unseen || c.after?.unseen)} />
+      <${Legend} changes=${changes} hidden=${data.columns.some((c) => c.unseen || c.after?.unseen)} networks=${!!data.networks} />
       <div class=${"split wide" + (chosen ? " open" : "")}>
         ${rows.length === 0 ? html`<p class="notice">${places ? "No place matches." : "No place has clients."}</p>`
-          : html`<${Matrix} rows=${rows} columns=${data.columns} at=${at} by=${by} />`}
-        ${chosen && html`<${Answers} key=${at} row=${chosen} place=${chosen.places.find((p) => placeText(p) === at)} column=${data.columns.find((c) => c.name === by)} columns=${data.columns}
+          : html`<${Matrix} rows=${rows} columns=${data.columns} networks=${networks} at=${at} by=${by} />`}
+        ${chosen && html`<${Answers} key=${at} row=${chosen} place=${chosen.places.find((p) => placeText(p) === at)} column=${data.columns.find((c) => c.name === by)} columns=${data.columns} networks=${networks}
           service=${service} parameter=${parameter} params=${params} />`}
       </div>
     </section>
@@ -118,12 +119,13 @@ function Exporters({ columns, changes, service }) {
   </table></div>${columns.length > 50 && html`<p class="faint">and ${columns.length - 50} more, in the matrix above</p>`}`;
 }
 
-function Legend({ changes, hidden }) {
+function Legend({ changes, hidden, networks }) {
   const all = [
     ["used", html`3`, "used: ready endpoints"], ["some", html`3<small>IP</small>`, "used by some ways only, named"], ["last", html`<${Icon} name="alert" />3`, "used as the last resort"],
     ["dead", html`<${Icon} name="power" />3`, "used, but off"], ["", "·", "not used"],
   ];
   if (hidden) all.push(["hid", html`<${Icon} name="hidden" />`, "not visible: by communities or export-to"]);
+  if (networks) all.push(["used", html`<${Icon} name="network" />3`, "used at addresses for other networks"], ["none", html`<${Icon} name="network" />`, "not used, and in another network"]);
   if (changes.length) all.push(["used new", html`<${Icon} name="plus" />3`, "would be used"], ["gone", html`<${Icon} name="minus" />3`, "would no longer be used"]);
   return html`<ul class="legend" aria-label="What cells mean">${all.map(([kind, mark, text]) => html`<li key=${text}><span class=${"mark " + kind} aria-hidden="true">${mark}</span> ${text}</li>`)}
     <li class="faint">Ways: ${Object.values(ways).map((w) => `${w.short} = ${w.name}`).join(", ")}</li></ul>`;
