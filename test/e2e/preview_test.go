@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -348,13 +347,7 @@ func (p *previewed) onHub() error {
 	return nil
 }
 
-func (p *previewed) patch(cluster, patch string) {
-	mc := &clustersetv1alpha1.MemberCluster{}
-	mc.Name = cluster
-	if err := p.Hub.Client.Patch(context.Background(), mc, client.RawPatch(types.MergePatchType, []byte(patch))); err != nil {
-		p.Errorf("patch MemberCluster %s: %v", cluster, err)
-	}
-}
+func (p *previewed) patch(cluster, patch string) { patchMember(p.Fleet, cluster, patch) }
 
 // objects returns the hub's objects that a preview reads.
 func (p *previewed) objects() (objects []runtime.Object, leases []coordinationv1.Lease, err error) {
