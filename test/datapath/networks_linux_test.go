@@ -24,6 +24,8 @@ import (
 // reached from elsewhere. Its two nodes reach each other's pods by a link between them.
 type apart struct {
 	*cluster
+	w        *world
+	resolver *resolver // of its agent
 }
 
 const edgeNumber = 4
@@ -33,7 +35,7 @@ func (w *world) edge(t *testing.T) *apart {
 	t.Helper()
 	ctx := context.Background() // cleanups use it too
 	at := fleet.Location{Cluster: "jingan", Zone: "puxi", Region: "south"}
-	a := &apart{cluster: &cluster{
+	a := &apart{w: w, resolver: newResolver(t), cluster: &cluster{
 		Member: fleet.NewMember(w.dir, w.bin, at), network: w.network, number: edgeNumber,
 		dir: w.dir, kubeProxy: w.clusters[0].kubeProxy, nsenter: w.clusters[0].nsenter,
 	}}
@@ -50,7 +52,7 @@ func (w *world) edge(t *testing.T) *apart {
 		t.Fatal(err)
 	}
 	w.clusters = append(w.clusters, a.cluster)
-	if err := a.Join(ctx, w.hub, "--network", "edge", "--external-cidrs", node4(edgeNumber, 0)+"/24,fd00:200:4::/48"); err != nil {
+	if err := a.Join(ctx, w.hub, "--network", "edge", "--external-cidrs", strings.Join(external(edgeNumber), ",")); err != nil {
 		t.Fatal(err)
 	}
 	if err := a.Plane.ApplyContext(ctx, fleet.Rights("member")); err != nil {
@@ -75,9 +77,18 @@ func (w *world) edge(t *testing.T) *apart {
 			}
 		}
 	})
+	xicheng := w.cluster("xicheng")
+	w.configure(t, xicheng, fmt.Sprintf(`{"externalCIDRs":["%s"]}`, strings.Join(external(xicheng.number), `","`)))
+	t.Cleanup(func() { w.configure(t, xicheng, `{"externalCIDRs":null}`) })
+	a.resolving(t, a.resolver)
 	a.startAgent(t)
 	kube.Eventually(t, w.ready)
 	return a
+}
+
+// external returns the external networks of a cluster: its nodes and its load balancers.
+func external(number int) []string {
+	return []string{node4(number, 0) + "/24", fmt.Sprintf("fd00:200:%d::/48", number), balancers4(number), balancers6(number)}
 }
 
 // links gives a node the pods of xicheng's node of that number, and the way to the other node's.
@@ -111,18 +122,19 @@ func linked(end int, there4, there6 string) string {
 	`, end, 3-end, there4, there6)
 }
 
-// masquerade hides the pods of a node behind its address when they connect to nodes of the other network.
+// masquerade hides the pods of a node behind its address when they connect to external addresses of the other network.
 func (n *node) masquerade() error {
 	other := edgeNumber
 	if n.cluster.number == edgeNumber {
 		other = 1
 	}
+	to := external(other)
 	return n.ns.run(fmt.Sprintf(`
 		nft add table inet hiding
 		nft add chain inet hiding out { type nat hook postrouting priority 110 ; }
-		nft add rule inet hiding out ip saddr %s ip daddr 10.200.%[3]d.0/24 masquerade
-		nft add rule inet hiding out ip6 saddr %[2]s ip6 daddr fd00:200:%[3]d::/48 masquerade
-	`, clusterPods4(1), clusterPods6(1), other))
+		nft add rule inet hiding out ip saddr %s ip daddr { %s , %s } masquerade
+		nft add rule inet hiding out ip6 saddr %s ip6 daddr { %s , %s } masquerade
+	`, clusterPods4(1), to[0], to[2], clusterPods6(1), to[1], to[3]))
 }
 
 // pod starts a pod on a node of jingan or xicheng, with the i-th address of xicheng's node of the same number.
@@ -176,11 +188,6 @@ func (w *world) configure(t *testing.T, c *cluster, spec string) {
 	}
 }
 
-// nodesOf returns the networks of a cluster's nodes.
-func nodesOf(number int) string {
-	return fmt.Sprintf(`["%s/24","fd00:200:%d::/48"]`, node4(number, 0), number)
-}
-
 // setReady makes a node ready or not, as the node controller would.
 func (n *node) setReady(t *testing.T, status corev1.ConditionStatus) {
 	t.Helper()
@@ -204,13 +211,17 @@ func (s *service) nodePort(c *cluster) int32 {
 	return svc.Spec.Ports[slices.IndexFunc(svc.Spec.Ports, func(p corev1.ServicePort) bool { return p.Name == "http" })].NodePort
 }
 
-// Two clusters with the same pods and Services, of which only the nodes can be reached, use each other's node ports: by ClusterSetIP, by an
-// own name, and by SRV records. Rules D80 to D88 of docs/spec/data-path.md.
+// Two clusters with the same pods and Services use each other's external addresses. Rules D80 to D92 of docs/spec/data-path.md.
 func TestNetworks(t *testing.T) {
-	w := set(t)
-	jingan, xicheng := w.edge(t), w.cluster("xicheng")
-	w.configure(t, xicheng, `{"externalCIDRs":`+nodesOf(1)+`}`)
-	t.Cleanup(func() { w.configure(t, xicheng, `{"externalCIDRs":null}`) })
+	jingan := set(t).edge(t)
+	t.Run("node ports", jingan.byNodePorts)
+	t.Run("load balancers", jingan.byBalancers)
+}
+
+// byNodePorts tests two clusters of which only the nodes can be reached. They use each other's node ports: by ClusterSetIP, by an own name, and
+// by SRV records.
+func (a *apart) byNodePorts(t *testing.T) {
+	w, jingan, xicheng := a.w, a, a.w.cluster("xicheng")
 	s := w.service(t, export{spec: "type: NodePort, selector: {app: web}"}, "jingan", "xicheng")
 	far := pods{jingan.pod(s, jingan.nodes[0], 1), jingan.pod(s, jingan.nodes[1], 2)}
 	near := pods{jingan.pod(s, xicheng.nodes[0], 1), jingan.pod(s, xicheng.nodes[1], 2)}
@@ -268,11 +279,7 @@ func TestNetworks(t *testing.T) {
 // the name alone has no address of them.
 func (s *service) answeredBySRV(of *apart, c *cluster, want ...*pod) {
 	s.Helper()
-	c.Plane.Apply(s, fleet.Rights("dns"))
-	if err := c.DNS.Start(context.Background()); err != nil {
-		s.Fatal(err)
-	}
-	defer c.DNS.Stop()
+	s.asks(c)
 	name := "web." + s.namespace + ".svc.global."
 	kube.Eventually(s, func() error {
 		reply, err := c.DNS.Ask(s.Context(), "_http._tcp."+name, dns.TypeSRV)
@@ -282,27 +289,47 @@ func (s *service) answeredBySRV(of *apart, c *cluster, want ...*pod) {
 		if len(reply.Answer) != 1 || reply.Answer[0].(*dns.SRV).Target != "jingan."+name || int32(reply.Answer[0].(*dns.SRV).Port) != s.nodePort(of.cluster) {
 			return fmt.Errorf("SRV is %v", reply.Answer)
 		}
-		got := map[string]int{}
+		var nodes []netip.Addr
 		for _, rr := range reply.Extra {
-			a, ok := rr.(*dns.A)
-			if !ok {
-				continue
-			}
-			addr, _ := netip.AddrFromSlice(a.A.To4())
-			counts, err := c.nodes[0].ask("tcp", netip.AddrPortFrom(addr, reply.Answer[0].(*dns.SRV).Port), c.nodes[0].client(false, 249), 30)
-			if err != nil {
-				return err
-			}
-			for who, n := range counts {
-				got[who] += n
+			if a, ok := rr.(*dns.A); ok {
+				addr, _ := netip.AddrFromSlice(a.A.To4())
+				nodes = append(nodes, addr)
 			}
 		}
-		if who := slices.Sorted(maps.Keys(got)); !slices.Equal(who, pods(want).names(false)) {
-			return fmt.Errorf("%v answered", got)
+		if err := s.answeredIn(c, reply.Answer[0].(*dns.SRV).Port, want, nodes...); err != nil {
+			return err
 		}
 		if reply, err = c.DNS.Ask(s.Context(), name, dns.TypeA); err != nil || strings.Contains(fmt.Sprint(reply.Answer), node4(edgeNumber, 1)) {
 			return fmt.Errorf("A is %v, %w", reply, err)
 		}
 		return nil
 	})
+}
+
+// answeredIn returns nil if connections from a cluster to the port at these addresses are answered by these pods, and by no others.
+func (s *service) answeredIn(c *cluster, port uint16, want pods, at ...netip.Addr) error {
+	got := map[string]int{}
+	for _, addr := range at {
+		counts, err := c.nodes[0].ask("tcp", netip.AddrPortFrom(addr, port), c.nodes[0].client(false, 249), 30)
+		if err != nil {
+			return err
+		}
+		for who, n := range counts {
+			got[who] += n
+		}
+	}
+	if who := slices.Sorted(maps.Keys(got)); !slices.Equal(who, want.names(false)) {
+		return fmt.Errorf("%v answered", got)
+	}
+	return nil
+}
+
+// asks starts a cluster's DNS server, until the end of the test.
+func (s *service) asks(c *cluster) {
+	s.Helper()
+	c.Plane.Apply(s, fleet.Rights("dns"))
+	if err := c.DNS.Start(context.Background()); err != nil {
+		s.Fatal(err)
+	}
+	s.Cleanup(c.DNS.Kill)
 }
