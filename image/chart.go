@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"strconv"
 	"strings"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -15,6 +16,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/partial"
 	"github.com/google/go-containerregistry/pkg/v1/static"
 	"github.com/google/go-containerregistry/pkg/v1/types"
+	"golang.org/x/mod/semver"
 	"sigs.k8s.io/yaml"
 )
 
@@ -54,19 +56,29 @@ func newChart(o options) (chart, error) {
 	return c, nil
 }
 
-var versionRE = regexp.MustCompile(`(?m)^(version|appVersion): .*$`)
+// versionRE finds the lines of a Chart.yaml that follow from the release's version: the chart's and the application's, and what Artifact
+// Hub shows (https://artifacthub.io/docs/topics/annotations/helm/).
+var versionRE = regexp.MustCompile(`(?m)^(version|appVersion|  artifacthub\.io/prerelease|      image): .*$`)
 
 // stamp writes the version into a Chart.yaml.
 func stamp(content []byte, o options) ([]byte, error) {
-	if n := len(versionRE.FindAll(content, -1)); n != 2 {
-		return nil, fmt.Errorf("Chart.yaml has %d lines version: and appVersion:; want one of each", n)
+	values := map[string]string{
+		"version": o.chartVersion(), "appVersion": o.version,
+		"artifacthub.io/prerelease": strconv.Quote(strconv.FormatBool(semver.Prerelease(o.version) != "")), "image": o.reference(),
 	}
-	return versionRE.ReplaceAllFunc(content, func(line []byte) []byte {
-		if bytes.HasPrefix(line, []byte("app")) {
-			return []byte("appVersion: " + o.version)
+	found := map[string]int{}
+	content = versionRE.ReplaceAllFunc(content, func(line []byte) []byte {
+		before, _, _ := strings.Cut(string(line), ":")
+		key := strings.TrimSpace(before)
+		found[key]++
+		return []byte(before + ": " + values[key])
+	})
+	for key := range values {
+		if found[key] != 1 {
+			return nil, fmt.Errorf("Chart.yaml has %d lines %s:; want one", found[key], key)
 		}
-		return []byte("version: " + o.chartVersion())
-	}), nil
+	}
+	return content, nil
 }
 
 // file is the name that Helm gives the archive.

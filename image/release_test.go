@@ -7,6 +7,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"debug/buildinfo"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -202,14 +203,115 @@ func stamped(t *testing.T, dir string) {
 			}
 			return
 		}
-		var about struct{ Name, Version, AppVersion string }
+		var about struct {
+			Name, Version, AppVersion string
+			Annotations               map[string]string
+		}
 		if err := yaml.Unmarshal(content, &about); err != nil || about.Name != "clusterset" || about.Version != "0.0.0-test" || about.AppVersion != testVersion {
 			t.Errorf("Chart.yaml: %+v, %v", about, err)
 		}
+		wantOnArtifactHub(t, about.Annotations)
 	})
 	for _, name := range []string{"Chart.yaml", "values.yaml", "values.schema.json", "templates/_pod.tpl", "files/rules.yaml"} {
 		if !slices.Contains(names, name) {
 			t.Errorf("the archive has no %s", name)
+		}
+	}
+}
+
+// wantOnArtifactHub checks what Artifact Hub shows of a test release: its image, that it is a prerelease, and the chart's own kinds. It
+// ignores an annotation that isn't valid YAML, and says so only to the chart's owner.
+func wantOnArtifactHub(t *testing.T, annotations map[string]string) {
+	t.Helper()
+	var images []struct{ Name, Image string }
+	if err := yaml.Unmarshal([]byte(annotations["artifacthub.io/images"]), &images); err != nil || len(images) != 1 || images[0].Image != "docker.io/clusterset/clusterset:"+testVersion {
+		t.Errorf("artifacthub.io/images: %+v, %v", images, err)
+	}
+	if got := annotations["artifacthub.io/prerelease"]; got != "true" {
+		t.Errorf("artifacthub.io/prerelease of %s is %q", testVersion, got)
+	}
+	var links []struct{ Name, URL string }
+	if err := yaml.Unmarshal([]byte(annotations["artifacthub.io/links"]), &links); err != nil || len(links) == 0 {
+		t.Errorf("artifacthub.io/links: %+v, %v", links, err)
+	}
+	var listed []struct{ Kind, Version, Name string }
+	if err := yaml.Unmarshal([]byte(annotations["artifacthub.io/crds"]), &listed); err != nil {
+		t.Errorf("artifacthub.io/crds: %v", err)
+	}
+	files, err := filepath.Glob(filepath.Join(root, "api", "crds", "*.yaml"))
+	if err != nil || len(files) != len(listed) {
+		t.Errorf("artifacthub.io/crds lists %d kinds; api/crds has %d files, %v", len(listed), len(files), err)
+	}
+	for _, file := range files {
+		var crd struct {
+			Metadata struct{ Name string }
+			Spec     struct {
+				Names    struct{ Kind string }
+				Versions []struct{ Name string }
+			}
+		}
+		if err := yaml.Unmarshal(read(t, file), &crd); err != nil {
+			t.Fatal(err)
+		}
+		want := struct{ Kind, Version, Name string }{crd.Spec.Names.Kind, crd.Spec.Versions[0].Name, crd.Metadata.Name}
+		if !slices.Contains(listed, want) {
+			t.Errorf("artifacthub.io/crds doesn't list %+v", want)
+		}
+	}
+}
+
+// A Chart.yaml says what Artifact Hub shows. The chart of a release that isn't a prerelease isn't called one, and a Chart.yaml that lost a line is refused.
+func TestStamp(t *testing.T) {
+	content := read(t, filepath.Join(chartDir, "Chart.yaml"))
+	test, err := stamp(content, options{version: testVersion, name: "docker.io/clusterset/clusterset"})
+	var about struct{ Annotations map[string]string }
+	if err := errors.Join(err, yaml.Unmarshal(test, &about)); err != nil {
+		t.Fatal(err)
+	}
+	wantOnArtifactHub(t, about.Annotations)
+	got, err := stamp(content, options{version: "v1.2.3", name: "example.com/clusterset"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"\nversion: 1.2.3\n", "\nappVersion: v1.2.3\n", "/prerelease: \"false\"\n", " image: example.com/clusterset:v1.2.3\n"} {
+		if strings.Count(string(got), want) != 1 {
+			t.Errorf("%q isn't there once:\n%s", want, got)
+		}
+	}
+	if _, err := stamp(bytes.Replace(content, []byte("appVersion"), []byte("app"), 1), options{version: "v1.2.3"}); err == nil || !strings.Contains(err.Error(), "0 lines appVersion:") {
+		t.Error(err)
+	}
+}
+
+// What package managers need names the archive of each platform with its checksum, whatever the programs are.
+func TestPackagers(t *testing.T) {
+	dir, programs := t.TempDir(), fakeBinaries(t)
+	o, err := parse([]string{"-version", "v1.2.3", "-binaries", programs}, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range o.platforms {
+		if err := os.MkdirAll(filepath.Dir(o.binary(p, "clusterset")), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(o.binary(p, "clusterset"), []byte(p.String()), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := writeCommandLine(dir, []byte("licences"), o); err != nil {
+		t.Fatal(err)
+	}
+	plugin, formula := string(read(t, filepath.Join(dir, "clusterset.yaml"))), string(read(t, filepath.Join(dir, "clusterset.rb")))
+	for _, p := range o.platforms {
+		archive := "clusterset-" + p.os + "-" + p.arch + ".tar.gz"
+		url, sum := "https://"+module+"/releases/download/v1.2.3/"+archive, fmt.Sprintf("%x", sha256.Sum256(read(t, filepath.Join(dir, archive))))
+		if want := "uri: " + url + "\n      sha256: " + sum + "\n"; strings.Count(plugin, want) != 1 {
+			t.Errorf("clusterset.yaml doesn't have %q once:\n%s", want, plugin)
+		}
+		system, processor := map[string]string{"linux": "linux", "darwin": "mac"}[p.os], map[string]string{"amd64": "intel", "arm64": "arm"}[p.arch]
+		want := "  if OS." + system + "? && Hardware::CPU." + processor + "?\n    url \"" + url + "\"\n    sha256 \"" + sum + "\"\n  end\n"
+		if strings.Count(formula, want) != 1 {
+			t.Errorf("clusterset.rb doesn't have %q once:\n%s", want, formula)
 		}
 	}
 }
