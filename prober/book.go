@@ -56,12 +56,13 @@ func newBook(o Options) *book {
 	return &book{options: o, of: map[string]*entry{}, wanted: make(chan struct{}, 1)}
 }
 
-// know adds addresses that an agent before this one stored.
+// know adds addresses that an agent before this one stored. It dialled them, so they count as those in use until set looks: they are stored
+// again before that.
 func (b *book) know(cluster string, addresses []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	told, _ := beacon.Parse(strings.Join(addresses, ","))
-	b.of[cluster] = &entry{told: told}
+	b.of[cluster] = &entry{told: told, use: slices.Clone(told)}
 }
 
 // set makes the clusters given the ones whose beacons are known, and returns those that can be dialled, and why the others can't.

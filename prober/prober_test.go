@@ -313,6 +313,28 @@ func TestRestart(t *testing.T) {
 	})
 }
 
+// A rollout replaces an agent soon after it started, or a machine kills it. Rule D51.
+func TestRestartedAgainAndAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, "b", "c")
+		_, stop := w.start()
+		elapse(10 * time.Second)
+		stop()
+		before := w.stored().Clusters
+		w.set(func() { w.hubAway = true })
+		for _, ran := range []time.Duration{time.Millisecond, 10 * time.Second, time.Millisecond, time.Millisecond, 10 * time.Second} {
+			_, stop := w.start()
+			elapse(ran)
+			stop()
+			if now := w.stored().Clusters; !slices.EqualFunc(before, now, func(a, b clustersetv1alpha1.ClusterReachability) bool {
+				return a.Name == b.Name && a.Reachable == b.Reachable && a.Reason == b.Reason && a.Since.Equal(&b.Since) && slices.Equal(a.Beacons, b.Beacons)
+			}) {
+				t.Errorf("after an agent that ran for %s: %+v, want %+v", ran, now, before)
+			}
+		}
+	})
+}
+
 // Rule D48.
 func TestSetThatBlocksThePortWorksAsBefore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

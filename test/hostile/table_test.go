@@ -55,12 +55,12 @@ func (t *table) String() string {
 		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", l.credential, l.what, l.bound, l.test)
 	}
 	fmt.Fprintf(&b, "\nOf a member's credentials, measured:\n\n"+
-		"| what is written | what bounds it | the hub takes | another member's agent, peak | its DNS server | the hub process | writes in another member | another cluster's change takes, at most |\n"+
-		"|---|---|---|---|---|---|---|---|\n"+
-		"| nothing | | | %d MiB | %d MiB | %d MiB | | |\n", t.small[0], t.small[1], t.small[2])
+		"| what is written | what bounds it | the hub takes | another member's agent, peak | its DNS server | the hub process | the hub's API server | writes in another member | another cluster's change takes, at most |\n"+
+		"|---|---|---|---|---|---|---|---|---|\n"+
+		"| nothing | | | %d MiB | %d MiB | %d MiB | %d MiB | | |\n", t.small[0], t.small[1], t.small[2], t.small[3])
 	for _, r := range t.rows {
-		fmt.Fprintf(&b, "| %s | %s | %d objects or changes, %.1f MiB | %d MiB | %d MiB | %d MiB | %d | %.1f s |\n",
-			r.What, r.Bound, r.written, float64(r.bytes)/(1<<20), r.peaks[0], r.peaks[1], r.peaks[2], r.writes, r.late.Seconds())
+		fmt.Fprintf(&b, "| %s | %s | %d objects or changes, %.1f MiB | %d MiB | %d MiB | %d MiB | %d MiB | %d | %.1f s |\n",
+			r.What, r.Bound, r.written, float64(r.bytes)/(1<<20), r.peaks[0], r.peaks[1], r.peaks[2], r.peaks[3], r.writes, r.late.Seconds())
 	}
 	return b.String()
 }
@@ -96,6 +96,9 @@ func (t *table) checkMemory(test *testing.T, r row) {
 		base, what = t.small, "without"
 	}
 	for i, p := range limits {
+		if p.limit == 0 {
+			continue
+		}
 		if r.peaks[i] > p.limit {
 			test.Errorf("%s: the %s needs %d MiB, and the chart's limit is %d", r.What, p.name, r.peaks[i], p.limit)
 		}
@@ -127,9 +130,9 @@ func TestStolenCredentialsAreDocumented(t *testing.T) {
 	}
 	_, documented, _ := strings.Cut(string(content), tableBegin)
 	documented, _, _ = strings.Cut(documented, tableEnd)
-	want := &table{small: []int{0, 0, 0}}
+	want := &table{small: make([]int, len(limits))}
 	for _, s := range inOrder() {
-		want.rows = append(want.rows, row{Shape: s, seen: seen{peaks: []int{0, 0, 0}}})
+		want.rows = append(want.rows, row{Shape: s, seen: seen{peaks: make([]int, len(limits))}})
 	}
 	if is, should := named(documented), named(want.String()); is != should {
 		t.Errorf("%s isn't up to date: run make hostile UPDATE=1. It says\n%s\nwant\n%s", tablePage, is, should)

@@ -59,6 +59,9 @@ func (c *ControlPlane) KillAPIServer() {
 	c.apiserver.Kill()
 }
 
+// APIServerPID returns the process of the API server, for its memory.
+func (c *ControlPlane) APIServerPID() int { return c.apiserver.PID() }
+
 // PauseAPIServer stops the API server with SIGSTOP: connections stay open, the
 // kernel accepts new ones, and nothing is answered.
 func (c *ControlPlane) PauseAPIServer() error { return c.apiserver.Signal(syscall.SIGSTOP) }
