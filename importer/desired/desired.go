@@ -154,8 +154,8 @@ func Compute(in Input) Output { return new(Memory).Compute(in, Current{}) }
 func (m *Memory) Compute(in Input, cur Current) Output {
 	here := in.Own
 	in.localFirst()
-	in.byNetwork()
 	w := &work{in: &in, memory: m, merged: m.merge(&in)}
+	in.byNetwork(w.resolved.Type == mcsv1beta1.Headless)
 	m.begin(w)
 	defer m.end()
 	out := Output{Resolved: w.resolved, Drops: w.admit()}

@@ -72,10 +72,15 @@ func (w *work) globalService() *fabedgev1alpha1.GlobalService {
 
 // run returns all endpoints of a cluster, sorted by address.
 func (w *work) run(s *share) []fabedgev1alpha1.Endpoint {
-	if w.resolved.Type != mcsv1beta1.Headless && !s.cluster.apart {
+	switch {
+	case w.resolved.Type == mcsv1beta1.Headless:
+		return w.endpointsOfRecords(s)
+	case !s.cluster.apart:
 		return w.clusterIPEndpoints(s)
+	case w.exposesAny(s.cluster):
+		return w.endpointsOfRecords(s)
 	}
-	return w.endpointsOfRecords(s)
+	return nil
 }
 
 // clusterIPEndpoints returns the one endpoint of a cluster that has a ClusterIP for the service.

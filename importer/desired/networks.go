@@ -33,11 +33,11 @@ func Inside(own *clustersetv1alpha1.MemberCluster, members iter.Seq[*clustersetv
 }
 
 // byNetwork leaves out the records that mean nothing here: external addresses of clusters of this network, and the pods of those of others
-// (D81).
-func (in *Input) byNetwork() {
+// (D81). A headless service has none of clusters of others, even if one exports it with a ClusterIP and addresses (D86).
+func (in *Input) byNetwork(headless bool) {
 	other := func(e *clustersetv1alpha1.ExportedEndpoints) bool {
 		cluster, ok := e.SourceCluster()
-		return ok && e.Spec.External != in.Apart(cluster)
+		return ok && (e.Spec.External != in.Apart(cluster) || e.Spec.External && headless)
 	}
 	if slices.ContainsFunc(in.Endpoints, other) {
 		in.Endpoints = slices.DeleteFunc(slices.Clone(in.Endpoints), other)

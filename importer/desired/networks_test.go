@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -117,6 +118,13 @@ func TestNetworks(t *testing.T) {
 				s.Spec.Type, s.Spec.ClusterIPs = mcsv1beta1.Headless, nil
 			}
 		}, nil},
+		{"nor is one with external addresses where a headless one won", DataPathPods, func(in *Input) {
+			for _, s := range in.Services {
+				if s.Namespace == api.MemberNamespace("near") {
+					s.Spec.Type, s.Spec.ClusterIPs, s.Spec.ExportedAt = mcsv1beta1.Headless, nil, metav1.NewTime(time.Unix(1e8, 0))
+				}
+			}
+		}, nil},
 		{"no external addresses", DataPathPods, func(in *Input) {
 			in.Endpoints = slices.DeleteFunc(in.Endpoints, func(e *clustersetv1alpha1.ExportedEndpoints) bool { return e.Spec.External })
 		}, []string{pod}},
@@ -132,14 +140,45 @@ func TestNetworks(t *testing.T) {
 			if !slices.Equal(got, tc.want) {
 				t.Errorf("leads to %q, want %q", got, tc.want)
 			}
+			reached := []string{"192.0.2.1", "192.0.2.2"}
+			if out.Resolved.Type == mcsv1beta1.Headless {
+				reached = nil
+			}
 			for _, s := range out.Slices {
 				for _, e := range s.Endpoints {
-					if a := e.Addresses[0]; s.Labels[api.LabelSourceCluster] == "far" && in.Apart("far") && a != "192.0.2.1" && a != "192.0.2.2" {
+					if a := e.Addresses[0]; s.Labels[api.LabelSourceCluster] == "far" && in.Apart("far") && !slices.Contains(reached, a) {
 						t.Errorf("%s has %s", s.Name, a)
 					}
 				}
 			}
 		})
+	}
+}
+
+// Of a cluster that exposes none of the service's ports, a GlobalService has nothing, and its ready endpoints don't make others' ClusterIPs
+// unready. Rule C34.
+func TestExternalAddressesWithoutThePort(t *testing.T) {
+	in := twoNetworks(DataPathPods)
+	in.Endpoints = slices.DeleteFunc(in.Endpoints, func(e *clustersetv1alpha1.ExportedEndpoints) bool {
+		return e.Namespace == api.MemberNamespace("near") // which has no ready endpoint
+	})
+	for _, tc := range []struct {
+		number int32
+		want   string
+	}{{80, "far:[192.0.2.1]:true far:[192.0.2.2]:true near:[10.96.0.7]:false"}, {81, "near:[10.96.0.7]:true"}} {
+		for _, s := range in.Services {
+			if s.Namespace == api.MemberNamespace("far") {
+				s.Spec.ExportedAt, s.Spec.Ports[0].Port = metav1.NewTime(time.Unix(2e9, 0)), tc.number
+			}
+		}
+		var got []string
+		for _, e := range Compute(in).Global.Spec.Endpoints {
+			got = append(got, fmt.Sprintf("%s:%v:%v", e.Cluster, e.Addresses, e.IsReady()))
+		}
+		slices.Sort(got)
+		if text := strings.Join(got, " "); text != tc.want {
+			t.Errorf("with port %d the GlobalService has %s, want %s", tc.number, text, tc.want)
+		}
 	}
 }
 

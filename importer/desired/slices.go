@@ -180,7 +180,7 @@ func (w *work) without(c *cluster) bool { return !c.anyReady() && w.anyOffered()
 // anyOffered reports whether any cluster with a ready endpoint offers its ClusterIP, or external addresses.
 func (w *work) anyOffered() bool {
 	if w.offered == nil {
-		offered := slices.ContainsFunc(w.memory.clusters, func(c *cluster) bool { return c.anyReady() && (c.apart || w.offersClusterIP(c)) })
+		offered := slices.ContainsFunc(w.memory.clusters, func(c *cluster) bool { return c.anyReady() && (c.apart && w.exposesAny(c) || w.offersClusterIP(c)) })
 		w.offered = &offered
 	}
 	return *w.offered
@@ -189,5 +189,8 @@ func (w *work) anyOffered() bool {
 // offersClusterIP reports whether the cluster has a usable ClusterIP for the service. A Headless Service that lost the conflict
 // doesn't, and neither does a cluster whose port has another meaning: a client of svc:80 must not reach something else.
 func (w *work) offersClusterIP(c *cluster) bool {
-	return len(w.offer(c.name).ips) > 0 && (len(w.resolved.Ports) == 0 || len(c.ports) > 0)
+	return len(w.offer(c.name).ips) > 0 && w.exposesAny(c)
 }
+
+// exposesAny reports whether the cluster exposes a port of the service, if it has any.
+func (w *work) exposesAny(c *cluster) bool { return len(w.resolved.Ports) == 0 || len(c.ports) > 0 }

@@ -148,8 +148,11 @@ func (w *World) describe(name string) string {
 			continue
 		}
 		for _, p := range w.Parts(key) {
-			fmt.Fprintf(&b, "  %s in %q since %s (drained: %v; only for %q: %v): %s %v %v %v\n", p.Name, p.In, p.since.Format("15:04:05"), p.Drained,
+			fmt.Fprintf(&b, "  %s in %q, network %q with %q, since %s (drained: %v; only for %q: %v): %s %v %v %v\n", p.Name, p.In, p.Network, p.External, p.since.Format("15:04:05"), p.Drained,
 				p.to, p.only, p.service.Spec.Type, p.service.Spec.ClusterIPs, p.service.Spec.IPFamilies, p.service.Spec.Ports)
+			if stated, exported := p.external(); stated != nil {
+				fmt.Fprintf(&b, "    external %v of %v\n", exported, stated)
+			}
 			for _, s := range p.slices {
 				fmt.Fprintf(&b, "    %s", s.Name)
 				for _, q := range s.Ports {

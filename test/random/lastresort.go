@@ -102,17 +102,26 @@ func (z *Zone) lastResort(others []Part, port mergedPort, family corev1.IPFamily
 			if p.Expired != expired {
 				continue
 			}
-			for _, b := range p.backends([]mergedPort{port}) {
+			candidates := p.backends([]mergedPort{port})
+			if p.apart(z.member) { // D85
+				candidates = p.externals([]mergedPort{port})
+			}
+			for _, b := range candidates {
 				if b.ready && b.ports[port] != 0 && netip.MustParseAddr(b.address).Is4() == (family == corev1.IPv4Protocol) {
 					all = append(all, b)
 				}
 			}
 		}
 		if len(all) > 0 {
-			return z.best(all)
+			return slices.DeleteFunc(z.best(all), z.mayLeadBack)
 		}
 	}
 	return nil
+}
+
+// mayLeadBack reports whether a backend is another cluster's Service, which may lead back because that cluster isn't well (D66).
+func (z *Zone) mayLeadBack(b backend) bool {
+	return b.part.apart(z.member) && (b.part.Drained || b.part.Expired || z.member.Unreachable[b.part.Name])
 }
 
 func endpointText(port string, protocol corev1.Protocol, address string, number int32) string {

@@ -36,6 +36,9 @@ type View struct {
 	Drained bool // or Suspect
 	Expired bool
 	In      []string // the communities in its MemberCluster
+	// Network is the network in its MemberCluster, and External are spec.externalCIDRs.
+	Network  string
+	External []string
 	// Unreachable are the clusters that it can't reach.
 	Unreachable map[string]bool
 	namespaces  map[string]bool
@@ -73,7 +76,7 @@ func (r *Run) Observe() (*World, error) {
 		if err := r.Hub.Get("", m.Spec.Name, &mc); err != nil {
 			return nil, err
 		}
-		c.Drained, c.In = mc.Spec.Drain, mc.Spec.Communities
+		c.Drained, c.In, c.Network, c.External = mc.Spec.Drain, mc.Spec.Communities, mc.Spec.Network, mc.Spec.ExternalCIDRs
 		for _, ns := range r.Script.Namespaces {
 			if err := c.read(m, ns); err != nil {
 				return nil, err

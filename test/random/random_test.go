@@ -51,6 +51,23 @@ func TestCommunities(t *testing.T) {
 	})
 }
 
+// TestNetworks is such a run with two networks of two clusters each. The script also moves clusters between networks (once all are in one, and
+// separated again), and changes where clusters of other networks reach services. Names, the endpoints of last resort and the condition
+// Reachable must follow: of a cluster in another network nothing but external addresses is used.
+func TestNetworks(t *testing.T) {
+	play(t, setup{
+		clusters: []fleettest.Spec{
+			{Name: "xicheng", Zone: "beijing", Region: "north", DualStack: true},
+			{Name: "shijiazhuang", Zone: "hebei", Region: "north"},
+			{Name: "minhang", Zone: "shanghai", Region: "south", DualStack: true},
+			{Name: "chaoyang", Zone: "beijing", Region: "north"},
+		},
+		networks:   []string{"core", "core", "edge", "edge"},
+		names:      3,
+		operations: 40,
+	})
+}
+
 // play starts the clusters and runs one script for each seed.
 func play(t *testing.T, set setup) {
 	t.Helper()

@@ -35,6 +35,8 @@ type setup struct {
 	// communities are the communities that clusters can be put into. Without any, no operation changes which exports a cluster
 	// sees.
 	communities []string
+	// networks are the networks that the clusters are in at first. Without any, all stay in one.
+	networks []string
 	// reach lets paths between clusters break. All clusters need beacons for it.
 	reach      bool
 	names      int // how many names services have in each namespace
@@ -88,6 +90,10 @@ func newScript(set setup, seed uint64, run int) *Script {
 		s.gather()
 		s.exportEverywhere(s.Namespaces[0])
 	}
+	if set.networks != nil {
+		s.separate()
+		s.exportEverywhere(s.Namespaces[0])
+	}
 	n := set.operations
 	appears := n/4 + s.IntN(n/2)
 	for i := range n {
@@ -101,6 +107,13 @@ func newScript(set setup, seed uint64, run int) *Script {
 			s.disband()
 		case i == n-n/4:
 			s.gather()
+		}
+		switch {
+		case set.networks == nil:
+		case i == n/2:
+			s.unite()
+		case i == n-n/4:
+			s.separate()
 		}
 		if s.set.reach && (i == n/8 || i == n/2) {
 			s.reach() // at least, so that no seed leaves it out

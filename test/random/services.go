@@ -74,6 +74,10 @@ func (z *Zone) clusterIPs(name string, ports []mergedPort, parts []Part) {
 		if p.headless() || len(ports) > 0 && !slices.ContainsFunc(ports, p.has) {
 			continue
 		}
+		if p.apart(z.member) { // D88
+			all = append(all, p.externals(ports)...)
+			continue
+		}
 		ready := slices.ContainsFunc(p.backends(nil), func(b backend) bool { return b.ready })
 		for _, ip := range p.service.Spec.ClusterIPs {
 			all = append(all, backend{part: p, address: ip, zone: p.Zone, ready: ready, stands: true})
@@ -84,7 +88,7 @@ func (z *Zone) clusterIPs(name string, ports []mergedPort, parts []Part) {
 	if slices.ContainsFunc(all, func(b backend) bool { return b.ready }) {
 		all = slices.DeleteFunc(all, func(b backend) bool { return !b.ready })
 	}
-	all = slices.DeleteFunc(all, func(b backend) bool { return b.part.Expired })
+	all = slices.DeleteFunc(all, func(b backend) bool { return b.part.Expired || b.part.apart(z.member) && !b.ready }) // D83
 	z.exists(name)
 	for _, b := range z.best(all) {
 		z.addAddress(name, b.address)
@@ -144,7 +148,7 @@ func (z *Zone) withoutRecords(name string) {
 func (z *Zone) headless(name string, ports []mergedPort, parts []Part) {
 	var all []backend
 	for _, p := range parts {
-		if !p.Expired {
+		if !p.Expired && !p.apart(z.member) { // D86
 			all = append(all, p.backends(ports)...)
 		}
 	}

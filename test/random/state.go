@@ -25,7 +25,10 @@ type serviceState struct {
 	mark     string  // "labels" or "annotations": where the Service carries FabDNS's mark
 	to       *string // the Service's annotation clusterset.dev/export-to
 	extended bool    // whether it asks for endpoints of other clusters
-	slices   [slicesPerService]sliceText
+	// externalIPs and external, those of the annotation, are where clusters of other networks reach it.
+	externalIPs, external []string
+
+	slices [slicesPerService]sliceText
 }
 
 type servicePort struct {
@@ -61,6 +64,9 @@ func (s *Script) newService(c cell, state *serviceState) {
 	state.families = families[s.IntN(len(families))]
 	state.ports = s.newPorts(state.kind)
 	state.extended = s.IntN(4) == 0
+	if s.set.networks != nil {
+		s.newExternal(c, state)
+	}
 	if s.IntN(4) == 0 {
 		state.mark = []string{"labels", "annotations"}[s.IntN(2)]
 	}
@@ -151,8 +157,8 @@ func (state *serviceState) String() string {
 			slices = append(slices, fmt.Sprintf("slice %d: %s", i, s.text))
 		}
 	}
-	return fmt.Sprintf("%s %v mark=%q for=%q extended=%v %s %s",
-		state.kind, state.ports, state.mark, deref(state.to), state.extended, state.families, strings.Join(slices, "; "))
+	return fmt.Sprintf("%s %v mark=%q for=%q extended=%v external=%v%v %s %s",
+		state.kind, state.ports, state.mark, deref(state.to), state.extended, state.externalIPs, state.external, state.families, strings.Join(slices, "; "))
 }
 
 // manifests returns the Service and its EndpointSlices.
@@ -178,6 +184,9 @@ func (state *serviceState) serviceManifest(c cell) string {
 	if state.to != nil {
 		annotations = append(annotations, fmt.Sprintf("clusterset.dev/export-to: %q", *state.to))
 	}
+	if state.external != nil {
+		annotations = append(annotations, fmt.Sprintf("clusterset.dev/external-addresses: %q", strings.Join(state.external, ", ")))
+	}
 	if state.extended {
 		annotations = append(annotations, `clusterset.dev/extend: "true"`)
 	}
@@ -192,6 +201,9 @@ func (state *serviceState) serviceManifest(c cell) string {
 		spec = append(spec, "clusterIP: None")
 	default:
 		spec = append(spec, "type: "+state.kind)
+		if state.externalIPs != nil {
+			spec = append(spec, fmt.Sprintf("externalIPs: [\"%s\"]", strings.Join(state.externalIPs, `", "`)))
+		}
 	}
 	if state.families != "" && state.kind != "ExternalName" {
 		spec = append(spec, state.families)

@@ -30,6 +30,10 @@ func (s *Script) step() {
 		s.changeSight()
 		return
 	}
+	if s.set.networks != nil && s.IntN(6) == 0 {
+		s.changeNetwork()
+		return
+	}
 	c, state := s.cell()
 	if state.kind == "" {
 		s.create(c, state)

@@ -71,7 +71,7 @@ func (w *World) conditions() error {
 	for _, key := range w.Keys() {
 		for _, p := range w.Parts(key) {
 			all := p.exports[key].Status.Conditions
-			for kind, want := range map[string]string{"Conflict": w.conflict(p, key), "clusterset.dev/Visible": w.importers(p)} {
+			for kind, want := range map[string]string{"Conflict": w.conflict(p, key), "clusterset.dev/Visible": w.importers(p), "clusterset.dev/Reachable": w.reachable(p)} {
 				got := "none"
 				if c := fleettest.Condition(all, kind); c != nil {
 					got = fmt.Sprintf("%s %s, naming %s", c.Status, c.Reason, w.named(p, c.Message))

@@ -1,0 +1,128 @@
+package random
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Networks: which clusters are in which, and where clusters of other ones reach a service. The rules are in docs/spec/data-path.md.
+
+// externalOf returns the addresses at which clusters of other networks may reach services of a cluster.
+func externalOf(cluster int) []string {
+	all := []string{fmt.Sprintf("fd00:192:%d::1", cluster)}
+	for i := range 3 {
+		all = append(all, fmt.Sprintf("192.0.2.%d", 16*(cluster+1)+i))
+	}
+	return all
+}
+
+// externalCIDRs are the networks that a cluster may state for them: all, a part, or none.
+func externalCIDRs(cluster int) [][]string {
+	all, some := fmt.Sprintf("192.0.2.%d/28", 16*(cluster+1)), fmt.Sprintf("192.0.2.%d/31", 16*(cluster+1))
+	return [][]string{{all, fmt.Sprintf("fd00:192:%d::/48", cluster)}, {some}, nil}
+}
+
+// separate puts every cluster into the network of the setup, with all its external networks.
+func (s *Script) separate() {
+	for cluster, network := range s.set.networks {
+		s.network(cluster, network, externalCIDRs(cluster)[0])
+	}
+}
+
+// unite puts all clusters into one network.
+func (s *Script) unite() {
+	for cluster := range s.set.networks {
+		s.network(cluster, "", externalCIDRs(cluster)[0])
+	}
+}
+
+// changeNetwork puts a cluster into another network, or gives it other external networks.
+func (s *Script) changeNetwork() {
+	cluster := s.IntN(len(s.set.clusters))
+	to := append([]string{""}, s.set.networks...)[s.IntN(1+len(s.set.networks))]
+	s.network(cluster, to, externalCIDRs(cluster)[max(0, s.IntN(6)-3)])
+}
+
+func (s *Script) network(cluster int, network string, external []string) {
+	s.add(func(r *Run) error {
+		return r.patchMember(cluster, map[string]any{"network": network, "externalCIDRs": external})
+	}, "cluster %d is in network %q with external networks %q", cluster, network, external)
+}
+
+// newExternal gives a Service external addresses, or none.
+func (s *Script) newExternal(c cell, state *serviceState) {
+	pool := externalOf(c.cluster)
+	s.Shuffle(len(pool), func(i, j int) { pool[i], pool[j] = pool[j], pool[i] })
+	state.externalIPs, state.external = nil, nil
+	if s.IntN(4) > 0 {
+		state.externalIPs = pool[:1+s.IntN(2)]
+	}
+	if s.IntN(6) == 0 {
+		state.external = pool[2 : 3+s.IntN(2)]
+	}
+}
+
+// apart reports whether a part is another cluster's, of another network (D80).
+func (p Part) apart(viewer *View) bool { return p.View != viewer && p.Network != viewer.Network }
+
+// external returns the external addresses that a part states (D90), and those of them that it may have (D93). Nodes have none here.
+func (p Part) external() (stated, exported []string) {
+	if p.headless() {
+		return nil, nil
+	}
+	stated = p.service.Spec.ExternalIPs
+	for _, annotations := range []map[string]string{p.service.Annotations, p.exports[client.ObjectKeyFromObject(p.service)].Annotations} {
+		if text, ok := annotations["clusterset.dev/external-addresses"]; ok {
+			stated = strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' })
+		}
+	}
+	for _, a := range stated {
+		addr := netip.MustParseAddr(a)
+		if len(p.External) == 0 || slices.ContainsFunc(p.External, func(cidr string) bool { return netip.MustParsePrefix(cidr).Contains(addr) }) {
+			exported = append(exported, addr.String())
+		}
+	}
+	return stated, exported
+}
+
+// externals returns a part's external addresses as backends, as clusters of other networks see them: all ready while an endpoint is (D81 to D83).
+func (p Part) externals(ports []mergedPort) []backend {
+	_, exported := p.external()
+	if len(p.External) == 0 {
+		return nil
+	}
+	ready := slices.ContainsFunc(p.backends(nil), func(b backend) bool { return b.ready })
+	at := map[mergedPort]int32{}
+	for _, port := range ports {
+		if p.has(port) {
+			at[port] = port.number
+		}
+	}
+	var all []backend
+	for _, a := range exported {
+		all = append(all, backend{part: p, address: a, zone: p.Zone, ready: ready, ports: at})
+	}
+	return all
+}
+
+// reachable returns the expected condition Reachable of an export (D95).
+func (w *World) reachable(p Part) string {
+	if !slices.ContainsFunc(w.Clusters, func(c *View) bool { return p.apart(c) && p.isFor(c) }) {
+		return "none"
+	}
+	stated, exported := p.external()
+	said := "True ExternalAddresses"
+	switch {
+	case p.headless():
+		said = "False Headless"
+	case len(stated) == 0:
+		said = "False NoExternalAddress"
+	case len(p.External) == 0 || len(exported) == 0:
+		said = "False NotInExternalCIDRs"
+	}
+	return said + ", naming []"
+}
