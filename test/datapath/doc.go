@@ -17,7 +17,7 @@
 // The tests of the pages in docs/recipes run databases of pods in all three clusters, which find each other by the names that our DNS
 // servers answer (recipe).
 //
-// The tests need Linux, root, and the programs nft, iptables, ip, nsenter and unshare. Without them they are skipped and say so; with
-// CLUSTERSET_DATAPATH=required, which CI sets, they fail instead. The machine's own network stays unchanged: all traffic stays in
+// The tests need Linux, root, and the programs nft, iptables, ip, nsenter and unshare, and TestPostgreSQL Debian's PostgreSQL. Without them
+// they are skipped and say so; with CLUSTERSET_DATAPATH=required, which CI sets, they fail instead. The machine's own network stays unchanged: all traffic stays in
 // unnamed namespaces, which the kernel removes when this process ends for any reason.
 package datapath

@@ -82,7 +82,7 @@ type etcd struct {
 
 func newEtcd(r *recipe) *etcd {
 	r.Helper()
-	version, err := exec.CommandContext(r.Context(), r.program, "--version").Output()
+	version, err := exec.CommandContext(r.Context(), r.program[0], "--version").Output()
 	if err != nil {
 		r.Fatal(err)
 	}

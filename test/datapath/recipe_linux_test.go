@@ -33,7 +33,8 @@ import (
 type recipe struct {
 	*testing.T
 	w         *world
-	program   string // the path of the one that the container's command names
+	program   []string // the path of the one that the container's command names, behind those that start it
+	user      string   // whom the volumes belong to, if not root
 	manifests []string
 	authority *kube.Authority
 	running   map[*cluster]*recipePod
@@ -58,7 +59,7 @@ const (
 var yamlBlockRE = regexp.MustCompile("(?ms)^```yaml\n(.*?)^```$")
 
 // recipe reads the page, and starts in every cluster what it needs: Kubernetes' controllers and a DNS server.
-func (w *world) recipe(t *testing.T, page, program string) *recipe {
+func (w *world) recipe(t *testing.T, page string, program ...string) *recipe {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "recipes", page))
 	if err != nil {
@@ -295,12 +296,12 @@ func (r *recipe) start(c *cluster, p *recipePod, pod *corev1.Pod) *process.Proce
 		}
 	}
 	conf := filepath.Join(r.w.dir, c.Name+"-resolv.conf")
-	if err := os.WriteFile(conf, []byte("nameserver "+node4(c.number, 1)+"\n"), 0o600); err != nil {
+	if err := os.WriteFile(conf, []byte("nameserver "+node4(c.number, 1)+"\n"), 0o644); err != nil { //nolint:gosec // programs that aren't root's read it
 		r.Fatal(err)
 	}
-	args := append([]string{
-		"--net=" + p.ns.path(), "--", "unshare", "--mount", "sh", "-c", `mount --bind "$0" /etc/resolv.conf && exec "$@"`, conf, r.program,
-	}, words...)
+	args := slices.Concat([]string{
+		"--net=" + p.ns.path(), "--", "unshare", "--mount", "sh", "-c", `mount --bind "$0" /etc/resolv.conf && exec "$@"`, conf,
+	}, r.program, words)
 	running, _ := process.StartFor(r, exec.CommandContext(context.Background(), c.nsenter, args...), container.Name+" in "+c.Name)
 	return running
 }
@@ -337,6 +338,11 @@ func (r *recipe) volume(c *cluster, pod *corev1.Pod, name string) string {
 			}
 		}
 	}
+	if r.user != "" {
+		if out, err := exec.CommandContext(r.Context(), "chown", "-R", r.user, r.data).CombinedOutput(); err != nil {
+			r.Fatalf("%v: %s", err, out)
+		}
+	}
 	return dir
 }
 
@@ -366,13 +372,15 @@ func (r *recipe) ready(c *cluster) {
 	if err := yaml.Unmarshal([]byte(r.manifest(c, "StatefulSet")), &set); err != nil {
 		r.Fatal(err)
 	}
-	probe := set.Spec.Template.Spec.Containers[0].ReadinessProbe.HTTPGet
-	at := "http://" + net.JoinHostPort(address, probe.Port.String()) + probe.Path
+	probe := set.Spec.Template.Spec.Containers[0].ReadinessProbe
 	kube.Eventually(r, func() error {
 		if !p.process.Running() {
 			return poll.Permanent(errors.New("the Pod's process in " + c.Name + " has ended"))
 		}
-		return c.nodes[0].get(r.Context(), at)
+		if get := probe.HTTPGet; get != nil {
+			return c.nodes[0].get(r.Context(), "http://"+net.JoinHostPort(address, get.Port.String())+get.Path)
+		}
+		return p.ns.run(strings.Join(probe.Exec.Command, " "))
 	})
 	r.status(c, address, corev1.ConditionTrue)
 }
