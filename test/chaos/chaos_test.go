@@ -133,7 +133,7 @@ func (c *run) selected() []fault {
 }
 
 func allFaults() []fault {
-	return slices.Concat(processFaults, linkFaults, reachFaults, requestFaults, stateFaults, communityFaults, userFaults)
+	return slices.Concat(processFaults, linkFaults, reachFaults, requestFaults, stateFaults, communityFaults, networkFaults, userFaults)
 }
 
 // newRun starts a fleet, exports services from it, and starts asking for them. The caller can change the fleet before it

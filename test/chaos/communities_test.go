@@ -12,7 +12,7 @@ import (
 var communityFaults = []fault{
 	{group: "communities", name: "a member is taken out of those of the others, and put back", promise: "what it exports goes from the others, what they export goes from it, and both are back; no other answer changes", does: func(c *run) {
 		apart := map[string][]string{c.victim.Spec.Name: {"apart"}}
-		stage := c.staying(apart)
+		stage := c.staying(func(of *random.View) { of.In = apart[of.Name] })
 		c.prober.expect(stage)
 		c.become(apart)
 		kube.EventuallyWithin(c, random.Converge, c.Check)
@@ -39,13 +39,13 @@ func (c *run) become(in map[string][]string) {
 // anyAnswer is a stage's answer to a question whose answer is changing part by part. It allows any answer.
 const anyAnswer = "*"
 
-// staying returns the current answers, with anyAnswer in place of those that would be different with the clusters in those communities.
-func (c *run) staying(in map[string][]string) []answers {
+// staying returns the current answers, with anyAnswer in place of those that would be different if the victim were changed like that.
+func (c *run) staying(change func(victim *random.View)) []answers {
 	c.Helper()
 	w := c.look()
 	for _, cluster := range w.Clusters {
-		if of, ok := in[cluster.Name]; ok {
-			cluster.In = of
+		if cluster.Name == c.victim.Spec.Name {
+			change(cluster)
 		}
 	}
 	var stage []answers

@@ -52,10 +52,26 @@ func (s *Script) changeNetwork() {
 }
 
 func (s *Script) network(cluster int, network string, external []string) {
-	s.add(func(r *Run) error {
-		return r.patchMember(cluster, map[string]any{"network": network, "externalCIDRs": external})
-	}, "cluster %d is in network %q with external networks %q", cluster, network, external)
+	s.add(func(r *Run) error { return r.patchNetwork(cluster, network, external) }, "cluster %d is in network %q with external networks %q", cluster, network, external)
 }
+
+func (r *Run) patchNetwork(cluster int, network string, external []string) error {
+	return r.patchMember(cluster, map[string]any{"network": network, "externalCIDRs": external})
+}
+
+// PutApart puts a cluster into a network of its own on the hub, with external networks in which all its external addresses are.
+func (r *Run) PutApart(cluster int) error {
+	return r.patchNetwork(cluster, Apart, externalCIDRs(cluster)[0])
+}
+
+// PutBack undoes PutApart.
+func (r *Run) PutBack(cluster int) error { return r.patchNetwork(cluster, "", nil) }
+
+// Apart is the network of PutApart.
+const Apart = "apart"
+
+// PutApart does in a View what the Run's does on the hub.
+func (c *View) PutApart(cluster int) { c.Network, c.External = Apart, externalCIDRs(cluster)[0] }
 
 // newExternal gives a Service external addresses, or none.
 func (s *Script) newExternal(c cell, state *serviceState) {

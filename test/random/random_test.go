@@ -63,6 +63,7 @@ func TestNetworks(t *testing.T) {
 			{Name: "chaoyang", Zone: "beijing", Region: "north"},
 		},
 		networks:   []string{"core", "core", "edge", "edge"},
+		external:   true,
 		names:      3,
 		operations: 40,
 	})

@@ -37,6 +37,8 @@ type setup struct {
 	communities []string
 	// networks are the networks that the clusters are in at first. Without any, all stay in one.
 	networks []string
+	// external gives most Services external addresses.
+	external bool
 	// reach lets paths between clusters break. All clusters need beacons for it.
 	reach      bool
 	names      int // how many names services have in each namespace

@@ -64,7 +64,7 @@ func (s *Script) newService(c cell, state *serviceState) {
 	state.families = families[s.IntN(len(families))]
 	state.ports = s.newPorts(state.kind)
 	state.extended = s.IntN(4) == 0
-	if s.set.networks != nil {
+	if s.set.external {
 		s.newExternal(c, state)
 	}
 	if s.IntN(4) == 0 {

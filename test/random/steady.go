@@ -11,7 +11,7 @@ import (
 // NewSteady returns a script that creates the services of a run. The services in the first two namespaces stay as they are, so that their
 // answers are known. Those in the last namespace change during the run (see Churn).
 func NewSteady(clusters []fleettest.Spec, seed uint64) *Script {
-	s := newScript(setup{clusters: clusters, names: 5, operations: 4}, seed, 0) // only for its seed and setup; its operations are replaced
+	s := newScript(setup{clusters: clusters, external: true, names: 5, operations: 4}, seed, 0) // only for its seed and setup; its operations are replaced
 	s.operations, s.cells, s.missing = nil, map[cell]*serviceState{}, map[place]bool{}
 	s.Namespaces = []string{"shop", "bank", "lab"}
 	for cluster := range clusters {
