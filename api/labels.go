@@ -192,6 +192,10 @@ const (
 	// absent until the cluster has followed all that the hub had once.
 	AnnotationFollows = Domain + "/follows"
 
+	// AnnotationCantFollow names, on the heartbeat Lease, a cluster whose drain the cluster can't act on, because it has a MemberCluster of that
+	// name that isn't the importer's copy.
+	AnnotationCantFollow = Domain + "/cant-follow"
+
 	// AnnotationConfined, with any value, marks MemberClusterRole while communities decide what members read. The role then doesn't grant
 	// reading records, and only the hub process changes its rules.
 	AnnotationConfined = Domain + "/confined"

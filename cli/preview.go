@@ -43,7 +43,7 @@ type previewCommand struct {
 const previewHelp = `
 
 It reads the hub's records, and changes nothing. --manifests reads them from files instead, as written by
-kubectl get memberclusters,exportedservices,exportedendpoints -A -o yaml on the hub.
+kubectl get memberclusters,exportedservices,exportedendpoints,leases -A -o yaml on the hub.
 
 For each service, and each place that has clients, it shows what changes: the answers to the names below clusterset.local and
 svc.global, and where connections to the ClusterSetIP lead, as clusters with their number of ready endpoints. The worst changes come
@@ -236,4 +236,4 @@ func (p *previewCommand) completeClusters(cmd *cobra.Command, _ []string, _ stri
 }
 
 var errNoRecords = errors.New("there is no ExportedService and no MemberCluster: want a hub's records, as " +
-	"kubectl get memberclusters,exportedservices,exportedendpoints -A -o yaml writes them there")
+	"kubectl get memberclusters,exportedservices,exportedendpoints,leases -A -o yaml writes them there")

@@ -133,19 +133,19 @@ func (s *statusCommand) prepare() (func(context.Context) (view.Facts, error), er
 
 // showWhenGood shows the status when there is no problem any more, or the last one when the time is over.
 func (s *statusCommand) showWhenGood(ctx context.Context, w io.Writer, look func(context.Context) (view.Facts, error)) error {
-	var last strings.Builder
+	var last string
 	late := s.until(ctx, func(ctx context.Context) (string, error) {
 		var text strings.Builder
 		err := s.show(ctx, &text, look)
 		if text.Len() > 0 && ctx.Err() == nil {
-			last = text
+			last = text.String()
 		}
 		if errors.As(err, new(problemsError)) || err != nil && text.Len() > 0 { // the hub may answer in time
 			return "no problems; there are: " + err.Error(), nil
 		}
 		return "", err
 	})
-	if _, err := io.WriteString(w, last.String()); err != nil {
+	if _, err := io.WriteString(w, last); err != nil {
 		return err
 	}
 	return late

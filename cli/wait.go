@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/cli/objects"
 	"github.com/clusterset/clusterset/cli/view"
@@ -67,11 +68,11 @@ func (w waiting) followed(ctx context.Context, hub *objects.Cluster, changed str
 		if err != nil || len(behind) == 0 {
 			return "", err
 		}
-		return "the change in " + strings.Join(behind, ", ") + ", whose agents haven't said yet that they followed", nil
+		return "the change in " + strings.Join(behind, ", "), nil
 	})
 }
 
-// behind returns the members that are Ready and don't act on what the hub's MemberClusters say.
+// behind returns the members that are Ready and don't act on what the hub's MemberClusters say, and why.
 func behind(ctx context.Context, hub *objects.Cluster, changed string) ([]string, error) {
 	members, err := hub.MemberClusters(ctx)
 	if err != nil {
@@ -85,13 +86,21 @@ func behind(ctx context.Context, hub *objects.Cluster, changed string) ([]string
 		return nil, fmt.Errorf("can't wait: the account may not read the heartbeats, the Leases on the hub at %s; use an administrator's", hub.Server)
 	}
 	want := clustersetv1alpha1.DrainsAndLeaves(members)
-	var all []string
+	var slow, stuck []string
 	for i := range members {
 		m := &members[i]
 		if m.Name != changed && !m.Left() && m.Status.Phase == clustersetv1alpha1.MemberReady && heard[m.Name].Follows != want {
-			all = append(all, m.Name)
+			if other := heard[m.Name].CantFollow; api.CheckClusterName(other) == nil {
+				stuck = append(stuck, fmt.Sprintf("%s, where a MemberCluster %s isn't the agent's copy: kubectl delete membercluster %[2]s there, and the agent copies the hub's", m.Name, other))
+			} else {
+				slow = append(slow, m.Name)
+			}
 		}
 	}
-	slices.Sort(all)
-	return all, nil
+	slices.Sort(slow)
+	slices.Sort(stuck)
+	if len(slow) > 0 {
+		slow[len(slow)-1] += ", whose agents haven't said yet that they followed"
+	}
+	return append(slow, stuck...), nil
 }

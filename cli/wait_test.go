@@ -61,6 +61,19 @@ func (w waitedOn) beat(cluster, follows string) {
 	}
 }
 
+// note adds an annotation to a heartbeat.
+func (w waitedOn) note(cluster, key, value string) {
+	w.t.Helper()
+	lease := &coordinationv1.Lease{}
+	if err := w.hub.Get(w.t.Context(), client.ObjectKey{Namespace: api.MemberNamespace(cluster), Name: api.HeartbeatLease}, lease); err != nil {
+		w.t.Fatal(err)
+	}
+	lease.Annotations[key] = value
+	if err := w.hub.Update(w.t.Context(), lease); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
 // A drain is followed when every other member that is Ready says so (C76).
 func TestDrainWaitsForTheOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -75,6 +88,12 @@ func TestDrainWaitsForTheOthers(t *testing.T) {
 		wait := waiting{wait: true, timeout: time.Minute}
 		err := wait.followed(t.Context(), w.hub, "beijing")
 		if want := "still missing after 1m0s: the change in shanghai, tianjin, whose agents"; err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+		w.note("tianjin", api.AnnotationCantFollow, "beijing")
+		err = wait.followed(t.Context(), w.hub, "beijing")
+		want := "still missing after 1m0s: the change in shanghai, whose agents haven't said yet that they followed, tianjin, where a MemberCluster beijing isn't the agent's copy: "
+		if err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}
 		go func() {

@@ -20,5 +20,8 @@ func (f *Facts) Notes(ctx context.Context) map[string]string {
 	if digest := f.following.digest(ctx); digest != "" {
 		notes[api.AnnotationFollows] = digest
 	}
+	if cluster := f.following.cant(); cluster != "" {
+		notes[api.AnnotationCantFollow] = cluster
+	}
 	return notes
 }

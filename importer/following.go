@@ -2,6 +2,7 @@ package importer
 
 import (
 	"context"
+	"maps"
 	"sync"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -24,8 +25,9 @@ type following struct {
 	// pending are the services of clusters whose drain changed, until they are reconciled after it; with the count of changes at that time.
 	pending map[types.NamespacedName]int
 	changes int
-	gone    map[string]types.UID // clusters that left, and of which nothing is imported any more
+	gone    map[string]types.UID // clusters on the hub that left, and of which nothing is imported any more
 	last    string
+	foreign string // a cluster whose drain can't be followed, because a MemberCluster of its name here isn't our copy
 }
 
 // begin sets the caches.
@@ -90,6 +92,8 @@ func (f *following) digest(ctx context.Context) string {
 	for i := range here.Items {
 		copies[here.Items[i].Name] = &here.Items[i]
 	}
+	f.forget(there.Items)
+	f.foreign = ""
 	for i := range there.Items {
 		if m := &there.Items[i]; !f.follows(ctx, m, copies[m.Name]) {
 			return f.last
@@ -105,7 +109,31 @@ func (f *following) follows(ctx context.Context, m, here *clustersetv1alpha1.Mem
 		return (here == nil || here.Left()) && f.isGone(ctx, m)
 	}
 	drained, known := f.drained[m.Name]
-	return known && drained == m.Spec.Drain && (here != nil && here.Spec.Drain) == m.Spec.Drain
+	if (here != nil && here.Spec.Drain) == m.Spec.Drain {
+		return known && drained == m.Spec.Drain
+	}
+	if here != nil && here.UID != m.UID && !desired.Owned(here) {
+		f.foreign = m.Name
+	}
+	return false
+}
+
+// forget forgets what is known of clusters that the hub no longer has, so that joining and leaving under ever new names takes no memory.
+func (f *following) forget(there []clustersetv1alpha1.MemberCluster) {
+	left := make(map[string]types.UID, len(there))
+	for i := range there {
+		if there[i].Left() {
+			left[there[i].Name] = there[i].UID
+		}
+	}
+	maps.DeleteFunc(f.gone, func(name string, uid types.UID) bool { return left[name] != uid })
+}
+
+// cant returns the cluster whose drain can't be followed, as of the last digest, or nothing.
+func (f *following) cant() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.foreign
 }
 
 // isGone reports whether nothing of a cluster that has left is imported any more.

@@ -124,6 +124,8 @@ type Heartbeat struct {
 	Measures              bool
 	// Follows is the digest of the drains and leaves that it acts on (C76).
 	Follows string
+	// CantFollow is a cluster whose drain it can't act on, because a MemberCluster of that name there isn't its agent's copy.
+	CantFollow string
 }
 
 // Heartbeats reads the hub's heartbeats, by cluster. Members may not read each other's, so a refusal isn't a failure: the MemberClusters have
@@ -145,7 +147,7 @@ func Heartbeats(ctx context.Context, c *objects.Cluster) (map[string]Heartbeat, 
 		}
 		h := Heartbeat{Renewed: lease.Spec.RenewTime.Time, CantReach: split(lease.Annotations[api.AnnotationUnreachable])}
 		_, h.Measures = lease.Annotations[api.AnnotationUnreachable]
-		h.Follows = lease.Annotations[api.AnnotationFollows]
+		h.Follows, h.CantFollow = lease.Annotations[api.AnnotationFollows], lease.Annotations[api.AnnotationCantFollow]
 		h.Unmeasured = split(lease.Annotations[api.AnnotationUnmeasured])
 		all[cluster] = h
 	}
