@@ -1,7 +1,6 @@
 package datapath
 
 import (
-	"context"
 	"fmt"
 	"net"
 	"os"
@@ -99,23 +98,10 @@ func (p *postgres) install(c *cluster) {
 			objects = append(objects, m)
 		}
 	}
-	p.apply(c, objects...)
+	p.keep(c, objects...)
 	if c.Name != "chaoyang" {
 		p.apply(c, p.configMap(c))
 	}
-	p.Cleanup(func() { // the test's context has ended
-		for _, o := range objects {
-			if strings.Contains(o, "kind: Namespace") {
-				continue // nothing would delete it: other recipes use it
-			}
-			if err := c.Plane.DeleteContext(context.Background(), []byte(o)); err != nil {
-				p.Error(err)
-			}
-		}
-		if err := p.forget(context.Background(), c); err != nil {
-			p.Error(err)
-		}
-	})
 }
 
 func (p *postgres) host(c *cluster) string {

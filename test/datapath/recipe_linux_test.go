@@ -171,6 +171,25 @@ func (r *recipe) apply(c *cluster, manifests ...string) {
 	}
 }
 
+// keep applies manifests in a cluster until the end of the test. A Namespace stays: nothing would delete it, and other recipes use it.
+func (r *recipe) keep(c *cluster, manifests ...string) {
+	r.Helper()
+	r.apply(c, manifests...)
+	r.Cleanup(func() { // the test's context has ended
+		for _, m := range manifests {
+			if strings.Contains(m, "kind: Namespace") {
+				continue
+			}
+			if err := c.Plane.DeleteContext(context.Background(), []byte(m)); err != nil {
+				r.Error(err)
+			}
+		}
+		if err := r.forget(context.Background(), c); err != nil {
+			r.Error(err)
+		}
+	})
+}
+
 // install applies the page's manifests in a cluster, and issues the certificate that one of them asks for.
 func (r *recipe) install(c *cluster) {
 	r.Helper()
@@ -302,7 +321,12 @@ func (r *recipe) start(c *cluster, p *recipePod, pod *corev1.Pod) *process.Proce
 	args := slices.Concat([]string{
 		"--net=" + p.ns.path(), "--", "unshare", "--mount", "sh", "-c", `mount --bind "$0" /etc/resolv.conf && exec "$@"`, conf,
 	}, r.program, words)
-	running, _ := process.StartFor(r, exec.CommandContext(context.Background(), c.nsenter, args...), container.Name+" in "+c.Name)
+	cmd := exec.CommandContext(context.Background(), c.nsenter, args...)
+	cmd.Env = os.Environ()
+	for _, v := range container.Env {
+		cmd.Env = append(cmd.Env, v.Name+"="+r.value(c, v))
+	}
+	running, _ := process.StartFor(r, cmd, container.Name+" in "+c.Name)
 	return running
 }
 
@@ -320,19 +344,15 @@ func (r *recipe) value(c *cluster, v corev1.EnvVar) string {
 	return cm.Data[ref.Key]
 }
 
-// volume returns the folder of a Pod's volume: one that stays for a PersistentVolumeClaim, or one with a Secret's contents.
+// volume returns the folder of a Pod's volume: one that stays for a PersistentVolumeClaim, or one with the contents of a Secret or ConfigMap.
 func (r *recipe) volume(c *cluster, pod *corev1.Pod, name string) string {
 	r.Helper()
 	dir := r.folder(c, name)
 	for _, v := range pod.Spec.Volumes {
-		if v.Name != name || v.Secret == nil {
+		if v.Name != name {
 			continue
 		}
-		var secret corev1.Secret
-		if err := c.Client.Get(r.Context(), client.ObjectKey{Namespace: recipeNamespace, Name: v.Secret.SecretName}, &secret); err != nil {
-			r.Fatal(err)
-		}
-		for key, content := range secret.Data {
+		for key, content := range r.contents(c, v) {
 			if err := os.WriteFile(filepath.Join(dir, key), content, 0o600); err != nil {
 				r.Fatal(err)
 			}
@@ -344,6 +364,29 @@ func (r *recipe) volume(c *cluster, pod *corev1.Pod, name string) string {
 		}
 	}
 	return dir
+}
+
+// contents returns the files of a volume that is a Secret or a ConfigMap.
+func (r *recipe) contents(c *cluster, v corev1.Volume) map[string][]byte {
+	r.Helper()
+	files := map[string][]byte{}
+	if v.Secret != nil {
+		var secret corev1.Secret
+		if err := c.Client.Get(r.Context(), client.ObjectKey{Namespace: recipeNamespace, Name: v.Secret.SecretName}, &secret); err != nil {
+			r.Fatal(err)
+		}
+		files = secret.Data
+	}
+	if v.ConfigMap != nil {
+		var config corev1.ConfigMap
+		if err := c.Client.Get(r.Context(), client.ObjectKey{Namespace: recipeNamespace, Name: v.ConfigMap.Name}, &config); err != nil {
+			r.Fatal(err)
+		}
+		for key, content := range config.Data {
+			files[key] = []byte(content)
+		}
+	}
+	return files
 }
 
 func (r *recipe) folder(c *cluster, volume string) string {
