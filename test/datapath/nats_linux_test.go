@@ -54,7 +54,7 @@ func newNATS(t *testing.T) *nats {
 	w := set(t)
 	w.hurryHub(t)
 	cmd := exec.CommandContext(t.Context(), "go", "tool", "-n", "nats-server")
-	cmd.Dir = "nats"
+	cmd.Dir, cmd.Stderr = "nats", t.Output() // it compiles the server the first time, and says what it can't download
 	program, err := cmd.Output()
 	if err != nil {
 		t.Fatal(err)
