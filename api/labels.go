@@ -188,6 +188,15 @@ const (
 	AnnotationIncomplete = Domain + "/incomplete"
 	IncompleteAll        = "*"
 
+	// AnnotationNamespaces holds, on the heartbeat Lease, the digest of the cluster's namespaces (NamespaceDigest). It is empty if it imports into
+	// others, too, or not into all, and absent if they aren't known yet.
+	AnnotationNamespaces = Domain + "/namespaces"
+
+	// ConditionImported says, on a ServiceExport, with False and ReasonNamespaceMissing which other clusters don't import the service because
+	// they don't have its namespace. It is absent if all have it.
+	ConditionImported      = Domain + "/Imported"
+	ReasonNamespaceMissing = "NamespaceMissing"
+
 	// AnnotationFollows holds, on the heartbeat Lease, a digest of the drains and leaves that the cluster acts on (DrainsAndLeaves). It is
 	// absent until the cluster has followed all that the hub had once.
 	AnnotationFollows = Domain + "/follows"

@@ -274,12 +274,17 @@ func (r *reconciler) member(ctx context.Context, cluster string) *clustersetv1al
 
 // reportAll reconciles every ServiceExport.
 func (r *reconciler) reportAll(ctx context.Context) {
+	r.reportIn(ctx, func(string) bool { return true })
+}
+
+// reportIn reconciles the ServiceExports of namespaces.
+func (r *reconciler) reportIn(ctx context.Context, in func(namespace string) bool) {
 	keys, err := r.exports.keys(ctx)
 	if err != nil {
 		log.FromContext(ctx).Error(err, "Can't report on the ServiceExports that nothing is exported")
 		return
 	}
-	r.pass.send(ctx, keys)
+	r.pass.send(ctx, slices.DeleteFunc(keys, func(key client.ObjectKey) bool { return !in(key.Namespace) }))
 }
 
 // entryOf returns what a service adds to the gauges.

@@ -221,7 +221,7 @@ func Setup(mgr manager.Manager, hub cluster.Cluster, opts Options) (firstPass <-
 		func(ctx context.Context) error { return r.gate.run(ctx, r.pass.send) },
 		func(ctx context.Context) error { return r.nodes.run(ctx, mgr) },
 		r.names.run,
-		func(ctx context.Context) error { return r.visible.watch(ctx, hub.GetCache(), r.reportAll) },
+		func(ctx context.Context) error { return r.visible.watch(ctx, hub.GetCache(), r.reportIn) },
 	} {
 		if err := mgr.Add(run); err != nil {
 			return nil, fmt.Errorf("set up exporter: %w", err)

@@ -38,6 +38,9 @@ type peers struct {
 
 	apart    map[string]string // the networks of the clusters that are in another one
 	external []string          // spec.externalCIDRs of this cluster
+
+	digests map[string]string // of the namespaces of each cluster
+	have    map[string]clustersetv1alpha1.Namespaces
 }
 
 func peersOf(members []clustersetv1alpha1.MemberCluster, own string) *peers {
@@ -58,11 +61,17 @@ func peersOf(members []clustersetv1alpha1.MemberCluster, own string) *peers {
 		}
 	}
 	names := slices.DeleteFunc(set.Peers(own), func(name string) bool { return name == own })
-	return &peers{limited: set.On(), names: names, of: set, apart: apart, external: external}
+	digests, have := map[string]string{}, map[string]clustersetv1alpha1.Namespaces{}
+	for i := range members {
+		if m := &members[i]; m.Status.Namespaces != "" && !m.Left() {
+			digests[m.Name], have[m.Name] = m.Status.Namespaces, clustersetv1alpha1.ParseNamespaces(m.Status.Namespaces)
+		}
+	}
+	return &peers{limited: set.On(), names: names, of: set, apart: apart, external: external, digests: digests, have: have}
 }
 
-// watch keeps the peers, and calls changed when they have changed. It returns when ctx ends.
-func (v *visibility) watch(ctx context.Context, hub cache.Cache, changed func(context.Context)) error {
+// watch keeps the peers, and calls changed with the namespaces for whose services they have changed. It returns when ctx ends.
+func (v *visibility) watch(ctx context.Context, hub cache.Cache, changed func(ctx context.Context, in func(namespace string) bool)) error {
 	events := make(chan struct{}, 1)
 	signal := func() {
 		select {
@@ -94,7 +103,9 @@ func (v *visibility) watch(ctx context.Context, hub cache.Cache, changed func(co
 		was := v.peers.Swap(now)
 		if was == nil || was.limited != now.limited || !maps.EqualFunc(was.of, now.of, slices.Equal) ||
 			!maps.Equal(was.apart, now.apart) || !slices.Equal(was.external, now.external) {
-			changed(ctx)
+			changed(ctx, func(string) bool { return true })
+		} else if !maps.Equal(was.digests, now.digests) {
+			changed(ctx, func(namespace string) bool { return !slices.Equal(was.lacking(namespace), now.lacking(namespace)) })
 		}
 	}
 }

@@ -133,8 +133,12 @@ func (r *reconciler) report(ctx context.Context, src Source, want Desired, out o
 	if r.visible.putReachable(export, want) {
 		changed = true
 	}
-	if !changed {
+	news, now := r.visible.putImported(export, want.Service)
+	if !changed && !now {
 		return nil
+	}
+	if news != nil {
+		transitions = append(transitions, *news)
 	}
 	if err := r.exports.patchStatus(ctx, src.Export, export); err != nil {
 		if apierrors.IsNotFound(err) {

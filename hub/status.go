@@ -28,12 +28,14 @@ type facts struct {
 	cloned   bool   // whether another agent with its identity, name and credentials reports that it yields
 	// zones of the member's nodes as the member states them, nil if it doesn't.
 	zones []string
+	// namespaces is the digest of its namespaces, nil if it doesn't state one.
+	namespaces *string
 }
 
 func factsOf(lease *coordinationv1.Lease, exported int) facts {
 	f := facts{exported: int32(min(exported, math.MaxInt32))}
 	if lease != nil {
-		f.version, f.zones = versionOf(lease), zonesOf(lease)
+		f.version, f.zones, f.namespaces = versionOf(lease), zonesOf(lease), namespacesOf(lease)
 		f.cloned = lease.Annotations[api.AnnotationYields] != ""
 	}
 	return f
@@ -60,6 +62,9 @@ func statusOf(mc *clustersetv1alpha1.MemberCluster, d liveness.Decision, f facts
 	}
 	if f.zones != nil {
 		status.Zones = f.zones
+	}
+	if f.namespaces != nil {
+		status.Namespaces = *f.namespaces
 	}
 	for _, c := range conditions(mc, d, f) {
 		c.ObservedGeneration = mc.Generation
@@ -216,6 +221,19 @@ func versionOf(lease *coordinationv1.Lease) string {
 		version = strings.ToValidUTF8(version[:longest], "")
 	}
 	return version
+}
+
+// namespacesOf returns the digest of namespaces that a member's agent states on its Lease, empty if it is invalid. It returns nil if the agent
+// doesn't say.
+func namespacesOf(lease *coordinationv1.Lease) *string {
+	stated, ok := lease.Annotations[api.AnnotationNamespaces]
+	switch {
+	case !ok:
+		return nil
+	case clustersetv1alpha1.ParseNamespaces(stated) == nil:
+		return new(string)
+	}
+	return &stated
 }
 
 // zonesOf returns the zones that a member's agent states on its Lease, sorted, without invalid label values, which nodes' zones

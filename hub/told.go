@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/utils/ptr"
 
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 )
@@ -41,6 +42,9 @@ func (t *told) pace(mc *clustersetv1alpha1.MemberCluster, now facts, at time.Tim
 	}
 	if now.zones == nil {
 		now.zones = was.zones
+	}
+	if now.namespaces == nil {
+		now.namespaces = was.namespaces
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -81,12 +85,12 @@ func (t *told) forget(cluster string) {
 func factsIn(mc *clustersetv1alpha1.MemberCluster) facts {
 	is := func(condition string) bool { return meta.IsStatusConditionTrue(mc.Status.Conditions, condition) }
 	return facts{
-		version: mc.Status.AgentVersion, zones: mc.Status.Zones,
+		version: mc.Status.AgentVersion, zones: mc.Status.Zones, namespaces: &mc.Status.Namespaces,
 		cloned: is(clustersetv1alpha1.ConditionCloned), full: is(clustersetv1alpha1.ConditionLimited),
 	}
 }
 
 // same reports whether facts are the same, apart from the number of exports, which no status is written for.
 func (f facts) same(o facts) bool {
-	return f.version == o.version && f.cloned == o.cloned && f.full == o.full && slices.Equal(f.zones, o.zones)
+	return f.version == o.version && f.cloned == o.cloned && f.full == o.full && slices.Equal(f.zones, o.zones) && ptr.Equal(f.namespaces, o.namespaces)
 }

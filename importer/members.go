@@ -222,7 +222,7 @@ func (m *mirror) copyStatus(ctx context.Context, mine *clustersetv1alpha1.Member
 		said := c.Status.Conditions
 		status.DeepCopyInto(&c.Status)
 		keepReach(said, &c.Status.Conditions)
-		c.Status.ExportedServices = nil // it changes without affecting anything here; `clusterset status` asks the hub
+		c.Status.ExportedServices, c.Status.Namespaces = nil, "" // they change without affecting anything here; those who need them ask the hub
 	})
 }
 

@@ -153,6 +153,7 @@ func (i *importer) Start(ctx context.Context) error {
 		return err
 	}
 	i.options.Facts.following.begin(hub, i.mgr.GetCache())
+	i.options.Facts.namespaces.begin(i.mgr.GetCache(), i.options)
 	sources := serviceSources(hub, i.mgr.GetCache(), records, version, gone, back, limits, &i.options.Facts.following, i.options.Cluster, places)
 	sources = append(sources, extendedSources(i.mgr.GetCache())...)
 	if i.options.Moved != nil {

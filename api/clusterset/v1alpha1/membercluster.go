@@ -224,6 +224,12 @@ type MemberClusterStatus struct {
 	// +optional
 	Zones []string `json:"zones,omitempty"`
 
+	// namespaces are hashes of the names of the cluster's namespaces, as its agent last reported them, in base64: services of others are
+	// imported only into these. Empty if it doesn't say.
+	// +kubebuilder:validation:MaxLength=2731
+	// +optional
+	Namespaces string `json:"namespaces,omitempty"`
+
 	// exportedServices is how many ExportedServices the cluster had on the hub when phase or agentVersion last changed.
 	// +optional
 	ExportedServices *int32 `json:"exportedServices,omitempty"`
