@@ -76,6 +76,7 @@ func boundsHeartbeats(t *testing.T, lyon *policyMember) {
 		"zones without end":             {metadata("annotations", map[string]any{api.AnnotationZones: strings.Repeat("z,", 4000)}), "4096 for clusterset.dev/zones"},
 		"unreachable without end":       {metadata("annotations", map[string]any{api.AnnotationUnreachable: strings.Repeat("a,", 2049)}), "4096 for clusterset.dev/zones and the names of other clusters"},
 		"unmeasured without end":        {metadata("annotations", map[string]any{api.AnnotationUnmeasured: strings.Repeat("a,", 2049)}), "4096 for clusterset.dev/zones and the names of other clusters"},
+		"namespaces without end":        {metadata("annotations", map[string]any{api.AnnotationNamespaces: strings.Repeat("a,", 2049)}), "4096 for clusterset.dev/zones and the names of other clusters"},
 		"beacons without end":           {metadata("annotations", map[string]any{api.AnnotationBeacons: strings.Repeat("a", 513)}), "16 annotations, of 256 characters"},
 		"many labels":                   {metadata("labels", many(key, "x")), "at most 8 labels"},
 		"many owners":                   {metadata("ownerReferences", slices.Repeat([]any{owner}, 1000)), "no owners"},
