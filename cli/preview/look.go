@@ -88,9 +88,6 @@ func (l *look) from(cluster string) *seen {
 		kind += fmt.Sprint(" ", l.apart[cluster])
 	}
 	exports := l.records != nil && l.records.exports(cluster)
-	if l.lacks(cluster) {
-		kind += " without the namespace"
-	}
 	if exports {
 		kind = cluster
 	}
@@ -127,7 +124,7 @@ func (l *look) compute(cluster string, exports bool) *seen {
 	}
 	out := l.memory.Compute(in, desired.Current{})
 	s.resolved = out.Resolved
-	if out.ServiceImport == nil || !exports && l.lacks(cluster) {
+	if out.ServiceImport == nil {
 		return s
 	}
 	s.written = append(s.written, out.ServiceImport)
@@ -150,10 +147,6 @@ func (l *look) compute(cluster string, exports bool) *seen {
 	}
 	return s
 }
-
-// lacks reports whether a cluster says that it doesn't have the service's namespace. Then it imports nothing into it (C30 of
-// docs/spec/control-plane.md).
-func (l *look) lacks(cluster string) bool { return l.state.members[cluster].Lacks(l.key.Namespace) }
 
 // routed reads the slices that are for kube-proxy.
 func (s *seen) routed(key types.NamespacedName, all []*discoveryv1.EndpointSlice) *seen {

@@ -42,27 +42,6 @@ func TestEachPlaceHasWhatItsClusterMaySee(t *testing.T) {
 	}
 }
 
-// A cluster that says that it doesn't have the namespace imports nothing into it. What it exports itself it does have (C77 of
-// docs/spec/control-plane.md).
-func TestPlacesWithoutTheNamespace(t *testing.T) {
-	s := apart(t)
-	for _, cluster := range []string{"a", "b"} {
-		s.member(cluster).Status.Namespaces = clustersetv1alpha1.NamespaceDigest([]string{"default"})
-	}
-	var got []string
-	state := s.state()
-	for _, p := range state.Places() {
-		a, err := state.Answers("shop/web", p, Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		got = append(got, text(&a.DNS))
-	}
-	if text := strings.Join(got, " "); text != "a:1 NXDOMAIN c:2 a:1 c:2" {
-		t.Errorf("a to d have %s", text)
-	}
-}
-
 func TestChangesOfWhoSeesWhat(t *testing.T) {
 	web, pay := Options{Services: []types.NamespacedName{{Namespace: "shop", Name: "web"}}}, Options{Services: []types.NamespacedName{{Namespace: "shop", Name: "pay"}}}
 	in := func(cluster string, to ...string) Change {

@@ -25,9 +25,9 @@ type Service struct {
 	// Type is ClusterSetIP or Headless, empty if it isn't known.
 	Type       string     `json:"type,omitempty"`
 	ExportedBy []Exporter `json:"exportedBy"`
-	// ImportedBy are the clusters that may import it, by communities and export-to, and have its namespace; only the hub knows them.
+	// ImportedBy are the clusters that may import it, by communities and export-to; only the hub knows them.
 	ImportedBy []string `json:"importedBy,omitempty"`
-	// Everyone is set if these are all clusters.
+	// Everyone is set if all clusters may.
 	Everyone bool     `json:"everyone,omitempty"`
 	IPs      []string `json:"clusterSetIPs,omitempty"`
 	Ports    []string `json:"ports,omitempty"`
@@ -87,7 +87,7 @@ func Of(local *view.LocalFacts, imported []discoveryv1.EndpointSlice, hub *previ
 	if hub != nil {
 		for _, key := range hub.Services() {
 			if e := hub.Exported(key); e != nil {
-				at(key.Namespace, key.Name).onHub(e, hub.Clusters(), hub.Unseen(key), func(cluster string) bool { return hub.Member(cluster).Lacks(key.Namespace) })
+				at(key.Namespace, key.Name).onHub(e, hub.Clusters(), hub.Unseen(key))
 			}
 		}
 	}
@@ -108,7 +108,7 @@ func Of(local *view.LocalFacts, imported []discoveryv1.EndpointSlice, hub *previ
 }
 
 // onHub takes over what the hub's records say, which is newer than what the cluster has imported.
-func (s *Service) onHub(e *preview.Exported, clusters []string, unseen map[string][]preview.Unseen, lacks func(cluster string) bool) {
+func (s *Service) onHub(e *preview.Exported, clusters []string, unseen map[string][]preview.Unseen) {
 	s.Type, s.ExportedBy, s.Ports = string(e.Type), nil, nil
 	may := map[string]bool{}
 	for _, by := range e.By {
@@ -122,7 +122,7 @@ func (s *Service) onHub(e *preview.Exported, clusters []string, unseen map[strin
 		}
 	}
 	for _, c := range clusters {
-		if may[c] && !lacks(c) {
+		if may[c] {
 			s.ImportedBy = append(s.ImportedBy, c)
 		}
 	}

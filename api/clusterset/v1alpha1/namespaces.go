@@ -56,11 +56,6 @@ func (n Namespaces) Lack(namespace string) bool {
 	return len(n) > 0 && !found
 }
 
-// Lacks reports whether the cluster says that it doesn't have a namespace, and so doesn't import its services.
-func (m *MemberCluster) Lacks(namespace string) bool {
-	return m != nil && ParseNamespaces(m.Status.Namespaces).Lack(namespace)
-}
-
 func namespaceHash(name string) uint32 {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(name))
