@@ -3,7 +3,6 @@ package heap
 import (
 	"maps"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -65,8 +64,8 @@ func sizeOfService(s *clustersetv1alpha1.ExportedServiceSpec) int {
 	return size
 }
 
-// boundEndpoints does the same, and drops the endpoints that can't be imported because they have no address of the record's family. The
-// first of them stays, for the report.
+// boundEndpoints empties a record that is too large, as boundService does. It also drops endpoints that can't be imported, because they have
+// no valid address of the record's family, but for the first, which stays for the report.
 func boundEndpoints(e *clustersetv1alpha1.ExportedEndpoints) {
 	s := &e.Spec
 	if sizeOfEndpoints(s) > api.MaxRecord {
@@ -83,9 +82,12 @@ func boundEndpoints(e *clustersetv1alpha1.ExportedEndpoints) {
 	})
 }
 
-// isOf reports whether an endpoint has an address of a family, if all are addresses.
+// isOf reports whether an endpoint has an address of a family.
 func isOf(family discoveryv1.AddressType, p clustersetv1alpha1.Endpoint) bool {
-	return slices.ContainsFunc(p.Addresses, func(a string) bool { return strings.Contains(a, ":") == (family == discoveryv1.AddressTypeIPv6) })
+	return slices.ContainsFunc(p.Addresses, func(s string) bool {
+		a, err := api.ParseAddress(s)
+		return err == nil && a.Is4() == (family != discoveryv1.AddressTypeIPv6)
+	})
 }
 
 // isUseless reports whether no endpoint of a record can be imported, though it has some.

@@ -85,6 +85,7 @@ func TestEndpointsOfAnotherFamilyAreNotKept(t *testing.T) {
 		{addresses(v6, both), addresses(v6, both)},
 		{addresses(v4, v6, v4, both, v4), addresses(v4, v6, both)},
 		{addresses(v4, v4, v4), addresses(v4)},
+		{addresses(v4, []string{"::ffff:10.0.0.1"}, v6, []string{"a:b"}, []string{"fe80::1"}, nil), addresses(v4, v6)},
 	} {
 		if got, err := Compact(test.is); err != nil || !equality.Semantic.DeepEqual(got, test.want) {
 			t.Errorf("got %+v, %v, want %+v", got, err, test.want)
