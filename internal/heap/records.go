@@ -64,21 +64,24 @@ func sizeOfService(s *clustersetv1alpha1.ExportedServiceSpec) int {
 	return size
 }
 
+// maxUseless is how many endpoints that can't be imported are kept of a record, so that they are reported and counted.
+const maxUseless = 16
+
 // boundEndpoints empties a record that is too large, as boundService does. It also drops endpoints that can't be imported, because they have
-// no valid address of the record's family, but for the first, which stays for the report.
+// no valid address of the record's family, beyond the first maxUseless.
 func boundEndpoints(e *clustersetv1alpha1.ExportedEndpoints) {
 	s := &e.Spec
 	if sizeOfEndpoints(s) > api.MaxRecord {
 		*s = clustersetv1alpha1.ExportedEndpointsSpec{ServiceNamespace: nameOf(s.ServiceNamespace), ServiceName: nameOf(s.ServiceName)}
 		return
 	}
-	foreign := 0
+	useless := 0
 	s.Endpoints = slices.DeleteFunc(s.Endpoints, func(p clustersetv1alpha1.Endpoint) bool {
 		if isOf(s.AddressType, p) {
 			return false
 		}
-		foreign++
-		return foreign > 1
+		useless++
+		return useless > maxUseless
 	})
 }
 
