@@ -61,7 +61,7 @@ func (s *Server) since(version int64) (Change, <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c := Change{Version: s.version}
-	for _, t := range []Topic{TopicSources, TopicClusters, TopicServices} {
+	for _, t := range []Topic{TopicSources, TopicClusters, TopicServices, TopicHistory} {
 		if version < 0 || s.news[t] > version {
 			c.Changed = append(c.Changed, t)
 		}

@@ -39,11 +39,15 @@ type Server struct {
 	mu sync.Mutex
 	// The data that is shown. set is immutable, and replaced when records change.
 	set     *set
+	known   bool // whether records were ever set
 	heard   map[string]view.Heartbeat
 	sources []Source
 	version int64
 	news    map[Topic]int64 // version of the last change
-	changed chan struct{}   // closed at the next change
+	// happened has the Events of each source, by context, and log what the console saw itself.
+	happened map[string]*happenings
+	log      []Happened
+	changed  chan struct{} // closed at the next change
 
 	streams, work, whole chan struct{} // places for requests of a kind
 	last                 memory
@@ -58,6 +62,7 @@ const (
 	TopicSources  Topic = "sources"
 	TopicClusters Topic = "clusters" // the clusters, or their heartbeats
 	TopicServices Topic = "services"
+	TopicHistory  Topic = "history"
 )
 
 const (
@@ -69,7 +74,7 @@ const (
 // New returns a Server that knows nothing yet.
 func New(o Options) *Server {
 	return &Server{
-		options: o, guard: newGuard(), set: newSet(nil, &set{}), news: map[Topic]int64{}, changed: make(chan struct{}),
+		options: o, guard: newGuard(), set: newSet(nil, &set{}), news: map[Topic]int64{}, changed: make(chan struct{}), happened: map[string]*happenings{},
 		streams: make(chan struct{}, maxStreams), work: make(chan struct{}, runtime.GOMAXPROCS(0)), whole: make(chan struct{}, 1),
 	}
 }
@@ -81,7 +86,10 @@ func (s *Server) SetRecords(objects []kruntime.Object) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	topics := next.differs(s.set)
-	s.set = next
+	if s.known {
+		s.saw(next.changes(s.set, time.Now()))
+	}
+	s.set, s.known = next, true
 	s.publish(topics...)
 }
 
@@ -97,6 +105,7 @@ func (s *Server) SetHeard(heard map[string]view.Heartbeat) {
 func (s *Server) SetSources(sources []Source) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.saw(changesOf(sources, s.sources, time.Now()))
 	s.sources = sources
 	s.publish(TopicSources)
 }
@@ -134,6 +143,7 @@ func (s *Server) Handler(address string) http.Handler {
 	mux.HandleFunc("GET /api/map", s.data(nil, s.clusters))
 	mux.HandleFunc("GET /api/services", s.data(nil, s.services))
 	mux.HandleFunc("GET /api/problems", s.data(s.work, s.problems))
+	mux.HandleFunc("GET /api/history", s.data(s.work, s.history))
 	mux.HandleFunc("GET /api/service", s.data(s.work, s.service))
 	mux.HandleFunc("GET /api/endpoints", s.data(s.work, s.endpoints))
 	mux.HandleFunc("GET /api/whatif", s.data(s.whole, s.whatIf))

@@ -22,6 +22,22 @@ func TestLive(t *testing.T) {
 	f.hub.Plane.Apply(t, []byte("apiVersion: clusterset.dev/v1alpha1\nkind: MemberCluster\nmetadata: {name: beijing}\nspec: {drain: false}\n"))
 	p.until(found(".tile", "beijing") + `?.innerText.includes("drained") === false`)
 
+	// The history has what the console saw, and what the hub process said.
+	p.goTo("#/history")
+	happened := func(about, reason string) string {
+		return `[...document.querySelectorAll(".happened")].some((e) => e.querySelector("b").innerText === ` + quote(about) + ` && e.innerText.includes(` + quote(reason) + `))`
+	}
+	p.until(happened("beijing", "Drained"))
+	p.until(happened("beijing", "Undrained"))
+	p.until(happened("shanghai", "HeartbeatSeen"))
+	p.fill("#search", "undrained")
+	p.until(`document.querySelectorAll(".happened").length === 1`)
+	p.accessible()
+	p.size(390, 844)
+	p.until(`document.documentElement.scrollWidth <= innerWidth`)
+	p.accessible()
+	p.size(1280, 900)
+
 	p.goTo("#/services")
 	beijing, shanghai := f.members["beijing"].Plane, f.members["shanghai"].Plane
 	beijing.Apply(t, service("live", "web", 2, true))

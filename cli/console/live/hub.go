@@ -100,6 +100,9 @@ func (h *Hub) run(ctx context.Context) error {
 	workers.Go(func() {
 		each(ctx, ask, func() { h.ask(ctx, synced) })
 	})
+	workers.Go(func() {
+		each(ctx, look, func() { h.tell(ctx) })
+	})
 	err = hub.Start(ctx)
 	workers.Wait()
 	return err
@@ -200,6 +203,15 @@ func (h *Hub) ask(ctx context.Context, synced []toolscache.InformerSynced) {
 	if err == nil {
 		h.console.SetHeard(heard)
 		h.reach(heard)
+	}
+}
+
+// tell passes on what the hub process said in Events.
+func (h *Hub) tell(ctx context.Context) {
+	from := h.source.get()
+	events, err := eventsOf(ctx, h.cluster, from, ofHub)
+	if ctx.Err() == nil {
+		h.console.SetEvents(from.Context, events, err)
 	}
 }
 

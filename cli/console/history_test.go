@@ -1,0 +1,104 @@
+package console
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+)
+
+// historyOf returns what the console says that happened.
+func historyOf(t *testing.T, s *Server) (h History) {
+	t.Helper()
+	got := ask(t, s, "/api/history", nil)
+	if err := json.Unmarshal(got.Body.Bytes(), &h); err != nil || got.Code != http.StatusOK {
+		t.Fatalf("status %d, %v: %s", got.Code, err, got.Body)
+	}
+	return h
+}
+
+func member(name string, drain bool, conditions ...metav1.Condition) runtime.Object {
+	m := &clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	m.Spec.Drain, m.Status.Conditions = drain, conditions
+	return m
+}
+
+// The history has Events, also when their API server has forgotten them, the conditions that no Event tells of, and what the console saw
+// itself, the newest first.
+func TestHistory(t *testing.T) {
+	s := New(Options{})
+	long := time.Date(2026, 2, 3, 4, 0, 0, 0, time.UTC)
+	ready := metav1.Condition{Type: "Ready", Status: metav1.ConditionFalse, Reason: "HeartbeatMissed", Message: "no heartbeat for 40s", LastTransitionTime: metav1.NewTime(long)}
+	valid := metav1.Condition{Type: "Valid", Status: metav1.ConditionTrue, Reason: "Valid", Message: "all of it is used", LastTransitionTime: metav1.NewTime(long.Add(-time.Hour))}
+	s.SetRecords([]runtime.Object{member("beijing", false, ready, valid), member("lyon", false)})
+	s.SetSources([]Source{{Role: RoleHub, Context: "hub", State: Live}, {Role: RoleMember, Context: "bj", Cluster: "beijing", State: Live}})
+	s.SetEvents("hub", []Happened{{ID: "1", Context: "hub", Time: long.Add(2 * time.Second), What: "MemberCluster", Name: "beijing", Reason: "HeartbeatMissed", Message: "no heartbeat for 40s", Warning: true}}, nil)
+	s.SetEvents("bj", nil, errors.New("forbidden"))
+
+	s.SetRecords([]runtime.Object{member("beijing", true, ready, valid), member("tianjin", false)})
+	s.SetSources([]Source{{Role: RoleHub, Context: "hub", State: Live}, {Role: RoleMember, Context: "bj", Cluster: "beijing", State: Away, Error: "connection refused"}})
+	s.SetRecords([]runtime.Object{member("beijing", false, ready, valid), member("tianjin", false)})
+	s.SetSources([]Source{{Role: RoleHub, Context: "hub", State: Live}, {Role: RoleMember, Context: "bj", Cluster: "beijing", State: Live}})
+	s.SetEvents("hub", nil, nil) // an hour later
+
+	got := historyOf(t, s)
+	var lines []string
+	for _, i := range got.Items {
+		lines = append(lines, fmt.Sprintf("%s %s %s", i.Name, i.Reason, i.Message))
+	}
+	want := []string{
+		"beijing Live it answers again", "beijing Undrained spec.drain was taken back", "beijing Away connection refused",
+		"lyon Removed its MemberCluster was deleted from the hub", "tianjin Joined it is on the hub", "beijing Drained spec.drain was set: it is used as the last resort",
+		"beijing HeartbeatMissed no heartbeat for 40s", "beijing Valid Valid is True: all of it is used",
+	}
+	if len(lines) != len(want) || got.Total != len(want) {
+		t.Fatalf("it has %q", lines)
+	}
+	// Those of one time have any order.
+	seen := map[string]bool{}
+	for _, l := range lines {
+		seen[l] = true
+	}
+	for _, w := range want {
+		if !seen[w] {
+			t.Errorf("%q isn't in %q", w, lines)
+		}
+	}
+	if lines[0] != want[0] || lines[6] != want[6] || lines[7] != want[7] {
+		t.Errorf("the order is %q", lines)
+	}
+	if len(got.Unread) != 1 || got.Unread[0] != "bj: forbidden" {
+		t.Errorf("unread are %q", got.Unread)
+	}
+}
+
+// What the console remembers is bounded: the newest stay.
+func TestHistoryIsBounded(t *testing.T) {
+	s := New(Options{})
+	start := time.Date(2026, 2, 3, 4, 0, 0, 0, time.UTC)
+	for round := range 3 {
+		var events []Happened
+		for i := range maxHappened {
+			n := round*maxHappened + i
+			events = append(events, Happened{ID: fmt.Sprint(n), Time: start.Add(time.Duration(n) * time.Second), What: "MemberCluster", Name: "a", Reason: fmt.Sprint(n)})
+		}
+		s.SetEvents("hub", events, nil)
+	}
+	for i := range 2 * maxHappened {
+		s.SetRecords([]runtime.Object{member("a", i%2 == 0)})
+	}
+	got := historyOf(t, s)
+	if got.Total != 2*maxHappened || len(got.Items) != maxHistory {
+		t.Errorf("it has %d of %d", len(got.Items), got.Total)
+	}
+	if h := s.happened["hub"]; len(h.events) != maxHappened || h.events[fmt.Sprint(3*maxHappened-1)].Name == "" || len(s.log) != maxHappened {
+		t.Errorf("%d Events and %d others are kept", len(s.happened["hub"].events), len(s.log))
+	}
+}
