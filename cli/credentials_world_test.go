@@ -53,7 +53,7 @@ func startCredentials(t *testing.T) *credentials {
 		t.Fatalf("join: exit code %d, %s", code, stderr)
 	}
 	w.install(t, stdout)
-	if err := join.InstallMemberCRDs(t.Context(), w.member.Config()); err != nil {
+	if err := join.InstallMemberCRDs(t.Context(), join.At(w.member.Config())); err != nil {
 		t.Fatal(err)
 	}
 	w.member.Apply(t, []byte("apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n"))

@@ -21,6 +21,7 @@ import (
 type drainCommand struct {
 	clusters
 	waiting
+	dry
 	drain bool
 }
 
@@ -56,11 +57,15 @@ func (d *drainCommand) command(cmd *cobra.Command) *cobra.Command {
 	cmd.Args = oneArg("a cluster; clusterset status lists them")
 	cmd.ValidArgsFunction = d.complete
 	d.addHubFlags(cmd.Flags(), "where clusters are drained (it or --hub-context is required)")
+	d.addDryRun(cmd.Flags())
 	d.waiting.addFlags(cmd.Flags(), "every other cluster that the hub hears from has followed")
 	return cmd
 }
 
 func (d *drainCommand) run(ctx context.Context, name string, stdout, stderr io.Writer) error {
+	if err := d.noWait(d.waiting); err != nil {
+		return err
+	}
 	hub, err := d.change(ctx, name, stdout, stderr)
 	if err != nil || !d.wait {
 		return err
@@ -103,13 +108,16 @@ func (d *drainCommand) change(ctx context.Context, name string, stdout, stderr i
 			_, _ = fmt.Fprintf(stderr, "clusterset: warning: can't tell what this changes: %v\n", err)
 		}
 	}
-	if err := d.patch(ctx, hub, mc); err != nil {
+	d.rehearse(hub, "On the hub")
+	if err := d.say(stdout, d.patch(ctx, hub, mc)); err != nil {
 		return hub, err
 	}
 	if d.drain && !othersServe(members, name) {
 		_, _ = fmt.Fprintf(stderr, "clusterset: warning: no other cluster is healthy and undrained, so %s is still answered\n", name)
 	}
-	_, err = io.WriteString(stdout, d.done(mc))
+	if !d.dryRun {
+		_, err = io.WriteString(stdout, d.done(mc))
+	}
 	return hub, err
 }
 

@@ -65,7 +65,7 @@ Nothing depends on this process. While it is down, every member stays as it was.
 				return err
 			}
 			if h.installCRDs {
-				if err := join.InstallHubCRDs(cmd.Context(), config); err != nil {
+				if err := join.InstallHubCRDs(cmd.Context(), join.At(config)); err != nil {
 					return err
 				}
 			}

@@ -10,6 +10,7 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -28,6 +29,7 @@ type joinCommand struct {
 	set                       string
 	installCRDs               bool
 	waiting
+	dry
 	options join.Options
 }
 
@@ -69,6 +71,7 @@ A name that is in use is refused. clusterset leave undoes it.`,
 	flags.StringVar(&j.secret, "secret", api.SystemNamespace+"/"+api.HubSecret, "`namespace/name` of the Secret")
 	flags.StringVar(&j.set, "set-name", "", "`name` of the set, for the member's ClusterProperty "+api.ClusterSetProperty+" (default: the UID of the hub's kube-system)")
 	flags.BoolVar(&j.installCRDs, "install-crds", false, "install clusterset's CRDs on the hub and, with --kubeconfig, in the member, there also those of the Multi-Cluster Services API if missing")
+	j.addDryRun(flags)
 	j.waiting.addFlags(flags, "the hub has heard the member's agent since, and it is Ready")
 	return cmd
 }
@@ -87,6 +90,9 @@ func (j *joinCommand) run(ctx context.Context, stdout, stderr io.Writer) error {
 	if err := j.options.Validate(); err != nil {
 		return usageError{err}
 	}
+	if err := j.noWait(j.waiting); err != nil {
+		return err
+	}
 	secret, err := parseKey(j.secret)
 	if err != nil {
 		return usagef("--secret: %w", err)
@@ -97,19 +103,24 @@ func (j *joinCommand) run(ctx context.Context, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
+	j.rehearse(hub.Cluster, "On the hub")
 	if member != nil {
+		j.rehearse(member.Cluster, "In the member")
 		// Before anything is created on the hub: a cluster that can't be reached would become a member without an agent.
 		if err := checkMember(ctx, member, secret, j.options.Cluster); err != nil {
 			return err
 		}
 	}
+	return j.say(stdout, j.join(ctx, hub, member, secret, stdout, stderr))
+}
 
+func (j *joinCommand) join(ctx context.Context, hub, member *reached, secret types.NamespacedName, stdout, stderr io.Writer) (err error) {
 	if j.installCRDs {
-		if err := join.InstallHubCRDs(ctx, hub.config); err != nil {
+		if err := join.InstallHubCRDs(ctx, hub.writes()); err != nil {
 			return hub.Explain(fmt.Errorf("hub: %w", err))
 		}
 		if member != nil {
-			if err := join.InstallMemberCRDs(ctx, member.config); err != nil {
+			if err := join.InstallMemberCRDs(ctx, member.writes()); err != nil {
 				return member.Explain(fmt.Errorf("member: %w", err))
 			}
 		}
@@ -120,7 +131,7 @@ func (j *joinCommand) run(ctx context.Context, stdout, stderr io.Writer) error {
 		}
 	}
 	before := j.lastHeartbeat(ctx, hub.Cluster)
-	kubeconfig, err := join.Join(ctx, hub.config, j.options)
+	kubeconfig, err := join.Join(ctx, hub.writes(), j.options)
 	if errors.Is(err, join.ErrNameInUse) {
 		return fmt.Errorf("%w; if this is that cluster, use --rejoin", err)
 	}
@@ -129,16 +140,25 @@ func (j *joinCommand) run(ctx context.Context, stdout, stderr io.Writer) error {
 	}
 	name := j.options.Cluster
 	if member == nil {
+		if j.dryRun {
+			return nil
+		}
 		if _, err := stdout.Write(kubeconfig); err != nil || !j.wait {
 			return err
 		}
 		return j.heard(ctx, hub.Cluster, before)
 	}
 	if err := join.InstallSecret(ctx, member, secret, name, kubeconfig); err != nil {
+		if j.dryRun {
+			return member.explain(err)
+		}
 		return fmt.Errorf("%s is a member now, but its agent has no credentials yet: %w (join again with --rejoin)", name, err)
 	}
 	if err := j.writeProperties(ctx, hub, member); err != nil {
 		_, _ = fmt.Fprintf(stderr, "clusterset: warning: %v\n", err)
+	}
+	if j.dryRun {
+		return nil
 	}
 	_, err = fmt.Fprintf(stdout, "%s is a member. Its agent finds its credentials, valid until %s and renewed before that, in Secret %s.\n",
 		name, time.Now().Add(j.options.Lifetime()).Format(time.DateOnly), secret)

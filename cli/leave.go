@@ -32,8 +32,9 @@ type leaveCommand struct {
 	kubeconfig, context       string
 	cluster, secret           string
 	keepImports               bool
-	yes, force, dryRun        bool
+	yes, force                bool
 	waiting
+	dry
 }
 
 func newLeave() *cobra.Command {
@@ -62,9 +63,9 @@ endpoint it asks for confirmation, and without a terminal it refuses.`,
 	flags.StringVar(&l.context, "context", "", "`context` of that file, or of kubectl's (default: its current one)")
 	flags.StringVar(&l.secret, "secret", api.SystemNamespace+"/"+api.HubSecret, "`namespace/name` of the agent's Secret in the member")
 	flags.BoolVar(&l.force, "force", false, "leave although the member's agent may run: it imports everything again, until it notices or is stopped")
-	flags.BoolVar(&l.dryRun, "dry-run", false, "say what would change, and change nothing")
 	flags.BoolVar(&l.yes, "yes", false, "don't ask, even if names lose their last endpoint")
 	flags.BoolVar(&l.keepImports, "keep-imports", false, "keep what the agent imported; names are still answered from its last state")
+	l.addDryRun(flags)
 	l.waiting.addFlags(flags, "every other cluster that the hub hears from has dropped what it imported from the member")
 	return cmd
 }
@@ -79,6 +80,9 @@ func (l *leaveCommand) run(ctx context.Context, stdout io.Writer) error {
 	}
 	if err := api.CheckMemberName(l.cluster); err != nil {
 		return usagef("--name is %q; it %w", l.cluster, err)
+	}
+	if err := l.noWait(l.waiting); err != nil {
+		return err
 	}
 	secret, err := parseKey(l.secret)
 	if err != nil {
@@ -108,19 +112,33 @@ func (l *leaveCommand) run(ctx context.Context, stdout io.Writer) error {
 			return err
 		}
 	}
-	if err := l.ask(ctx, hub.Cluster, member, stdout); err != nil || l.dryRun {
+	l.rehearse(hub.Cluster, "On the hub")
+	if member != nil {
+		l.rehearse(member.Cluster, "In the member")
+	}
+	if err := l.ask(ctx, hub.Cluster, member, stdout); err != nil {
 		return err
 	}
-	found, err := join.Leave(ctx, hub.config, l.cluster)
+	return l.say(stdout, l.leave(ctx, hub, member, secret, stdout))
+}
+
+func (l *leaveCommand) leave(ctx context.Context, hub, member *reached, secret types.NamespacedName, stdout io.Writer) error {
+	found, err := join.Leave(ctx, hub.writes(), l.cluster)
 	if err != nil {
 		return hub.explain(err)
 	}
 	if member != nil {
 		if err := l.cleanUp(ctx, member, secret); err != nil {
+			if l.dryRun {
+				return member.explain(err)
+			}
 			return fmt.Errorf("%s has left the hub, but the member was not cleaned up completely: %w", l.cluster, err)
 		}
 	}
-	if err := l.say(ctx, hub.Cluster, member != nil, found, stdout); err != nil || !l.wait {
+	if l.dryRun {
+		return nil
+	}
+	if err := l.tell(ctx, hub.Cluster, member != nil, found, stdout); err != nil || !l.wait {
 		return err
 	}
 	if err := l.followed(ctx, hub.Cluster, l.cluster); err != nil {
@@ -130,8 +148,8 @@ func (l *leaveCommand) run(ctx context.Context, stdout io.Writer) error {
 	return err
 }
 
-// say says what was removed.
-func (l *leaveCommand) say(ctx context.Context, hub *objects.Cluster, here, found bool, stdout io.Writer) (err error) {
+// tell says what was removed.
+func (l *leaveCommand) tell(ctx context.Context, hub *objects.Cluster, here, found bool, stdout io.Writer) (err error) {
 	switch {
 	case found:
 		_, err = fmt.Fprintf(stdout, "%s has left.\n", l.cluster)

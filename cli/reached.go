@@ -67,3 +67,6 @@ func checkMember(ctx context.Context, member *reached, secret types.NamespacedNa
 	}
 	return nil
 }
+
+// writes returns the cluster for what is written there.
+func (r *reached) writes() join.Server { return join.Server{Config: r.config, Client: r.Client} }

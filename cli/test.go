@@ -27,6 +27,7 @@ import (
 type testCommand struct {
 	clusters
 	output
+	dry
 	contexts []string
 	test     connectivity.Test
 }
@@ -66,6 +67,7 @@ Exit codes: 0 everything works; 1 something doesn't, or the test failed; 2 usage
 	flags.StringVar(&t.test.Zone, "zone", "clusterset.local", "`zone` of the names")
 	flags.DurationVar(&t.test.Timeout, "timeout", 2*time.Minute, "how long the test may take, without cleaning up")
 	flags.BoolVar(&t.test.Keep, "keep", false, "leave everything as it is at the end, to look into what doesn't work")
+	t.addDryRun(flags)
 	cmd.AddCommand(newTestServer(), newTestClient())
 	return cmd
 }
@@ -93,7 +95,15 @@ func (t *testCommand) run(ctx context.Context, stdout, stderr io.Writer) error {
 				return usagef("contexts %s and %s lead to the same cluster, %s", other.Context, name, c.Name)
 			}
 		}
+		t.rehearse(c.Cluster, "In "+c.Name)
 		t.test.Clusters = append(t.test.Clusters, c)
+	}
+	if t.dryRun {
+		if err := t.say(stdout, t.test.Create(ctx)); err != nil {
+			return err
+		}
+		_, err := io.WriteString(stdout, "After that, a pod named client would ask in each cluster, and the namespaces would be deleted.\n")
+		return err
 	}
 	t.test.Progress = stderr
 	report, err := t.test.Run(ctx)

@@ -35,7 +35,7 @@ func TestTheHubRefusesWhatNoExporterWrites(t *testing.T) {
 	}
 
 	hub := kube.StartAll(t, nil)[0]
-	if err := join.InstallHubCRDs(t.Context(), hub.Config()); err != nil {
+	if err := join.InstallHubCRDs(t.Context(), join.At(hub.Config())); err != nil {
 		t.Fatal(err)
 	}
 	onHub, err := connect.NewClient(hub.Config())

@@ -150,7 +150,7 @@ endpoints: [{addresses: [10.9.0.1]}]
 		w.awaitRecords("web", 2)
 	})
 	t.Run("another cluster disagrees", func(t *testing.T) {
-		if _, err := join.Join(ctx, w.hub.Config(), join.Options{Cluster: "lyon"}); err != nil {
+		if _, err := join.Join(ctx, join.At(w.hub.Config()), join.Options{Cluster: "lyon"}); err != nil {
 			t.Fatal(err)
 		}
 		theirs := &clustersetv1alpha1.ExportedService{

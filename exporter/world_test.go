@@ -43,11 +43,11 @@ func newWorld(t *testing.T, mcsCRDs ...[]byte) *world {
 	planes := kube.StartAll(t, nil, nil)
 	w := &world{T: t, hub: planes[0], member: planes[1]}
 	w.member.Apply(t, mcsCRDs...)
-	if err := join.InstallHubCRDs(t.Context(), w.hub.Config()); err != nil {
+	if err := join.InstallHubCRDs(t.Context(), join.At(w.hub.Config())); err != nil {
 		t.Fatal(err)
 	}
 	var err error
-	if w.kubeconfig, err = join.Join(t.Context(), w.hub.Config(), join.Options{Cluster: "beijing"}); err != nil {
+	if w.kubeconfig, err = join.Join(t.Context(), join.At(w.hub.Config()), join.Options{Cluster: "beijing"}); err != nil {
 		t.Fatal(err)
 	}
 	if w.onHub, err = connect.NewClient(w.hub.Config()); err != nil {

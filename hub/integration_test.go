@@ -161,7 +161,7 @@ func TestMemberThatLeaves(t *testing.T) {
 	if err := w.admin.Create(t.Context(), exported); err != nil {
 		t.Fatal(err)
 	}
-	if found, err := join.Leave(t.Context(), w.plane.Config(), "b"); err != nil || !found {
+	if found, err := join.Leave(t.Context(), join.At(w.plane.Config()), "b"); err != nil || !found {
 		t.Fatalf("leave: %v, %v", found, err)
 	}
 	if err := w.admin.Delete(t.Context(), &clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "c"}}); err != nil {
@@ -200,7 +200,7 @@ func TestMemberThatLeaves(t *testing.T) {
 	if err := left("c"); err != nil { // without its MemberCluster, the record would count as one of a cluster that the hub has lost
 		t.Errorf("with a record left: %v", err)
 	}
-	if _, err := join.Join(t.Context(), w.plane.Config(), join.Options{Cluster: "c"}); err != nil {
+	if _, err := join.Join(t.Context(), join.At(w.plane.Config()), join.Options{Cluster: "c"}); err != nil {
 		t.Errorf("joining under the name of one who left: %v", err)
 	}
 	w.beating <- []string{"a", "c"}

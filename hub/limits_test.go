@@ -34,7 +34,7 @@ const tellEvery = time.Minute
 func TestMemberCannotFillTheHub(t *testing.T) {
 	w := newWorld(t, "a")
 	w.maxServices = 3
-	kubeconfig, err := join.Join(t.Context(), w.plane.Config(), join.Options{Cluster: "thief"})
+	kubeconfig, err := join.Join(t.Context(), join.At(w.plane.Config()), join.Options{Cluster: "thief"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -207,7 +207,7 @@ func TestAControllerManagerDoesNotHoldUpTheFirstExports(t *testing.T) {
 // The networks that an administrator declares are copied to the ConfigMap that the admission policy reads.
 func TestNetworksAreKeptInStep(t *testing.T) {
 	w := newWorld(t)
-	if _, err := join.Join(t.Context(), w.plane.Config(), join.Options{Cluster: "a", CIDRs: []string{"10.1.0.0/16"}}); err != nil {
+	if _, err := join.Join(t.Context(), join.At(w.plane.Config()), join.Options{Cluster: "a", CIDRs: []string{"10.1.0.0/16"}}); err != nil {
 		t.Fatal(err)
 	}
 	is := func(want string) func() error {

@@ -45,7 +45,7 @@ func newWorldOn(t *testing.T, plane *kube.ControlPlane, members ...string) *worl
 	t.Helper()
 	w := &world{T: t, plane: plane, admin: hubtest.Admin(t, plane), beating: make(chan []string)}
 	for _, name := range members {
-		if _, err := join.Join(t.Context(), w.plane.Config(), join.Options{Cluster: name}); err != nil {
+		if _, err := join.Join(t.Context(), join.At(w.plane.Config()), join.Options{Cluster: name}); err != nil {
 			t.Fatal(err)
 		}
 	}

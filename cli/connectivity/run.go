@@ -56,7 +56,7 @@ func (t *Test) Run(ctx context.Context) (report Report, err error) {
 			err = errors.Join(err, left)
 		}
 	}()
-	if err := t.create(ctx); err != nil {
+	if err := t.Create(ctx); err != nil {
 		return report, err
 	}
 	until := time.Now().Add(t.Timeout)
@@ -89,8 +89,8 @@ func unanswered(all []*Facts) (missing []string) {
 	return missing
 }
 
-// create makes the namespace in every cluster before anything is exported, because services are imported only into namespaces that exist.
-func (t *Test) create(ctx context.Context) error {
+// Create creates everything but the clients. It makes the namespace in every cluster before anything is exported, because services are imported only into namespaces that exist.
+func (t *Test) Create(ctx context.Context) error {
 	var names []string
 	for _, c := range t.Clusters {
 		names = append(names, c.Name)

@@ -18,19 +18,19 @@ import (
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/api/crds"
 	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
-	"github.com/clusterset/clusterset/internal/connect"
+	"github.com/clusterset/clusterset/cli/rehearse"
 	"github.com/clusterset/clusterset/internal/schema"
 )
 
 // InstallHubCRDs installs or updates the CRDs that a hub needs: our own.
-func InstallHubCRDs(ctx context.Context, hub *rest.Config) error {
+func InstallHubCRDs(ctx context.Context, hub Server) error {
 	return install(ctx, hub, func(crd *unstructured.Unstructured) bool { return groupOf(crd) == clustersetv1alpha1.GroupName })
 }
 
 // InstallMemberCRDs installs or updates the CRDs that a member needs: MemberCluster, Reachability, GlobalService and those of
 // the Multi-Cluster Services API. The latter are left alone if they are installed: another implementation, or the cluster's
 // administrator, may have chosen their version.
-func InstallMemberCRDs(ctx context.Context, member *rest.Config) error {
+func InstallMemberCRDs(ctx context.Context, member Server) error {
 	return install(ctx, member, func(crd *unstructured.Unstructured) bool {
 		kind, _, _ := unstructured.NestedString(crd.Object, "spec", "names", "kind")
 		return groupOf(crd) != clustersetv1alpha1.GroupName || kind == "MemberCluster" || kind == "Reachability"
@@ -38,8 +38,8 @@ func InstallMemberCRDs(ctx context.Context, member *rest.Config) error {
 }
 
 // install applies the wanted CRDs and waits until the API server serves them.
-func install(ctx context.Context, config *rest.Config, wanted func(*unstructured.Unstructured) bool) error {
-	c, err := connect.NewClient(config)
+func install(ctx context.Context, server Server, wanted func(*unstructured.Unstructured) bool) error {
+	c, err := server.client()
 	if err != nil {
 		return fmt.Errorf("install CRDs: %w", err)
 	}
@@ -65,12 +65,15 @@ func install(ctx context.Context, config *rest.Config, wanted func(*unstructured
 			return fmt.Errorf("install CRD %s: %w", crd.GetName(), err)
 		}
 	}
+	if rehearse.InstallsKinds(c) {
+		return nil
+	}
 	for _, name := range names {
 		if err := awaitServed(ctx, c, name); err != nil {
 			return err
 		}
 	}
-	return awaitComplete(ctx, config)
+	return awaitComplete(ctx, server.Config)
 }
 
 func groupOf(crd *unstructured.Unstructured) string {

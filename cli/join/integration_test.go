@@ -34,7 +34,7 @@ func newHub(t *testing.T) (*kube.ControlPlane, client.Client) {
 	t.Helper()
 	t.Parallel()
 	hub := kube.Start(t)
-	if err := join.InstallHubCRDs(t.Context(), hub.Config()); err != nil {
+	if err := join.InstallHubCRDs(t.Context(), join.At(hub.Config())); err != nil {
 		t.Fatal(err)
 	}
 	return hub, newClient(t, hub.Config())
@@ -51,7 +51,7 @@ func newClient(t *testing.T, config *rest.Config) client.Client {
 
 func mustJoin(t *testing.T, hub *kube.ControlPlane, o join.Options) []byte {
 	t.Helper()
-	kubeconfig, err := join.Join(t.Context(), hub.Config(), o)
+	kubeconfig, err := join.Join(t.Context(), join.At(hub.Config()), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +103,7 @@ func TestJoinMakesAMemberAndLeaveUndoesIt(t *testing.T) {
 	}
 
 	t.Run("a name in use is refused", func(t *testing.T) {
-		if _, err := join.Join(ctx, hub.Config(), join.Options{Cluster: "beijing", Zone: "elsewhere"}); !errors.Is(err, join.ErrNameInUse) {
+		if _, err := join.Join(ctx, join.At(hub.Config()), join.Options{Cluster: "beijing", Zone: "elsewhere"}); !errors.Is(err, join.ErrNameInUse) {
 			t.Errorf("got %v", err)
 		}
 		if err := admin.Get(ctx, types.NamespacedName{Name: "beijing"}, mc); err != nil || mc.Spec.Zone != "cn-north-1a" {
@@ -112,7 +112,7 @@ func TestJoinMakesAMemberAndLeaveUndoesIt(t *testing.T) {
 		if err := admin.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: api.MemberNamespace("lyon")}}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := join.Join(ctx, hub.Config(), join.Options{Cluster: "lyon"}); !errors.Is(err, join.ErrNameInUse) {
+		if _, err := join.Join(ctx, join.At(hub.Config()), join.Options{Cluster: "lyon"}); !errors.Is(err, join.ErrNameInUse) {
 			t.Errorf("with its namespace there: %v", err)
 		}
 	})
@@ -140,7 +140,7 @@ func TestJoinMakesAMemberAndLeaveUndoesIt(t *testing.T) {
 				return nil
 			})
 		}
-		if _, err := join.Join(ctx, hub.Config(), join.Options{Cluster: "beijing", Revoke: true}); err == nil || !strings.Contains(err.Error(), "set rejoin too") {
+		if _, err := join.Join(ctx, join.At(hub.Config()), join.Options{Cluster: "beijing", Revoke: true}); err == nil || !strings.Contains(err.Error(), "set rejoin too") {
 			t.Errorf("without rejoin: %v", err)
 		}
 		member = newClient(t, configOf(t, again))
@@ -152,7 +152,7 @@ func TestJoinMakesAMemberAndLeaveUndoesIt(t *testing.T) {
 		if err := member.Update(ctx, stay); err != nil {
 			t.Fatal(err)
 		}
-		found, err := join.Leave(ctx, hub.Config(), "beijing")
+		found, err := join.Leave(ctx, join.At(hub.Config()), "beijing")
 		if err != nil || !found {
 			t.Fatalf("found %v, %v", found, err)
 		}
@@ -178,7 +178,7 @@ func TestJoinMakesAMemberAndLeaveUndoesIt(t *testing.T) {
 			}
 			return nil
 		})
-		if found, err := join.Leave(ctx, hub.Config(), "beijing"); err != nil || found {
+		if found, err := join.Leave(ctx, join.At(hub.Config()), "beijing"); err != nil || found {
 			t.Errorf("leaving again: found %v, %v", found, err)
 		}
 		mustJoin(t, hub, join.Options{Cluster: "beijing"})
@@ -196,7 +196,7 @@ func TestJoinMakesAMemberAndLeaveUndoesIt(t *testing.T) {
 		if err := admin.Patch(ctx, space, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"clusterset.dev/managed-by":null}}}`))); err != nil {
 			t.Fatal(err)
 		}
-		if found, err := join.Leave(ctx, hub.Config(), "nice"); err != nil || !found {
+		if found, err := join.Leave(ctx, join.At(hub.Config()), "nice"); err != nil || !found {
 			t.Fatalf("found %v, %v", found, err)
 		}
 		if err := admin.Get(ctx, client.ObjectKeyFromObject(theirs), theirs); err != nil || theirs.DeletionTimestamp != nil {
@@ -217,7 +217,7 @@ func TestManyJoinAtOnce(t *testing.T) {
 	var group errgroup.Group
 	for i := range 20 {
 		group.Go(func() error {
-			_, err := join.Join(t.Context(), hub.Config(), join.Options{Cluster: fmt.Sprintf("c%d", i)})
+			_, err := join.Join(t.Context(), join.At(hub.Config()), join.Options{Cluster: fmt.Sprintf("c%d", i)})
 			return err
 		})
 	}
@@ -246,7 +246,7 @@ func TestJoinRefusesWhatCannotBe(t *testing.T) {
 func TestJoinWithoutCRDsSaysWhatToDo(t *testing.T) {
 	t.Parallel()
 	hub := kube.Start(t)
-	if _, err := join.Join(t.Context(), hub.Config(), join.Options{Cluster: "beijing"}); err == nil || !strings.Contains(err.Error(), "CRDs") {
+	if _, err := join.Join(t.Context(), join.At(hub.Config()), join.Options{Cluster: "beijing"}); err == nil || !strings.Contains(err.Error(), "CRDs") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -261,14 +261,14 @@ func TestJoinRefusesAHubThatIsTooOld(t *testing.T) {
 	hub.Apply(t, bytes.ReplaceAll(known, []byte(" communities:\n"), []byte(" yetUnknown:\n")))
 	member := join.Options{Cluster: "beijing", Communities: []string{"payments", "edge-asia"}, Rejoin: true}
 	kube.Eventually(t, func() error { // the API server needs a moment
-		_, err := join.Join(t.Context(), hub.Config(), member)
+		_, err := join.Join(t.Context(), join.At(hub.Config()), member)
 		if !errors.Is(err, schema.ErrTooOld) {
 			return fmt.Errorf("joined a hub that drops communities: %w", err)
 		}
 		return nil
 	})
 
-	if err := join.InstallHubCRDs(t.Context(), hub.Config()); err != nil {
+	if err := join.InstallHubCRDs(t.Context(), join.At(hub.Config())); err != nil {
 		t.Fatal(err)
 	}
 	mc := &clustersetv1alpha1.MemberCluster{}
@@ -290,7 +290,7 @@ func TestJoinRefusesAHubThatIsTooOld(t *testing.T) {
 func TestMemberCRDsAreServedOnceInstalled(t *testing.T) {
 	member := kube.Start(t)
 	for range 2 { // the second time they exist already
-		if err := join.InstallMemberCRDs(t.Context(), member.Config()); err != nil {
+		if err := join.InstallMemberCRDs(t.Context(), join.At(member.Config())); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -316,20 +316,20 @@ func TestAMemberIsNotTakenForTheHub(t *testing.T) {
 	if err := admin.Create(ctx, copied); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := join.Join(ctx, hub.Config(), join.Options{Cluster: "beijing"}); !errors.Is(err, join.ErrNotTheHub) {
+	if _, err := join.Join(ctx, join.At(hub.Config()), join.Options{Cluster: "beijing"}); !errors.Is(err, join.ErrNotTheHub) {
 		t.Errorf("join: %v", err)
 	}
-	if _, err := join.Leave(ctx, hub.Config(), "lyon"); !errors.Is(err, join.ErrNotTheHub) {
+	if _, err := join.Leave(ctx, join.At(hub.Config()), "lyon"); !errors.Is(err, join.ErrNotTheHub) {
 		t.Errorf("leave: %v", err)
 	}
 	if err := admin.Create(ctx, &clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "turin"}}); err != nil {
 		t.Fatal(err)
 	}
 	mustJoin(t, hub, join.Options{Cluster: "beijing"})
-	if _, err := join.Leave(ctx, hub.Config(), "lyon"); !errors.Is(err, join.ErrNotTheHub) {
+	if _, err := join.Leave(ctx, join.At(hub.Config()), "lyon"); !errors.Is(err, join.ErrNotTheHub) {
 		t.Errorf("leave of a copy: %v", err)
 	}
-	if found, err := join.Leave(ctx, hub.Config(), "beijing"); err != nil || !found {
+	if found, err := join.Leave(ctx, join.At(hub.Config()), "beijing"); err != nil || !found {
 		t.Errorf("leave: %v, %v", found, err)
 	}
 	if err := admin.Get(ctx, client.ObjectKeyFromObject(copied), copied); err != nil {

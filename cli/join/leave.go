@@ -13,13 +13,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/hub/access"
-	"github.com/clusterset/clusterset/internal/connect"
 )
 
 // Leave removes a member from the hub: its credentials, its records, its namespace and its MemberCluster, which is deleted but
@@ -28,11 +26,11 @@ import (
 //
 // The credentials are deleted first, so that an agent that is still running can't rewrite what is being deleted. The records
 // are deleted after the leave is announced, so that no member considers them lost.
-func Leave(ctx context.Context, hub *rest.Config, cluster string) (found bool, err error) {
+func Leave(ctx context.Context, hub Server, cluster string) (found bool, err error) {
 	if err := api.CheckMemberName(cluster); err != nil {
 		return false, fmt.Errorf("leave: cluster name %q %w", cluster, err)
 	}
-	c, err := connect.NewClient(hub)
+	c, err := hub.client()
 	if err != nil {
 		return false, fmt.Errorf("leave %s: %w", cluster, err)
 	}

@@ -50,7 +50,7 @@ func (b *bench) join(ctx context.Context, clusters ...string) error {
 	group.SetLimit(16)
 	for _, cluster := range clusters {
 		group.Go(func() error {
-			_, err := join.Join(ctx, b.hub.Plane.Config(), join.Options{Cluster: cluster, Zone: cluster})
+			_, err := join.Join(ctx, join.At(b.hub.Plane.Config()), join.Options{Cluster: cluster, Zone: cluster})
 			return err
 		})
 	}

@@ -126,7 +126,7 @@ func (s *storms) address() string {
 
 // make joins a cluster, and makes what it exports.
 func (s *storms) make(ctx context.Context, a *exporting) error {
-	kubeconfig, err := join.Join(ctx, s.hub.Plane.Config(), join.Options{Cluster: a.cluster, Zone: a.cluster})
+	kubeconfig, err := join.Join(ctx, join.At(s.hub.Plane.Config()), join.Options{Cluster: a.cluster, Zone: a.cluster})
 	if err != nil {
 		return err
 	}

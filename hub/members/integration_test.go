@@ -216,19 +216,19 @@ metadata: {name: half}
 
 	t.Run("join and leave work beside it", func(t *testing.T) {
 		w := &world{t, w.plane, w.admin}
-		if _, err := join.Join(t.Context(), w.plane.Config(), join.Options{Cluster: "lyon"}); err != nil {
+		if _, err := join.Join(t.Context(), join.At(w.plane.Config()), join.Options{Cluster: "lyon"}); err != nil {
 			t.Fatal(err)
 		}
 		w.awaitJoined("lyon", clustersetv1alpha1.ReasonCredentialsTaken)
 		w.gone(&corev1.Secret{}, api.MemberNamespace("lyon"), api.HubSecret)
-		if _, err := join.Leave(t.Context(), w.plane.Config(), "lyon"); err != nil {
+		if _, err := join.Leave(t.Context(), join.At(w.plane.Config()), "lyon"); err != nil {
 			t.Fatal(err)
 		}
 		if err := w.admin.Get(t.Context(), client.ObjectKey{Name: api.MemberClusterRole}, &rbacv1.ClusterRole{}); err != nil {
 			t.Errorf("the others' role went with it: %v", err)
 		}
 		// join takes over what the hub process created.
-		if _, err := join.Join(t.Context(), w.plane.Config(), join.Options{Cluster: "beijing", Rejoin: true}); err != nil {
+		if _, err := join.Join(t.Context(), join.At(w.plane.Config()), join.Options{Cluster: "beijing", Rejoin: true}); err != nil {
 			t.Error(err)
 		}
 	})

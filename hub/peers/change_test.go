@@ -54,7 +54,7 @@ func TestMovingASetLosesNoRight(t *testing.T) {
 		}
 		return nil
 	})
-	if _, err := join.Join(ctx, w.plane.Config(), join.Options{Cluster: "c", Rejoin: true}); err != nil { // join writes the shared role
+	if _, err := join.Join(ctx, join.At(w.plane.Config()), join.Options{Cluster: "c", Rejoin: true}); err != nil { // join writes the shared role
 		t.Error(err)
 	}
 	for _, step := range []struct {

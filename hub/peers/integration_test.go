@@ -49,7 +49,7 @@ func newWorld(t *testing.T, opts ...kube.Option) *world {
 // join joins a cluster that has a running agent and one service on the hub.
 func (w *world) join(name string, communities ...string) {
 	w.Helper()
-	kubeconfig, err := join.Join(w.Context(), w.plane.Config(), join.Options{Cluster: name, Communities: communities})
+	kubeconfig, err := join.Join(w.Context(), join.At(w.plane.Config()), join.Options{Cluster: name, Communities: communities})
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -287,7 +287,7 @@ func TestMembersReadTheirPeers(t *testing.T) {
 
 	t.Run("one that leaves is in no RoleBinding", func(t *testing.T) {
 		w := &world{t, w.plane, w.admin, w.agents, w.config}
-		if _, err := join.Leave(t.Context(), w.plane.Config(), "c"); err != nil {
+		if _, err := join.Leave(t.Context(), join.At(w.plane.Config()), "c"); err != nil {
 			t.Fatal(err)
 		}
 		kube.Eventually(t, func() error {

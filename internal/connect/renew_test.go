@@ -17,10 +17,10 @@ import (
 func TestTokenIsRenewedAtHalfItsLife(t *testing.T) {
 	hub := kube.Start(t)
 	ctx := t.Context()
-	if err := join.InstallHubCRDs(ctx, hub.Config()); err != nil {
+	if err := join.InstallHubCRDs(ctx, join.At(hub.Config())); err != nil {
 		t.Fatal(err)
 	}
-	kubeconfig, err := join.Join(ctx, hub.Config(), join.Options{Cluster: "beijing", TokenLifetime: time.Hour})
+	kubeconfig, err := join.Join(ctx, join.At(hub.Config()), join.Options{Cluster: "beijing", TokenLifetime: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -58,9 +58,9 @@ func (c *run) upgradeCRDs(of *fleettest.Cluster) {
 
 func (c *run) installCRDs(of *fleettest.Cluster) error {
 	if of.Dir == c.Hub.Dir {
-		return join.InstallHubCRDs(context.Background(), of.Plane.Config())
+		return join.InstallHubCRDs(context.Background(), join.At(of.Plane.Config()))
 	}
-	return join.InstallMemberCRDs(context.Background(), of.Plane.Config())
+	return join.InstallMemberCRDs(context.Background(), join.At(of.Plane.Config()))
 }
 
 // deleteHubCRD deletes one of this project's CRDs on the hub, and every object of its kind with it. Then it installs the

@@ -34,7 +34,7 @@ func TestUpgrade(t *testing.T) {
 	hub := func(bin string, installCRDs bool) func() {
 		return func() {
 			if installCRDs {
-				c.must(join.InstallHubCRDs(context.Background(), c.Hub.Plane.Config()))
+				c.must(join.InstallHubCRDs(context.Background(), join.At(c.Hub.Plane.Config())))
 			}
 			c.replace(c.Hub.Process, bin)
 		}

@@ -83,7 +83,7 @@ func TestServiceExportsThatGoTogetherAreHeld(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := join.InstallMemberCRDs(context.Background(), tianjin.Plane.Config()); err != nil {
+		if err := join.InstallMemberCRDs(context.Background(), join.At(tianjin.Plane.Config())); err != nil {
 			t.Error(err)
 		}
 		tianjin.RestartAgent()

@@ -54,7 +54,7 @@ func (m *Member) Copied() *Member {
 	var secret corev1.Secret
 	err := m.Get(api.SystemNamespace, api.HubSecret, &secret)
 	secret.ObjectMeta = metav1.ObjectMeta{Namespace: secret.Namespace, Name: secret.Name}
-	err = errors.Join(err, join.InstallMemberCRDs(context.Background(), c.Plane.Config()), c.Client.Create(context.Background(), &secret))
+	err = errors.Join(err, join.InstallMemberCRDs(context.Background(), join.At(c.Plane.Config())), c.Client.Create(context.Background(), &secret))
 	if err != nil {
 		m.Fatal(err)
 	}

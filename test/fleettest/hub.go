@@ -44,7 +44,7 @@ func (h *Hub) launch(ctx context.Context) error {
 
 // Prepare installs the CRDs and rights that a hub needs.
 func (h *Hub) Prepare(ctx context.Context) error {
-	if err := join.InstallHubCRDs(ctx, h.Plane.Config()); err != nil {
+	if err := join.InstallHubCRDs(ctx, join.At(h.Plane.Config())); err != nil {
 		return err
 	}
 	return h.Plane.ApplyContext(ctx, fleet.Rights("hub"))

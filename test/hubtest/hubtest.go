@@ -22,7 +22,7 @@ import (
 // Admin installs this project's CRDs on a hub and returns its administrator's client.
 func Admin(t *testing.T, plane *kube.ControlPlane) client.Client {
 	t.Helper()
-	if err := join.InstallHubCRDs(t.Context(), plane.Config()); err != nil {
+	if err := join.InstallHubCRDs(t.Context(), join.At(plane.Config())); err != nil {
 		t.Fatal(err)
 	}
 	admin, err := connect.NewClient(plane.Config())

@@ -1,0 +1,61 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/spf13/pflag"
+
+	"github.com/clusterset/clusterset/cli/objects"
+	"github.com/clusterset/clusterset/cli/rehearse"
+)
+
+// dry is the flag --dry-run of the commands that write.
+type dry struct {
+	dryRun bool
+	all    []rehearsal
+}
+
+// rehearsal is a cluster that isn't written to.
+type rehearsal struct {
+	where string
+	*rehearse.Client
+}
+
+func (d *dry) addDryRun(flags *pflag.FlagSet) {
+	flags.BoolVar(&d.dryRun, "dry-run", false, "say what would change, object by object, let the API servers check it, and change nothing")
+}
+
+// noWait refuses to wait for what doesn't happen.
+func (d *dry) noWait(w waiting) error {
+	if d.dryRun && w.wait {
+		return usagef("--dry-run and --wait cannot be used together: a dry run changes nothing that could be waited for")
+	}
+	return nil
+}
+
+// rehearse makes what is written to a cluster a dry run, with --dry-run. where is the cluster in words, such as "On the hub".
+func (d *dry) rehearse(c *objects.Cluster, where string) {
+	if d.dryRun {
+		r := rehearse.New(c.Client)
+		c.Client = r
+		d.all = append(d.all, rehearsal{where + " at " + c.Server, r})
+	}
+}
+
+// say says what would have changed until err, and returns err.
+func (d *dry) say(w io.Writer, err error) error {
+	if !d.dryRun {
+		return err
+	}
+	for _, r := range d.all {
+		if _, err := io.WriteString(w, r.Render(r.where)); err != nil {
+			return err
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("nothing was changed; it would fail: %w", err)
+	}
+	_, err = io.WriteString(w, "Nothing was changed.\n")
+	return err
+}

@@ -1,0 +1,143 @@
+package cli
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/clusterset/clusterset/test/kube"
+)
+
+// A dry run of each command that writes says what it would change, and changes nothing in either cluster.
+func TestDryRunsChangeNothing(t *testing.T) {
+	planes := kube.StartAll(t, nil, nil)
+	s := lookedAt{hub: planes[0], member: planes[1]}
+	hub := []string{"--hub-kubeconfig", s.hub.Kubeconfig()}
+	both := append(slices.Clone(hub), "--kubeconfig", s.member.Kubeconfig())
+	var all strings.Builder
+	rehearse := func(code int, clusters []string, args ...string) {
+		t.Helper()
+		before := []map[string]string{stored(t, s.hub), stored(t, s.member)}
+		got, stdout, stderr := cli(t, slices.Concat(args, []string{"--dry-run"}, clusters)...)
+		if got != code {
+			t.Errorf("%q: exit code %d, want %d", args, got, code)
+		}
+		for i, plane := range planes {
+			if after := stored(t, plane); !maps.Equal(before[i], after) {
+				for name := range maps.All(after) {
+					if before[i][name] != after[name] {
+						t.Errorf("%q wrote %s of server %d", args, name, i)
+					}
+				}
+				for name := range before[i] {
+					if after[name] == "" {
+						t.Errorf("%q deleted %s of server %d", args, name, i)
+					}
+				}
+			}
+		}
+		all.WriteString("$ clusterset " + strings.Join(args, " ") + " --dry-run\n" + stdout + stderr + "\n")
+	}
+	do := func(args ...string) {
+		t.Helper()
+		if code, stdout, stderr := cli(t, args...); code != 0 {
+			t.Fatalf("%q: exit code %d\n%s%s", args, code, stdout, stderr)
+		}
+	}
+
+	// Nothing is there yet, not even the kinds.
+	rehearse(0, both, "join", "--name", "beijing", "--region", "cn-north-1", "--install-crds")
+	rehearse(exitFailure, both, "join", "--name", "beijing")
+	do(append(both, "join", "--name", "beijing", "--region", "cn-north-1", "--install-crds")...)
+	do(append(hub, "join", "--name", "shanghai")...)
+	s.member.Apply(t, []byte(`
+apiVersion: v1
+kind: Namespace
+metadata: {name: shop}
+---
+apiVersion: multicluster.x-k8s.io/v1beta1
+kind: ServiceImport
+metadata: {namespace: shop, name: web, labels: {clusterset.dev/managed-by: importer}}
+spec: {type: Headless, ports: [{port: 80}]}
+`))
+
+	rehearse(0, hub, "join", "--name", "lyon")
+	rehearse(exitFailure, hub, "join", "--name", "beijing")
+	rehearse(0, both, "join", "--name", "beijing", "--region", "cn-north-2", "--rejoin", "--revoke")
+	rehearse(0, hub, "undrain", "beijing")
+	rehearse(0, hub, "drain", "beijing")
+	do(append(hub, "drain", "beijing")...)
+	rehearse(0, hub, "undrain", "beijing")
+	rehearse(0, both, "leave", "--name", "beijing")
+	rehearse(0, []string{"--kubeconfig", s.member.Kubeconfig()}, "test", "--context", "default", "--image", "clusterset:test")
+	rehearse(exitUsage, hub, "drain", "shanghai", "--wait")
+
+	// What the API server would refuse is said.
+	reader, err := s.hub.KubeconfigFor("reader")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.hub.Apply(t, []byte(`
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: reader}
+rules: [{apiGroups: ["*"], resources: ["*"], verbs: [get, list]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: reader}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: reader}
+subjects: [{kind: User, name: reader, apiGroup: rbac.authorization.k8s.io}]
+`))
+	rehearse(exitFailure, []string{"--hub-kubeconfig", reader}, "undrain", "beijing")
+	rehearse(exitFailure, []string{"--hub-kubeconfig", reader}, "join", "--name", "lyon")
+	s.same(t, "dry-run.txt", all.String())
+}
+
+// stored returns the resource version of every object of a cluster, without what the API server writes of its own accord.
+func stored(t *testing.T, plane *kube.ControlPlane) map[string]string {
+	t.Helper()
+	kinds, err := discovery.NewDiscoveryClientForConfig(plane.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	objects, err := dynamic.NewForConfig(plane.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	lists, err := kinds.ServerPreferredResources()
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := []string{"leases", "apiservices", "events", "componentstatuses", "flowschemas", "prioritylevelconfigurations"}
+	all := map[string]string{}
+	for _, list := range lists {
+		group, err := schema.ParseGroupVersion(list.GroupVersion)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, resource := range list.APIResources {
+			if !slices.Contains(resource.Verbs, "list") || slices.Contains(own, resource.Name) {
+				continue
+			}
+			found, err := objects.Resource(group.WithResource(resource.Name)).List(t.Context(), metav1.ListOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = found.EachListItem(func(o runtime.Object) error {
+				u := o.(*unstructured.Unstructured)
+				all[resource.Name+" "+u.GetNamespace()+"/"+u.GetName()] = u.GetResourceVersion()
+				return nil
+			})
+		}
+	}
+	return all
+}
