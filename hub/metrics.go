@@ -26,6 +26,11 @@ var (
 		Help: "When a member's Lease was last seen to change, in seconds since the epoch, by the hub process's clock; 0 if it never was.",
 	}, []string{"member"})
 
+	metricInvalid = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "clusterset_hub_member_invalid",
+		Help: "1 while something in a member's MemberCluster can't be used and the condition Valid names it, else 0.",
+	}, []string{"member"})
+
 	metricBrake = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "clusterset_hub_expiry_paused",
 		Help: "1 while most members are silent together: the hub then assumes that it is cut off and lets none expire.",
@@ -59,7 +64,7 @@ func init() { // a series that appears only with its first event looks like one 
 
 // Collectors returns the hub process's metrics.
 func Collectors() []prometheus.Collector {
-	return []prometheus.Collector{metricMembers, metricPhase, metricHeard, metricBrake, metricTransitions, metricForgotten}
+	return []prometheus.Collector{metricMembers, metricPhase, metricHeard, metricInvalid, metricBrake, metricTransitions, metricForgotten}
 }
 
 // registerMetrics registers the metrics only in the hub process. A member's agent is the same program, and the gauge of a part
@@ -77,28 +82,30 @@ func count(before, decisions map[string]liveness.Decision, braked bool) {
 		if _, still := decisions[name]; !still {
 			metricPhase.DeletePartialMatch(prometheus.Labels{"member": name})
 			metricHeard.DeleteLabelValues(name)
+			metricInvalid.DeleteLabelValues(name)
 		}
 	}
 	for label, phase := range phaseLabels {
 		metricMembers.WithLabelValues(label).Set(float64(phases[phase]))
 	}
-	metricBrake.Set(0)
-	if braked {
-		metricBrake.Set(1)
-	}
+	metricBrake.Set(gauge(braked))
 }
 
 func countMember(name string, d liveness.Decision) {
 	for label, phase := range phaseLabels {
-		is := 0.0
-		if phase == d.Phase {
-			is = 1
-		}
-		metricPhase.WithLabelValues(name, label).Set(is)
+		metricPhase.WithLabelValues(name, label).Set(gauge(phase == d.Phase))
 	}
 	heard := 0.0
 	if !d.Heard.IsZero() {
 		heard = float64(d.Heard.UnixMilli()) / 1000
 	}
 	metricHeard.WithLabelValues(name).Set(heard)
+}
+
+// gauge is the value of a gauge that says whether something is so.
+func gauge(is bool) float64 {
+	if is {
+		return 1
+	}
+	return 0
 }

@@ -45,6 +45,7 @@ func TestMembersAreCountedAndForgottenByTheMetrics(t *testing.T) {
 
 func TestMetricsAreWellNamed(t *testing.T) {
 	count(nil, map[string]liveness.Decision{"beijing": {}}, false)
+	metricInvalid.WithLabelValues("beijing")
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(Collectors()...)
 	families, err := registry.Gather()

@@ -9,6 +9,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -215,9 +216,11 @@ func (r *reconciler) drop(ctx context.Context, name string) {
 	r.tick(ctx)
 }
 
-// write writes the status if it changes, and Events about what changed.
+// write writes the status if it changes, and Events about what changed. It also says in the metrics whether the MemberCluster is valid.
 func (r *reconciler) write(ctx context.Context, mc *clustersetv1alpha1.MemberCluster, d liveness.Decision, f facts) error {
-	return r.writeStatus(ctx, mc, statusOf(mc, d, f, r.now()))
+	status := statusOf(mc, d, f, r.now())
+	metricInvalid.WithLabelValues(mc.Name).Set(gauge(meta.IsStatusConditionFalse(status.Conditions, clustersetv1alpha1.ConditionValid)))
+	return r.writeStatus(ctx, mc, status)
 }
 
 func (r *reconciler) writeStatus(ctx context.Context, mc *clustersetv1alpha1.MemberCluster, status clustersetv1alpha1.MemberClusterStatus) error {
