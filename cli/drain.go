@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -55,7 +54,6 @@ func (d *drainCommand) command(cmd *cobra.Command) *cobra.Command {
 	}
 	configured(cmd)
 	cmd.Args = oneArg("a cluster; clusterset status lists them")
-	cmd.ValidArgsFunction = d.complete
 	d.addHubFlags(cmd.Flags(), "where clusters are drained (it or --hub-context is required)")
 	d.addDryRun(cmd.Flags())
 	d.waiting.addFlags(cmd.Flags(), "every other cluster that the hub hears from has followed")
@@ -182,21 +180,4 @@ func memberNames(members []clustersetv1alpha1.MemberCluster) []string {
 	}
 	slices.Sort(names)
 	return names
-}
-
-// complete completes the clusters that can be drained, or undrained.
-func (d *drainCommand) complete(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	const none = cobra.ShellCompDirectiveNoFileComp
-	if len(args) > 0 || fillIn(cmd.Flags(), os.LookupEnv) != nil {
-		return nil, none
-	}
-	hub, err := d.open()
-	if err != nil {
-		return nil, none
-	}
-	members, err := hub.MemberClusters(cmd.Context())
-	if err != nil {
-		return nil, none
-	}
-	return memberNames(slices.DeleteFunc(members, func(mc clustersetv1alpha1.MemberCluster) bool { return mc.Spec.Drain == d.drain })), none
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"time"
 
@@ -54,9 +53,8 @@ the options namespaces, max_answers, fallthrough and snapshot: it shows the answ
 		},
 	})
 	cmd.Args = oneArg("a service, such as shop/web or web.shop.svc.clusterset.local")
-	cmd.ValidArgsFunction = e.complete
 	flags := cmd.Flags()
-	flags.StringVar(&e.from, "from", "", "`location` of the server: cluster/zone/region (default: the local cluster's)")
+	flags.StringVar(&e.from, "from", "", "`place` of the server: cluster/zone/region (default: the local cluster's)")
 	flags.StringVar(&e.manifests, "manifests", "", "read the objects from the files in this `directory`, like the server's option manifests, or from one file, such as a server's snapshot, instead of a cluster")
 	flags.StringSliceVar(&e.prefer, "prefer", nil, "`tiers` in the order in which the server tries them: cluster, zone, region, or none (default: zone,region)")
 	flags.StringVar(&e.boundary, "boundary", "", "`tier` that limits which endpoints are answered: cluster, zone or region (default: none)")
@@ -242,28 +240,4 @@ func (e *explainCommand) fetch(ctx context.Context, q *explain.Query) (facts *ex
 		}
 	}
 	return facts, self, nil
-}
-
-// complete completes the services of the local cluster.
-func (e *explainCommand) complete(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	if len(args) > 0 || fillIn(cmd.Flags(), os.LookupEnv) != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	config, err := e.local()
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	c, err := objects.Open(config, "cluster", localFlags)
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	imports, err := c.ServiceImports(cmd.Context())
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	names := make([]cobra.Completion, len(imports))
-	for i := range imports {
-		names[i] = imports[i].Namespace + "/" + imports[i].Name
-	}
-	return names, cobra.ShellCompDirectiveNoFileComp
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"time"
 
@@ -115,8 +114,8 @@ func (p *previewCommand) command(cmd *cobra.Command, changes func(args []string)
 	flags := cmd.Flags()
 	p.addHubFlags(flags, "whose records are read (it, --hub-context or --manifests is required)")
 	flags.StringVar(&p.manifests, "manifests", "", "read the hub's records from the files in this `directory`, or from one file")
-	flags.StringSliceVar(&p.services, "for", nil, "`namespace/name` of services to show (default: all)")
-	flags.StringSliceVar(&p.extended, "extended", nil, "`namespace/name` of services whose own Services are extended to other clusters (clusterset.dev/extend)")
+	flags.StringSliceVar(&p.services, "for", nil, "`services` to show, each as namespace/name (default: all)")
+	flags.StringSliceVar(&p.extended, "extended", nil, "`services`, each as namespace/name, whose own Services are extended to other clusters (clusterset.dev/extend)")
 	p.addAssumedFlags(flags)
 	p.addFlag(cmd, "table", "wide", "json", "yaml")
 	return cmd
@@ -216,23 +215,6 @@ func (p *previewCommand) run(ctx context.Context, w io.Writer, changes []preview
 		return lostError{result.Summary.Effects[preview.Lost]}
 	}
 	return err
-}
-
-// completeClusters completes the set's clusters.
-func (p *previewCommand) completeClusters(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	const none = cobra.ShellCompDirectiveNoFileComp
-	if fillIn(cmd.Flags(), os.LookupEnv) != nil {
-		return nil, none
-	}
-	config, err := p.hub()
-	if err != nil || config == nil {
-		return nil, none
-	}
-	members, err := membersOf(cmd.Context(), config)
-	if err != nil {
-		return nil, none
-	}
-	return memberNames(members), none
 }
 
 var errNoRecords = errors.New("there is no ExportedService and no MemberCluster: want a hub's records, as " +

@@ -20,7 +20,6 @@ func previewClusters(verb, short string, change func([]string) preview.Change) *
 		}
 		return []preview.Change{change(args)}, nil
 	})
-	cmd.ValidArgsFunction = p.completeClusters
 	p.placeFlag(cmd.Flags())
 	return cmd
 }
@@ -38,7 +37,6 @@ func previewUnreachable() *cobra.Command {
 		}
 		return []preview.Change{{Unreachable: &preview.Unreachable{Clusters: args, From: p.names}}}, nil
 	})
-	cmd.ValidArgsFunction = p.completeClusters
 	cmd.Flags().StringSliceVar(&p.names, "from", nil, "`clusters` that can't reach them (default: all others)")
 	return cmd
 }
@@ -157,9 +155,6 @@ func previewOne(cmd *cobra.Command, flags func(*previewCommand, *pflag.FlagSet),
 		return []preview.Change{change(&p, args[0])}, nil
 	})
 	flags(&p, cmd.Flags())
-	if ofCluster {
-		cmd.ValidArgsFunction = p.completeClusters
-	}
 	p.placeFlag(cmd.Flags())
 	return cmd
 }

@@ -15,7 +15,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
@@ -99,14 +98,6 @@ func fetchState(ctx context.Context, hub *objects.Cluster) (*preview.State, erro
 		records = append(records, items...)
 	}
 	return preview.NewState(records), nil
-}
-
-func membersOf(ctx context.Context, config *rest.Config) ([]clustersetv1alpha1.MemberCluster, error) {
-	hub, err := objects.Open(config, "hub", hubFlags)
-	if err != nil {
-		return nil, err
-	}
-	return hub.MemberClusters(ctx)
 }
 
 // read fills in the records that a Service would have if it were exported. It returns further notes. If there are several networks, the Service's

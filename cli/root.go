@@ -113,7 +113,7 @@ line on stderr.`,
 	root.AddCommand(newStatus(), newExplain(), newPreview(), newConsole(), newDrain(), newUndrain(), newDoctor(), newTest(), newServices(), newBundle())
 	root.Version = version.String()
 	root.SetVersionTemplate(programVersion())
-	completeContexts(root)
+	completeWords(root)
 	asPlugin(root, os.Args[0])
 	return root
 }

@@ -47,6 +47,7 @@ services, who may import each (communities and export-to), and the current endpo
 	s.addFlag(cmd, "table", "wide", "json", "yaml")
 	flags.StringVarP(&s.namespace, "namespace", "n", "", "`namespace` of the services (default: as for kubectl)")
 	flags.BoolVarP(&s.all, "all-namespaces", "A", false, "list the services of all namespaces")
+	_ = cmd.RegisterFlagCompletionFunc("namespace", completed(namespaceWords))
 	return cmd
 }
 

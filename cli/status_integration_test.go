@@ -28,6 +28,7 @@ func TestLookingAtASet(t *testing.T) {
 	t.Run("explain", func(t *testing.T) { testExplain(t, s) })
 	t.Run("preview", func(t *testing.T) { testPreview(t, s) })
 	t.Run("drain", func(t *testing.T) { testDrain(t, s) })
+	t.Run("completion", func(t *testing.T) { testCompletion(t, s) })
 	t.Run("doctor", func(t *testing.T) { testDoctor(t, s) })
 	t.Run("rights", func(t *testing.T) { testWithoutRights(t, s) })
 	t.Run("errors", func(t *testing.T) { testErrors(t, s) })
@@ -147,10 +148,6 @@ func testDrain(t *testing.T, s lookedAt) {
 	fails(t, exitUsage, "--hub-kubeconfig or --hub-context is required", "drain", "beijing")
 	fails(t, exitUsage, "want a cluster", append(hub, "drain")...)
 	fails(t, exitFailure, "is a member and not the hub", "drain", "beijing", "--hub-kubeconfig", s.member.Kubeconfig())
-	// The shell completion offers the clusters that can be drained.
-	if _, stdout, _ := cli(t, append([]string{"__complete", "drain"}, append(hub, "")...)...); !strings.HasPrefix(stdout, "beijing\nshanghai\n") {
-		t.Errorf("completion: %q", stdout)
-	}
 }
 
 func testDoctor(t *testing.T, s lookedAt) {
