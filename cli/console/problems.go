@@ -37,7 +37,7 @@ type Found struct {
 }
 
 // later are the reasons of problems that aren't urgent: names are answered, or something was asked for that isn't done.
-var later = map[string]bool{"Limited": true, "Invalid": true, "NotExtended": true, "NoEndpoints": true, "NotReached": true, "SilentOnly": true}
+var later = map[string]bool{"Limited": true, "Invalid": true, "NotExtended": true, "NoEndpoints": true, "NotReached": true, "SilentOnly": true, view.MissingElsewhere: true}
 
 // problems answers /api/problems.
 func (s *Server) problems(context.Context, query) (any, error) {
@@ -95,6 +95,7 @@ func (s *shown) found(flags Flags, now time.Time) []Found {
 	records := s.records()
 	set := view.Build(view.Facts{Now: now, Hub: records})
 	add(hub, true, set.Problems...)
+	add(hub, false, s.elsewhere(records.Members)...)
 	for _, key := range s.set.keys {
 		add(hub, false, s.ofService(key)...)
 	}
@@ -126,6 +127,21 @@ func (s *shown) records() *view.HubFacts {
 		f.Members = append(f.Members, *m)
 	}
 	return f
+}
+
+// elsewhere are the namespaces that clusters lack by their last reports.
+func (s *shown) elsewhere(members []clustersetv1alpha1.MemberCluster) []view.Problem {
+	var exports []*clustersetv1alpha1.ExportedService
+	for _, key := range s.set.keys {
+		exports = append(exports, s.set.state.Records(key)...)
+	}
+	var known []string
+	for i := range s.sources {
+		if from := &s.sources[i]; from.Local != nil && from.Local.Namespaces != nil {
+			known = append(known, from.Cluster)
+		}
+	}
+	return view.Elsewhere(members, exports, known)
 }
 
 // without returns the exports of services whose namespaces a cluster doesn't have.
@@ -175,6 +191,8 @@ func (s *shown) commands(flags Flags, from *Source, p *view.Problem) []string {
 		return []string{line(append([]string{"kubectl", "get", "--raw", "/readyz"}, member(from.Context)...)...)}
 	case p.What == whatSource && hub != nil:
 		return []string{line(append([]string{"kubectl", "get", "--raw", "/readyz"}, hub...)...)}
+	case p.Reason == view.MissingElsewhere: // the console doesn't read these clusters
+		return nil
 	case p.What == "Namespace":
 		return []string{line(append([]string{"kubectl", "create", "namespace", p.Name}, member(at)...)...)}
 	case strings.HasPrefix(p.Cure, "clusterset join --rejoin") && hub != nil && at != "":

@@ -138,6 +138,13 @@ func TestRender(t *testing.T) {
 			f.Set.Services.Extended = 2
 			f.Set.Services.Limited = []view.Problem{{Namespace: "shop", Name: "web", Message: "internalTrafficPolicy is Local: clients in this cluster reach only pods of their own node"}}
 		},
+		"namespace-elsewhere": func(f *Facts) {
+			lyon := clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "lyon"}}
+			lyon.Status.Namespaces = clustersetv1alpha1.NamespaceDigest([]string{"default"})
+			var web clustersetv1alpha1.ExportedService
+			web.Namespace, web.Spec.ServiceNamespace, web.Spec.ServiceName = api.MemberNamespace("beijing"), "shop", "web"
+			f.Set.Elsewhere = view.Elsewhere([]clustersetv1alpha1.MemberCluster{{ObjectMeta: metav1.ObjectMeta{Name: "beijing"}}, lyon}, []*clustersetv1alpha1.ExportedService{&web}, nil)
+		},
 		"unreachable": func(f *Facts) { // which is a problem of the set
 			f.Set.Clusters[1].Reach.State, f.Set.Clusters[1].Reach.Reason = metav1.ConditionFalse, "NoAnswer"
 			f.Set.Problems = []view.Problem{{Name: "shanghai", What: "MemberCluster", Reason: "Unreachable", Message: "its agent hasn't answered this cluster's for 5m", Cure: "check routes and firewalls on the way to 10.2.0.1:9471"}}

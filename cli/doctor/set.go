@@ -17,7 +17,7 @@ func checkSet(f *Facts) []Finding {
 		return []Finding{skipped(check, fmt.Sprintf("can't tell how the set is: %v", f.SetErr))}
 	}
 	var all []Finding
-	for _, p := range slices.Concat(f.Set.Problems, f.Set.Services.Problems) {
+	for _, p := range slices.Concat(f.Set.Problems, f.Set.Elsewhere, f.Set.Services.Problems) {
 		if p.Reason != clustersCloned { // checkNames says more about it
 			all = append(all, problem(check, fmt.Sprintf("%s %s: %s: %s", p.What, p.About(), p.Reason, p.Message), p.Cure))
 		}

@@ -68,7 +68,7 @@ func Build(f Facts) Report {
 		r.Services.everywhere(f.Hub)
 	}
 	r.reach(f)
-	r.Problems = problems(&r, f)
+	r.Problems, r.Elsewhere = problems(&r, f), elsewhere(f)
 	for i := range r.Services.Problems {
 		p := &r.Services.Problems[i]
 		p.Cure = cmp.Or(p.Cure, fmt.Sprintf("kubectl -n %s describe %s %s shows its conditions and Events", p.Namespace, strings.ToLower(p.What), p.Name))

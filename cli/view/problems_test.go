@@ -86,6 +86,52 @@ func TestWhatIsBrokenIsAProblem(t *testing.T) {
 	}
 }
 
+// A namespace that another cluster lacks by its last report is told, unless that cluster imports nothing of it, says nothing, or is read itself. It
+// is no problem that counts: the report may be old.
+func TestNamespacesThatOtherClustersLack(t *testing.T) {
+	with := func(name string, there ...string) clustersetv1alpha1.MemberCluster {
+		mc := member(name, "", clustersetv1alpha1.MemberReady, nil)
+		mc.Status.Namespaces = clustersetv1alpha1.NamespaceDigest(there)
+		return mc
+	}
+	apart := with("lyon", "default")
+	apart.Spec.Communities = []string{"x"}
+	gone := with("lyon", "default")
+	gone.DeletionTimestamp = ago(time.Minute)
+	web := exported("beijing", "web", "http", now)
+	toShanghai := exported("beijing", "web", "http", now)
+	toShanghai.Spec.ExportTo = []string{"shanghai"}
+	for name, c := range map[string]struct {
+		other clustersetv1alpha1.MemberCluster
+		web   clustersetv1alpha1.ExportedService
+		local *LocalFacts
+		want  bool
+	}{
+		"lacks it":               {with("lyon", "default"), web, nil, true},
+		"has it":                 {with("lyon", "default", "shop"), web, nil, false},
+		"says nothing":           {with("lyon"), web, nil, false},
+		"in another community":   {apart, web, nil, false},
+		"left":                   {gone, web, nil, false},
+		"exported to others":     {with("lyon", "default"), toShanghai, nil, false},
+		"read itself":            {with("lyon", "default"), web, &LocalFacts{Cluster: "lyon", Namespaces: map[string]bool{"shop": true}}, false},
+		"read without the right": {with("lyon", "default"), web, &LocalFacts{Cluster: "lyon"}, true},
+		"another is read":        {with("lyon", "default"), web, &LocalFacts{Cluster: "beijing", Namespaces: map[string]bool{"shop": true}}, true},
+	} {
+		if c.local != nil {
+			c.local.Members = []clustersetv1alpha1.MemberCluster{with("beijing", "shop")}
+		}
+		r := Build(Facts{Now: now, Local: c.local, Hub: &HubFacts{
+			Members: []clustersetv1alpha1.MemberCluster{with("beijing", "default"), c.other}, Exports: []clustersetv1alpha1.ExportedService{c.web},
+		}})
+		if got := len(r.Elsewhere) == 1 && strings.HasPrefix(r.Elsewhere[0].Message, "according to its last report, lyon has no namespace shop"); got != c.want || len(r.Elsewhere) > 1 {
+			t.Errorf("%s: %+v", name, r.Elsewhere)
+		}
+		if slices.ContainsFunc(r.Problems, func(p Problem) bool { return p.What == "Namespace" }) {
+			t.Errorf("%s: it counts as a problem: %+v", name, r.Problems)
+		}
+	}
+}
+
 func settings(l *LocalFacts, s Settings) *LocalFacts {
 	l.Agent = &s
 	return l

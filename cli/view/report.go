@@ -26,6 +26,9 @@ type Report struct {
 	Services Services  `json:"services"`
 	// Problems are those of the hub and the clusters, and what keeps services from this cluster.
 	Problems []Problem `json:"problems,omitempty"`
+	// Elsewhere are the namespaces that other clusters lack by their last reports, so that nothing is imported into them there. A report may be
+	// minutes old, so they don't count as problems.
+	Elsewhere []Problem `json:"elsewhere,omitempty"`
 	// Notes are other things to know.
 	Notes []string `json:"notes,omitempty"`
 }

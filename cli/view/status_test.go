@@ -216,7 +216,19 @@ func facts() map[string]Facts {
 	said := clustersetv1alpha1.ConditionCommunitiesEnforced
 	enforced := condition(said, metav1.ConditionTrue, clustersetv1alpha1.ReasonEnforced, "")
 	foreign := condition(said, metav1.ConditionFalse, clustersetv1alpha1.ReasonNotOurs, "ClusterRole clusterset-member-peer exists and isn't clusterset's, so communities can't be enforced; delete it")
+	lacking := func(mc *clustersetv1alpha1.MemberCluster) {
+		mc.Status.Namespaces = clustersetv1alpha1.NamespaceDigest([]string{"default", "kube-system"})
+	}
+	lack := &HubFacts{Server: "https://hub.example:6443", Exports: hub.Exports, Members: []clustersetv1alpha1.MemberCluster{
+		member("beijing", "", clustersetv1alpha1.MemberReady, nil, lacking), member("shanghai", "", clustersetv1alpha1.MemberReady, nil, lacking),
+		member("frankfurt", "", clustersetv1alpha1.MemberReady, nil, lacking), member("lyon", "", clustersetv1alpha1.MemberReady, nil),
+	}}
+	told := local(lack.Members...)
+	told.Imports, told.Exports = nil, []mcsv1beta1.ServiceExport{export("web", condition("Ready", metav1.ConditionTrue, "Exported", ""), condition(api.ConditionImported, metav1.ConditionFalse, api.ReasonNamespaceMissing,
+		"not imported where there is no namespace shop: in frankfurt, shanghai; create it there (kubectl create namespace shop), or start the agents there with --create-namespaces"))}
 	return map[string]Facts{
+		"namespace-elsewhere":   {Now: now, Hub: lack},
+		"namespace-told":        {Now: now, Local: told},
 		"last-resort":           {Now: now, Local: worn},
 		"held":                  {Now: now, Local: held},
 		"local":                 {Now: now, Local: local(members()...)},

@@ -34,7 +34,8 @@ func (s Screen) Render(r Report) string {
 	s.clusters(w, r)
 	w.Blank()
 	s.services(w, r.Services)
-	s.set(w, r.Problems)
+	s.set(w, "Problems", fmt.Sprintf("%d of the set", len(r.Problems)), screen.Bad, r.Problems)
+	s.set(w, "Elsewhere", screen.Counted(len(r.Elsewhere), "namespace")+" missing", screen.Warn, r.Elsewhere)
 	for _, note := range r.Notes {
 		w.Line(screen.Cell{Text: "Note: ", Colour: screen.Warn}, screen.Cell{Text: note})
 	}
@@ -225,16 +226,16 @@ func (s Screen) services(w *screen.Writer, v Services) {
 // shownOfSet is how many problems of the hub and of clusters are shown unless Wide.
 const shownOfSet = 5
 
-// set writes the problems of the hub and the clusters, each with its cure.
-func (s Screen) set(w *screen.Writer, all []Problem) {
+// set writes problems that aren't of one service, each with its cure.
+func (s Screen) set(w *screen.Writer, head, count string, colour screen.Colour, all []Problem) {
 	if len(all) == 0 {
 		return
 	}
 	w.Blank()
-	w.Line(screen.Cell{Text: "Problems  ", Colour: screen.Head}, screen.Cell{Text: fmt.Sprintf("%d of the set", len(all)), Colour: screen.Bad})
+	w.Line(screen.Cell{Text: head + "  ", Colour: screen.Head}, screen.Cell{Text: count, Colour: colour})
 	for i := range all {
 		if p := &all[i]; s.Wide || i < shownOfSet {
-			w.Line(screen.Cell{Text: "  " + p.About() + " "}, screen.Cell{Text: p.Reason, Colour: screen.Bad}, screen.Cell{Text: ": " + s.cut(p.Message)})
+			w.Line(screen.Cell{Text: "  " + p.About() + " "}, screen.Cell{Text: p.Reason, Colour: colour}, screen.Cell{Text: ": " + s.cut(p.Message)})
 			w.Line(screen.Cell{Text: "    → " + p.Cure, Colour: screen.Faint})
 		}
 	}
