@@ -27,7 +27,7 @@ const (
 	tableEnv = "CLUSTERSET_CHAOS_TABLE"
 )
 
-// TestChaos injects one fault after another into a fleet of a hub and three members, while every exported name is asked in every cluster.
+// TestChaos injects one fault after another into a fleet of a hub and members, while every exported name is asked in every cluster.
 // No answer of a healthy exporter may change, be missing or be late. The answers of a faulty exporter must go and come back in the promised
 // order. After each fault, every answer must be what the random runs' oracle computes from the users' objects, some of which changed during
 // the fault.
@@ -36,22 +36,31 @@ const (
 func TestChaos(t *testing.T) {
 	budget := skipUnlessAsked(t)
 	seed, _ := random.Seeds(t)
-	c := newRun(t, seed)
-	faults := c.selected()
-	began := time.Now()
+	table, end := newTable(t, seed), time.Now().Add(budget)
+	picked := selected(t)
+	for _, in := range []fleetOf{threeClusters, twoNetworks} {
+		faults := slices.DeleteFunc(slices.Clone(picked), func(f fault) bool { return f.apart != (in.networks != nil) })
+		if len(faults) > 0 {
+			t.Run(in.name, func(t *testing.T) { newRun(t, in, table, seed).injectAll(faults, end) })
+		}
+	}
+}
+
+// injectAll injects each fault once, and again until the end has come.
+func (c *run) injectAll(faults []fault, end time.Time) {
 	for round := 0; ; round++ {
 		c.Shuffle(len(faults), func(i, j int) { faults[i], faults[j] = faults[j], faults[i] })
 		// Faults that need a hub process with short thresholds follow one another, so that it is rarely restarted.
 		slices.SortStableFunc(faults, func(a, b fault) int { return boolOrder(a.silent) - boolOrder(b.silent) })
 		for _, f := range faults {
-			if round > 0 && time.Since(began) > budget {
+			if round > 0 && time.Now().After(end) {
 				return
 			}
 			if !c.inject(f) {
 				return // the next fault would start with this one's leftovers
 			}
 		}
-		if time.Since(began) >= budget {
+		if !time.Now().Before(end) {
 			return
 		}
 	}
@@ -67,6 +76,7 @@ func boolOrder(b bool) int {
 // run is one run of TestChaos or of an upgrade test.
 type run struct {
 	*random.Run
+	in     fleetOf
 	wires  *wires
 	prober *prober
 	table  *table
@@ -92,6 +102,8 @@ type fault struct {
 	promise string
 	// silent makes the hub process suspect silent members within seconds.
 	silent bool
+	// apart means that it is for two networks of two clusters each, and not for three clusters in one.
+	apart bool
 	// does injects the fault and ends it.
 	does func(*run)
 }
@@ -117,8 +129,8 @@ func skipUnlessAsked(t *testing.T) time.Duration {
 }
 
 // selected returns the faults to inject.
-func (c *run) selected() []fault {
-	c.Helper()
+func selected(t *testing.T) []fault {
+	t.Helper()
 	words := os.Getenv(faultEnv)
 	if words == "" {
 		return allFaults()
@@ -127,7 +139,7 @@ func (c *run) selected() []fault {
 		return !slices.ContainsFunc(strings.Split(words, ";"), func(w string) bool { return strings.Contains(f.String(), w) })
 	})
 	if len(picked) == 0 {
-		c.Fatalf("%s=%q names no fault", faultEnv, words)
+		t.Fatalf("%s=%q names no fault", faultEnv, words)
 	}
 	return picked
 }
@@ -138,17 +150,15 @@ func allFaults() []fault {
 
 // newRun starts a fleet, exports services from it, and starts asking for them. The caller can change the fleet before it
 // starts.
-func newRun(t *testing.T, seed uint64, changes ...func(*fleettest.Fleet)) *run {
+func newRun(t *testing.T, in fleetOf, table *table, seed uint64, changes ...func(*fleettest.Fleet)) *run {
 	t.Helper()
 	fleettest.SkipIfShort(t)
 	fleettest.Alone(t)
 	// Small enough to be filled quickly.
 	quota := []kube.Option{kube.WithEtcdArgs("--quota-backend-bytes=" + strconv.Itoa(quotaBytes))}
-	// All members share a community, so that each sees all exports while the hub enforces communities.
-	specs := []fleettest.Spec{
-		{Name: "xicheng", Beacons: true, Zone: "beijing", Region: "north", DualStack: true, Communities: []string{"cities", "north"}, Options: quota},
-		{Name: "shijiazhuang", Beacons: true, Zone: "hebei", Region: "north", Communities: []string{"cities", "north"}, Options: quota},
-		{Name: "minhang", Beacons: true, Zone: "shanghai", Region: "south", DualStack: true, Communities: []string{"cities", "south"}, Options: quota},
+	specs := slices.Clone(in.clusters)
+	for i := range specs {
+		specs[i].Options = quota
 	}
 	f := fleettest.Assemble(t.TempDir(), specs)
 	f.Hub.Options = quota
@@ -164,10 +174,10 @@ func newRun(t *testing.T, seed uint64, changes ...func(*fleettest.Fleet)) *run {
 	}
 	fleettest.Took(t, "the fleet's start", began)
 
-	script := random.NewSteady(specs, seed)
+	script := random.NewSteady(specs, in.networks, seed)
 	c := &run{
-		Run:   &random.Run{Fleet: f.For(t), Script: script, Returning: map[string]bool{}},
-		wires: w, table: newTable(t, seed), parted: map[way]int{},
+		Run: &random.Run{Fleet: f.For(t), Script: script, Returning: map[string]bool{}},
+		in:  in, wires: w, table: table, parted: map[way]int{},
 	}
 	for _, m := range c.Members {
 		c.Servers = append(c.Servers, random.Server{DNS: m.DNS, Member: m, At: fleet.Location{Cluster: m.Spec.Name, Zone: m.Spec.Zone, Region: m.Spec.Region}})

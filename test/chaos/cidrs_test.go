@@ -63,16 +63,20 @@ func (c *run) complains(about string) error {
 // isDrained drains and undrains the victim, and waits until each answer has changed that must, everywhere.
 func (c *run) isDrained() {
 	c.Helper()
-	victim := slices.Index(c.Members, c.victim)
-	for _, drained := range []bool{true, false} {
-		before, after := c.phases[ready], c.phases[suspected] // a drained cluster ranks as a Suspect one does
-		if !drained {
-			before, after = after, before
-		}
-		c.prober.expect(before, after)
-		c.must(c.Drain(victim, drained))
-		c.prober.look(1)
-		c.until(func() error { return c.prober.unseen(1, -1) })
+	c.drain(true)
+	c.drain(false)
+}
+
+// drain drains or undrains the victim, and waits until each answer has changed that must, everywhere.
+func (c *run) drain(drained bool) {
+	c.Helper()
+	before, after := c.phases[ready], c.phases[suspected] // a drained cluster ranks as a Suspect one does
+	if !drained {
+		before, after = after, before
 	}
-	c.touched("%d answers changed elsewhere with its drain", c.shows(ready, suspected))
+	c.prober.expect(before, after)
+	c.must(c.Drain(slices.Index(c.Members, c.victim), drained))
+	c.prober.look(1)
+	c.until(func() error { return c.prober.unseen(1, -1) })
+	c.touched("%d answers changed elsewhere with the drain of %s, or its end", c.shows(ready, suspected), c.victim.Spec.Name)
 }

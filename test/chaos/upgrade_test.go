@@ -25,7 +25,7 @@ func TestUpgrade(t *testing.T) {
 	skipUnlessAsked(t)
 	present, old := filepath.Dir(fleettest.Binaries().Clusterset), buildPrevious(t)
 	seed, _ := random.Seeds(t)
-	c := newRun(t, seed, func(f *fleettest.Fleet) {
+	c := newRun(t, threeClusters, newTable(t, seed), seed, func(f *fleettest.Fleet) {
 		for _, p := range programs(f) {
 			p.Path = filepath.Join(old, filepath.Base(p.Path))
 		}

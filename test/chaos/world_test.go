@@ -91,6 +91,7 @@ func (c *run) look() (w *random.World) {
 // answersIn returns the answers that each server must give to the questions in a world.
 func (c *run) answersIn(w *random.World, questions answers) (stage []answers) {
 	for _, s := range c.Servers {
+		c.must(w.Leads(s))
 		all := answers{}
 		for _, zone := range random.Zones {
 			z := w.Zone(zone, s)

@@ -47,7 +47,7 @@ func (r *Run) Check() error {
 	if first != nil {
 		return first
 	}
-	return errors.Join(r.leftovers(w), w.conditions(), r.strays(w), r.readable(w), w.Extending(r.Returning))
+	return errors.Join(r.leftovers(w), w.conditions(), r.Strays(w), r.readable(w), w.Extending(r.Returning))
 }
 
 // everything returns every question for every server.

@@ -64,14 +64,32 @@ func (r *Run) PutApart(cluster int) error {
 	return r.patchNetwork(cluster, Apart, externalCIDRs(cluster)[0])
 }
 
-// PutBack undoes PutApart.
-func (r *Run) PutBack(cluster int) error { return r.patchNetwork(cluster, "", nil) }
+// PutBack undoes PutApart for a cluster of a network.
+func (r *Run) PutBack(cluster int, network string) error {
+	return r.patchNetwork(cluster, network, externalCIDRs(cluster)[0])
+}
 
 // Apart is the network of PutApart.
 const Apart = "apart"
 
 // PutApart does in a View what the Run's does on the hub.
 func (c *View) PutApart(cluster int) { c.Network, c.External = Apart, externalCIDRs(cluster)[0] }
+
+// across creates, for each cluster, a service of that cluster and of the first one in another network, which can be reached there. The others of the
+// cluster's network prefer the cluster until it is Suspect.
+func (s *Script) across() {
+	for cluster, network := range s.set.networks {
+		other := slices.IndexFunc(s.set.networks, func(n string) bool { return n != network })
+		for _, of := range []int{cluster, other} {
+			c := cell{place{of, s.Namespaces[0]}, fmt.Sprint("across", cluster)}
+			state := &serviceState{kind: "ClusterIP", ports: portSets[0], externalIPs: externalOf(of)[1:2]}
+			state.slices[0].text = fmt.Sprintf("ports: [{name: http, protocol: TCP, port: 8080}], endpoints: [{addresses: [10.20%d.0.7]}]", of)
+			s.cells[c] = state
+			s.add(apply(c, state.manifests(c)...), "create %s: %s", c, state)
+			s.export(c, state)
+		}
+	}
+}
 
 // newExternal gives a Service external addresses, or none.
 func (s *Script) newExternal(c cell, state *serviceState) {
@@ -147,8 +165,8 @@ func (w *World) reachable(p Part) string {
 	return said + ", naming []"
 }
 
-// strays returns an error if a slice or a GlobalService has anything else of a cluster of another network than its external addresses (D81).
-func (r *Run) strays(w *World) error {
+// Strays returns an error if a slice or a GlobalService has anything else of a cluster of another network than its external addresses (D81).
+func (r *Run) Strays(w *World) error {
 	var errs []error
 	for i, m := range r.Members {
 		for _, ns := range r.Script.Namespaces {

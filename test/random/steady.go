@@ -8,9 +8,9 @@ import (
 	"github.com/clusterset/clusterset/test/fleettest"
 )
 
-// NewSteady returns a script that creates the services of a run. The services in the first two namespaces stay as they are, so that their
+// NewSteady returns a script that creates the services of a run, and puts the clusters into networks if there are any. The services in the first two namespaces stay as they are, so that their
 // answers are known. Those in the last namespace change during the run (see Churn).
-func NewSteady(clusters []fleettest.Spec, seed uint64) *Script {
+func NewSteady(clusters []fleettest.Spec, networks []string, seed uint64) *Script {
 	s := newScript(setup{clusters: clusters, external: true, names: 5, operations: 4}, seed, 0) // only for its seed and setup; its operations are replaced
 	s.operations, s.cells, s.missing = nil, map[cell]*serviceState{}, map[place]bool{}
 	s.Namespaces = []string{"shop", "bank", "lab"}
@@ -46,6 +46,10 @@ func NewSteady(clusters []fleettest.Spec, seed uint64) *Script {
 	for cluster := range clusters {
 		s.lend(cluster, fmt.Sprint("far", cluster))
 	}
+	s.set.networks = networks
+	s.separate()
+	s.across()
+	s.set.networks = nil // the clusters stay in them: Churn moves none
 	return s
 }
 
