@@ -51,7 +51,7 @@ func untar(t *testing.T, path string) map[string]string {
 // A bundle has what is asked for, and no secret, although there are some in Secrets, in a ConfigMap, in variables, in Events and in annotations.
 func TestBundleHasNoSecrets(t *testing.T) {
 	planes := kube.StartAll(t, nil, nil)
-	if code, _, stderr := cli(t, "join", "--hub-kubeconfig", planes[0].Kubeconfig(), "--kubeconfig", planes[1].Kubeconfig(), "--name", "beijing", "--install-crds"); code != 0 {
+	if code, _, stderr := cli(t, "join", "--hub-kubeconfig", planes[0].Kubeconfig(), "--kubeconfig", planes[1].Kubeconfig(), "beijing", "--install-crds"); code != 0 {
 		t.Fatal(stderr)
 	}
 	here, err := connect.NewClient(planes[1].Config())

@@ -141,6 +141,9 @@ func membersFor(ctx context.Context, cmd *cobra.Command) []clustersetv1alpha1.Me
 
 // clusterWords returns the clusters that the command is for: drain has no use for one that is drained.
 func clusterWords(ctx context.Context, cmd *cobra.Command) []string {
+	if f := cmd.Flags().Lookup("rejoin"); f != nil && f.Value.String() == "false" {
+		return nil // a new cluster has a new name
+	}
 	return memberNames(slices.DeleteFunc(membersFor(ctx, cmd), func(mc clustersetv1alpha1.MemberCluster) bool {
 		return cmd.Name() == "drain" && mc.Spec.Drain || cmd.Name() == "undrain" && !mc.Spec.Drain
 	}))

@@ -81,7 +81,7 @@ func (w *credentials) renewed(t *testing.T) {
 // revoked acts as an administrator who revokes every token, as after a theft, and gives the agent a new one a while later.
 func (w *credentials) revoked(t *testing.T) {
 	old := tokenOf(t, w.installed(t))
-	code, stdout, stderr := cli(t, "join", "--hub-kubeconfig", w.hub.Kubeconfig(), "--name", "beijing", "--rejoin", "--revoke")
+	code, stdout, stderr := cli(t, "join", "--hub-kubeconfig", w.hub.Kubeconfig(), "beijing", "--rejoin", "--revoke")
 	if code != 0 {
 		t.Fatalf("join --rejoin --revoke: exit code %d, %s", code, stderr)
 	}
@@ -111,7 +111,7 @@ func (w *credentials) expired(t *testing.T) {
 		return w.said("it expired at "+now.Add(-24*time.Hour).UTC().Format(time.RFC3339), "Names stay answered as they are")
 	})
 	w.imported(t)
-	code, stdout, stderr := cli(t, "join", "--hub-kubeconfig", w.hub.Kubeconfig(), "--name", "beijing", "--rejoin")
+	code, stdout, stderr := cli(t, "join", "--hub-kubeconfig", w.hub.Kubeconfig(), "beijing", "--rejoin")
 	if code != 0 {
 		t.Fatalf("join --rejoin: exit code %d, %s", code, stderr)
 	}

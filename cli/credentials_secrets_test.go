@@ -35,18 +35,18 @@ func (w *credentials) neverDisclosed(t *testing.T) {
 			w.hear(t, append(append(args, local...), onHub...)...)
 		}
 		w.hear(t, append([]string{"drain", "nobody"}, onHub...)...)
-		w.hear(t, append([]string{"leave", "--name", "nobody"}, onHub...)...)
+		w.hear(t, append([]string{"leave", "nobody"}, onHub...)...)
 		w.hear(t, "status", "--kubeconfig", hub)
 		if hub != w.kubeconfig && hub != w.hub.Kubeconfig() { // a join that succeeds prints credentials on purpose
-			w.hear(t, append([]string{"join", "--name", "lyon"}, onHub...)...)
-			w.hear(t, append([]string{"join", "--name", "lyon", "--install-crds"}, onHub...)...)
+			w.hear(t, append([]string{"join", "lyon"}, onHub...)...)
+			w.hear(t, append([]string{"join", "lyon", "--install-crds"}, onHub...)...)
 		}
 	}
 	for _, broken := range w.broken(t) {
 		w.hear(t, "member", "--hub-kubeconfig", broken, "--cluster", "beijing", "--log-level", "debug", "--kubeconfig", filepath.Join(t.TempDir(), "none"))
 		w.hear(t, "hub", "--kubeconfig", broken, "--log-level", "debug")
 	}
-	w.hear(t, append([]string{"join", "--rejoin", "--hub-kubeconfig", w.hub.Kubeconfig(), "--name", "beijing"}, local...)...)
+	w.hear(t, append([]string{"join", "--rejoin", "--hub-kubeconfig", w.hub.Kubeconfig(), "beijing"}, local...)...)
 	w.keep(tokenOf(t, w.secretInMember(t)))
 
 	said := map[string]string{"a process or command": w.logs.String(), "the agent's metrics": w.get(t, "/metrics")}

@@ -48,7 +48,7 @@ func startCredentials(t *testing.T) *credentials {
 	if w.here, err = connect.NewClient(w.member.Config()); err != nil {
 		t.Fatal(err)
 	}
-	code, stdout, stderr := cli(t, "join", "--hub-kubeconfig", w.hub.Kubeconfig(), "--name", "beijing", "--install-crds")
+	code, stdout, stderr := cli(t, "join", "--hub-kubeconfig", w.hub.Kubeconfig(), "beijing", "--install-crds")
 	if code != 0 {
 		t.Fatalf("join: exit code %d, %s", code, stderr)
 	}

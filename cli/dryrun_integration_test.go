@@ -54,10 +54,10 @@ func TestDryRunsChangeNothing(t *testing.T) {
 	}
 
 	// Nothing is there yet, not even the kinds.
-	rehearse(0, both, "join", "--name", "beijing", "--region", "cn-north-1", "--install-crds")
-	rehearse(exitFailure, both, "join", "--name", "beijing")
-	do(append(both, "join", "--name", "beijing", "--region", "cn-north-1", "--install-crds")...)
-	do(append(hub, "join", "--name", "shanghai")...)
+	rehearse(0, both, "join", "beijing", "--region", "cn-north-1", "--install-crds")
+	rehearse(exitFailure, both, "join", "beijing")
+	do(append(both, "join", "beijing", "--region", "cn-north-1", "--install-crds")...)
+	do(append(hub, "join", "shanghai")...)
 	s.member.Apply(t, []byte(`
 apiVersion: v1
 kind: Namespace
@@ -69,14 +69,14 @@ metadata: {namespace: shop, name: web, labels: {clusterset.dev/managed-by: impor
 spec: {type: Headless, ports: [{port: 80}]}
 `))
 
-	rehearse(0, hub, "join", "--name", "lyon")
-	rehearse(exitFailure, hub, "join", "--name", "beijing")
-	rehearse(0, both, "join", "--name", "beijing", "--region", "cn-north-2", "--rejoin", "--revoke")
+	rehearse(0, hub, "join", "lyon")
+	rehearse(exitFailure, hub, "join", "beijing")
+	rehearse(0, both, "join", "beijing", "--region", "cn-north-2", "--rejoin", "--revoke")
 	rehearse(0, hub, "undrain", "beijing")
 	rehearse(0, hub, "drain", "beijing")
 	do(append(hub, "drain", "beijing")...)
 	rehearse(0, hub, "undrain", "beijing")
-	rehearse(0, both, "leave", "--name", "beijing")
+	rehearse(0, both, "leave", "beijing")
 	rehearse(0, []string{"--kubeconfig", s.member.Kubeconfig()}, "test", "--context", "default", "--image", "clusterset:test")
 	rehearse(exitUsage, hub, "drain", "shanghai", "--wait")
 
@@ -98,7 +98,7 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: reader}
 subjects: [{kind: User, name: reader, apiGroup: rbac.authorization.k8s.io}]
 `))
 	rehearse(exitFailure, []string{"--hub-kubeconfig", reader}, "undrain", "beijing")
-	rehearse(exitFailure, []string{"--hub-kubeconfig", reader}, "join", "--name", "lyon")
+	rehearse(exitFailure, []string{"--hub-kubeconfig", reader}, "join", "lyon")
 	s.same(t, "dry-run.txt", all.String())
 }
 

@@ -107,14 +107,14 @@ func TestExitCodes(t *testing.T) {
 		{"member --hub-kubeconfig " + kubeconfig + " --kubeconfig " + none, exitUsage, "load kubeconfig"},
 		{"hub --suspect-after 10m", exitUsage, "suspect-after < expire-after"},
 		{"hub --log-format xml", exitUsage, "text or json"},
-		{"join", exitUsage, "--hub-kubeconfig or --hub-context is required"},
-		{"join --hub-context none --name beijing", exitUsage, "there is no context"},
-		{"leave --name beijing", exitUsage, "--hub-kubeconfig or --hub-context is required"},
-		{"join --hub-kubeconfig " + none, exitUsage, "--name is required"},
-		{"join --hub-kubeconfig " + none + " --name beijing", exitUsage, "load kubeconfig"},
-		{"join --hub-kubeconfig " + kubeconfig + " --name beijing", exitFailure, "can't be reached"},
-		{"leave --hub-kubeconfig " + none + " --name Beijing", exitUsage, "DNS label"},
-		{"leave --hub-kubeconfig " + kubeconfig + " --name beijing", exitFailure, "can't be reached"},
+		{"join beijing", exitUsage, "--hub-kubeconfig or --hub-context is required"},
+		{"join beijing --hub-context none", exitUsage, "there is no context"},
+		{"leave beijing", exitUsage, "--hub-kubeconfig or --hub-context is required"},
+		{"join --hub-kubeconfig " + none, exitUsage, "want the cluster's name"},
+		{"join beijing --hub-kubeconfig " + none, exitUsage, "load kubeconfig"},
+		{"join beijing --hub-kubeconfig " + kubeconfig, exitFailure, "can't be reached"},
+		{"leave Beijing --hub-kubeconfig " + none, exitUsage, "DNS label"},
+		{"leave beijing --hub-kubeconfig " + kubeconfig, exitFailure, "can't be reached"},
 	} {
 		var stdout, stderr bytes.Buffer
 		code := run(t.Context(), strings.Fields(c.args), &stdout, &stderr)

@@ -71,11 +71,11 @@ func TestAMembership(t *testing.T) {
 	hub, member := planes[0], planes[1]
 	ctx := t.Context()
 	code, stdout, stderr := cli(t, "join", "--hub-kubeconfig", hub.Kubeconfig(), "--kubeconfig", member.Kubeconfig(),
-		"--name", "beijing", "--zone", "cn-north-1a", "--region", "cn-north-1", "--install-crds")
+		"beijing", "--zone", "cn-north-1a", "--region", "cn-north-1", "--install-crds")
 	if code != 0 || !strings.Contains(stdout, "beijing is a member") {
 		t.Fatalf("join: exit code %d, %s%s", code, stdout, stderr)
 	}
-	if code, _, stderr := cli(t, "join", "--hub-kubeconfig", hub.Kubeconfig(), "--name", "beijing"); code != exitFailure || !strings.Contains(stderr, "name in use") {
+	if code, _, stderr := cli(t, "join", "--hub-kubeconfig", hub.Kubeconfig(), "beijing"); code != exitFailure || !strings.Contains(stderr, "name in use") {
 		t.Errorf("joining again: exit code %d, %s", code, stderr)
 	}
 
@@ -145,7 +145,7 @@ spec: {ports: [{port: 80}]}
 			}
 		}
 	}
-	if code, stdout, stderr := cli(t, "leave", "--hub-kubeconfig", hub.Kubeconfig(), "--kubeconfig", member.Kubeconfig(), "--name", "beijing", "--yes"); code != exitFailure || !strings.Contains(stderr, "its agent runs") {
+	if code, stdout, stderr := cli(t, "leave", "--hub-kubeconfig", hub.Kubeconfig(), "--kubeconfig", member.Kubeconfig(), "beijing", "--yes"); code != exitFailure || !strings.Contains(stderr, "its agent runs") {
 		t.Errorf("leave with a running agent: exit code %d, %s%s", code, stdout, stderr)
 	}
 	if code := stopMember(); code != 0 {
@@ -155,7 +155,7 @@ spec: {ports: [{port: 80}]}
 		t.Errorf("hub: exit code %d", code)
 	}
 
-	code, stdout, stderr = cli(t, "leave", "--hub-kubeconfig", hub.Kubeconfig(), "--kubeconfig", member.Kubeconfig(), "--name", "beijing")
+	code, stdout, stderr = cli(t, "leave", "--hub-kubeconfig", hub.Kubeconfig(), "--kubeconfig", member.Kubeconfig(), "beijing")
 	if code != 0 || !strings.Contains(stdout, "beijing has left") {
 		t.Errorf("leave: exit code %d, %s%s", code, stdout, stderr)
 	}
@@ -174,7 +174,7 @@ spec: {ports: [{port: 80}]}
 	if err := here.List(ctx, &services, client.InNamespace("shop")); err != nil || len(services.Items) != 1 {
 		t.Errorf("%d Services are left in shop, want the user's alone; %v", len(services.Items), err)
 	}
-	if code, _, stderr := cli(t, "leave", "--hub-kubeconfig", hub.Kubeconfig(), "--name", "beijing"); code != exitUsage || !strings.Contains(stderr, "there is no") {
+	if code, _, stderr := cli(t, "leave", "--hub-kubeconfig", hub.Kubeconfig(), "beijing"); code != exitUsage || !strings.Contains(stderr, "there is no") {
 		t.Errorf("leaving again: exit code %d, %s", code, stderr)
 	}
 }

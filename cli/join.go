@@ -36,7 +36,7 @@ type joinCommand struct {
 func newJoin() *cobra.Command {
 	var j joinCommand
 	cmd := configured(&cobra.Command{
-		Use:   "join",
+		Use:   "join CLUSTER",
 		Short: "Make a cluster a member of a hub",
 		Long: `Makes a cluster a member of a hub: a MemberCluster, a namespace of its own there, and an account that may write in that
 namespace and read what the members export, and nothing else.
@@ -45,18 +45,19 @@ The kubeconfig for the member's agent is installed as a Secret in the member, if
 --kubeconfig, and printed otherwise. It holds a token that expires; the agent renews it.
 
 A name that is in use is refused. clusterset leave undoes it.`,
-		Example: `  clusterset join --hub-kubeconfig hub.yaml --kubeconfig beijing.yaml --name beijing --zone cn-north-1a --region cn-north-1
-  clusterset join --hub-kubeconfig hub.yaml --name edge-7 --region eu-west > edge-7-agent.kubeconfig
-  clusterset join --hub-context hub --context beijing --name beijing`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		Example: `  clusterset join beijing --hub-kubeconfig hub.yaml --kubeconfig beijing.yaml --zone cn-north-1a --region cn-north-1
+  clusterset join edge-7 --hub-kubeconfig hub.yaml --region eu-west > edge-7-agent.kubeconfig
+  clusterset join beijing --hub-context hub --context beijing`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			j.options.Cluster = args[0]
 			return j.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	})
+	cmd.Args = oneArg("the cluster's name in the set, a DNS label such as beijing")
 	flags := cmd.Flags()
 	flags.StringVar(&j.hubKubeconfig, "hub-kubeconfig", "", "kubeconfig `file` of an administrator of the hub (it or --hub-context is required)")
 	flags.StringVar(&j.hubContext, "hub-context", "", "`context` of that file, or of kubectl's (default: its current one)")
 	flags.StringVar(&j.options.Server, "hub-server", "", "`address` of the hub as the member reaches it (default: the one in --hub-kubeconfig)")
-	flags.StringVar(&j.options.Cluster, "name", "", "the cluster's `name` in the set: a DNS label (required)")
 	flags.StringVar(&j.options.Zone, "zone", "", "`zone` of the cluster, for endpoints without their own (default: unknown)")
 	flags.StringVar(&j.options.Region, "region", "", "`region` of the cluster (default: unknown)")
 	flags.StringSliceVar(&j.options.CIDRs, "cidrs", nil, "`networks` of the cluster's pods and Services, for policies (default: any)")
@@ -80,9 +81,6 @@ func (j *joinCommand) run(ctx context.Context, stdout, stderr io.Writer) error {
 	log.SetLogger(logr.Discard()) // everything worth saying is printed
 	if j.hubKubeconfig == "" && j.hubContext == "" {
 		return usagef("--hub-kubeconfig or --hub-context is required: the kubeconfig of an administrator of the hub")
-	}
-	if j.options.Cluster == "" {
-		return usagef("--name is required: the cluster's name in the set, a DNS label such as beijing")
 	}
 	if j.options.Revoke && !j.options.Rejoin {
 		return usagef("--revoke requires --rejoin")

@@ -40,7 +40,7 @@ type leaveCommand struct {
 func newLeave() *cobra.Command {
 	var l leaveCommand
 	cmd := configured(&cobra.Command{
-		Use:   "leave",
+		Use:   "leave CLUSTER",
 		Short: "Remove a member from its hub",
 		Long: `Undoes join: deletes the member's account, records, namespace and MemberCluster on the hub, so that the other members stop
 answering with its endpoints.
@@ -51,14 +51,17 @@ one, because a running agent would import everything again. It can be repeated, 
 
 It first prints in one line what that changes; clusterset preview leave shows the details. If a name would lose its last
 endpoint it asks for confirmation, and without a terminal it refuses.`,
-		Example: `  clusterset leave --hub-kubeconfig hub.yaml --kubeconfig beijing.yaml --name beijing
-  clusterset leave --hub-kubeconfig hub.yaml --name burnt-down`,
-		RunE: func(cmd *cobra.Command, _ []string) error { return l.run(cmd.Context(), cmd.OutOrStdout()) },
+		Example: `  clusterset leave beijing --hub-kubeconfig hub.yaml --kubeconfig beijing.yaml
+  clusterset leave burnt-down --hub-kubeconfig hub.yaml`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			l.cluster = args[0]
+			return l.run(cmd.Context(), cmd.OutOrStdout())
+		},
 	})
+	cmd.Args = oneArg("a cluster; clusterset status lists them")
 	flags := cmd.Flags()
 	flags.StringVar(&l.hubKubeconfig, "hub-kubeconfig", "", "kubeconfig `file` of an administrator of the hub (it or --hub-context is required)")
 	flags.StringVar(&l.hubContext, "hub-context", "", "`context` of that file, or of kubectl's (default: its current one)")
-	flags.StringVar(&l.cluster, "name", "", "the cluster's `name` in the set (required)")
 	flags.StringVar(&l.kubeconfig, "kubeconfig", "", "kubeconfig `file` of the member, to clean up there as well (default: don't)")
 	flags.StringVar(&l.context, "context", "", "`context` of that file, or of kubectl's (default: its current one)")
 	flags.StringVar(&l.secret, "secret", api.SystemNamespace+"/"+api.HubSecret, "`namespace/name` of the agent's Secret in the member")
@@ -75,11 +78,8 @@ func (l *leaveCommand) run(ctx context.Context, stdout io.Writer) error {
 	if l.hubKubeconfig == "" && l.hubContext == "" {
 		return usagef("--hub-kubeconfig or --hub-context is required: the kubeconfig of an administrator of the hub")
 	}
-	if l.cluster == "" {
-		return usagef("--name is required: the cluster's name in the set; clusterset status lists them")
-	}
 	if err := api.CheckMemberName(l.cluster); err != nil {
-		return usagef("--name is %q; it %w", l.cluster, err)
+		return usagef("cluster %q %w", l.cluster, err)
 	}
 	if err := l.noWait(l.waiting); err != nil {
 		return err

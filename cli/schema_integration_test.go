@@ -28,7 +28,7 @@ func TestWhoWritesToAHubThatIsTooOldEnds(t *testing.T) {
 	for _, args := range [][]string{
 		append([]string{"member", "--hub-kubeconfig", hub.Kubeconfig(), "--kubeconfig", hub.Kubeconfig(), "--cluster", "beijing"}, quiet...),
 		append([]string{"hub", "--kubeconfig", hub.Kubeconfig()}, quiet...),
-		{"join", "--hub-kubeconfig", hub.Kubeconfig(), "--name", "beijing"},
+		{"join", "--hub-kubeconfig", hub.Kubeconfig(), "beijing"},
 	} {
 		code, _, said := cli(t, args...)
 		if code == 0 || !strings.Contains(said, "exportedservices.clusterset.dev lacks v1alpha1.spec.exportTo") || !strings.Contains(said, "--install-crds") {

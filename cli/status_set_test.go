@@ -107,8 +107,8 @@ func startLookedAt(t *testing.T) lookedAt {
 	planes := kube.StartAll(t, nil, nil)
 	s := lookedAt{hub: planes[0], member: planes[1]}
 	for _, args := range [][]string{
-		{"--name", "beijing", "--zone", "cn-north-1a", "--region", "cn-north-1", "--kubeconfig", s.member.Kubeconfig()},
-		{"--name", "shanghai", "--zone", "cn-east-1b", "--region", "cn-east-1"},
+		{"beijing", "--zone", "cn-north-1a", "--region", "cn-north-1", "--kubeconfig", s.member.Kubeconfig()},
+		{"shanghai", "--zone", "cn-east-1b", "--region", "cn-east-1"},
 	} {
 		if code, _, stderr := cli(t, append([]string{"join", "--install-crds", "--hub-kubeconfig", s.hub.Kubeconfig()}, args...)...); code != 0 {
 			t.Fatalf("join: exit code %d, %s", code, stderr)

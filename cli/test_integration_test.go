@@ -58,7 +58,7 @@ func TestTestCleansUp(t *testing.T) {
 		"b": planes[0].Kubeconfig(), "s": planes[1].Kubeconfig(), "stranger": stranger, "creator": creator,
 	})
 	for i, name := range []string{"beijing", "shanghai"} {
-		if code, _, stderr := cli(t, "join", "--hub-kubeconfig", planes[0].Kubeconfig(), "--kubeconfig", planes[i].Kubeconfig(), "--name", name, "--install-crds"); code != 0 {
+		if code, _, stderr := cli(t, "join", "--hub-kubeconfig", planes[0].Kubeconfig(), "--kubeconfig", planes[i].Kubeconfig(), name, "--install-crds"); code != 0 {
 			t.Fatal(stderr)
 		}
 	}

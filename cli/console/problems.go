@@ -195,8 +195,8 @@ func (s *shown) commands(flags Flags, from *Source, p *view.Problem) []string {
 		return nil
 	case p.What == "Namespace":
 		return []string{line(append([]string{"kubectl", "create", "namespace", p.Name}, member(at)...)...)}
-	case strings.HasPrefix(p.Cure, "clusterset join --rejoin") && hub != nil && at != "":
-		return []string{line(slices.Concat([]string{"clusterset", "join", "--rejoin", "--name", p.Name}, member(at), flags.Hub)...)}
+	case strings.HasPrefix(p.Cure, "clusterset join "+p.Name+" --rejoin") && hub != nil && at != "":
+		return []string{line(slices.Concat([]string{"clusterset", "join", p.Name, "--rejoin"}, member(at), flags.Hub)...)}
 	case p.What == "MemberCluster" && at != "":
 		return []string{line(append([]string{"clusterset", "doctor"}, member(at)...)...)}
 	case p.What == "MemberCluster" && hub != nil:

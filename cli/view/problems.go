@@ -60,7 +60,7 @@ func hubProblems(h *Hub, now time.Time) (all []Problem) {
 	for _, name := range h.Awaited {
 		all = append(all, Problem{
 			Name: name, What: "MemberCluster", Reason: "LostByHub", Message: "the hub has lost it, and it hasn't joined again; what it exported is kept for a while",
-			Cure: "clusterset join --rejoin --name " + name,
+			Cure: "clusterset join " + name + " --rejoin",
 		})
 	}
 	return all
@@ -73,7 +73,7 @@ func clusterProblems(c *Cluster, r *Report) (all []Problem) {
 	add := func(reason, message, cure string) {
 		all = append(all, Problem{Name: c.Name, What: "MemberCluster", Reason: reason, Message: message, Cure: cure})
 	}
-	gone := "; if it is gone for good, clusterset leave --name " + c.Name
+	gone := "; if it is gone for good, clusterset leave " + c.Name
 	switch c.Phase {
 	case string(clustersetv1alpha1.MemberReady):
 		if r.Hub.State == HubReachable && c.LastHeartbeat != nil && r.Time.Sub(*c.LastHeartbeat) > overdue {
@@ -87,7 +87,7 @@ func clusterProblems(c *Cluster, r *Report) (all []Problem) {
 	case phaseLeft: // its MemberCluster stays for a week, so that agents that were offline learn of it
 		if c.Local {
 			add(c.Phase, "this cluster has left the set: the others don't use it, and it imports nothing",
-				"clusterset join --rejoin --name "+c.Name+" makes it a member again; clusterset leave with its --kubeconfig removes what is left in it")
+				"clusterset join "+c.Name+" --rejoin makes it a member again; clusterset leave with its --kubeconfig removes what is left in it")
 		}
 	default:
 		if !c.NotJoined {
@@ -135,7 +135,7 @@ func membership(r *Report, f Facts) []Problem {
 	}
 	return []Problem{{
 		Name: r.Cluster, What: "MemberCluster", Reason: "NotAMember", Message: "this cluster is called " + r.Cluster + ", and the hub has no member of that name: it has left, or this is another hub",
-		Cure: "clusterset join --rejoin --name " + r.Cluster + " makes it a member again; clusterset leave with its --kubeconfig removes what is left in it",
+		Cure: "clusterset join " + r.Cluster + " --rejoin makes it a member again; clusterset leave with its --kubeconfig removes what is left in it",
 	}}
 }
 

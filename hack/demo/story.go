@@ -36,8 +36,8 @@ func (t *tour) join() {
 		that only its agent may write, and the agent a token for that and nothing more.`)
 	t.command("export KUBECONFIG="+folder+"/kubeconfig", "")
 	for _, m := range t.members() {
-		t.clusterset(fmt.Sprintf("join --hub-kubeconfig %s/kubeconfig --hub-context hub --context %s --name %s --zone %s --region %s --install-crds",
-			folder, m.Name, m.Name, m.Zone, m.Region), line(m.Name, "is", "a", "member."))
+		t.clusterset(fmt.Sprintf("join %s --hub-kubeconfig %s/kubeconfig --hub-context hub --context %s --zone %s --region %s --install-crds",
+			m.Name, folder, m.Name, m.Zone, m.Region), line(m.Name, "is", "a", "member."))
 	}
 	t.say(`Now the processes, which in a real cluster the Helm chart runs as Deployments: in each cluster an agent, 'clusterset
 		member', that exports, imports and sends heartbeats, and a CoreDNS with our plugin, which knows where it is; beside the hub

@@ -19,7 +19,7 @@ func BenchmarkPolicies(b *testing.B) {
 	for _, content := range CRDs() {
 		plane.Apply(b, content)
 	}
-	out, err := exec.Command(built(b, "clusterset"), "join", "--hub-kubeconfig", plane.Kubeconfig(), "--name", "lyon", "--cidrs", "10.1.0.0/16").CombinedOutput()
+	out, err := exec.Command(built(b, "clusterset"), "join", "--hub-kubeconfig", plane.Kubeconfig(), "lyon", "--cidrs", "10.1.0.0/16").CombinedOutput()
 	if err != nil {
 		b.Fatalf("clusterset join: %v\n%s", err, out)
 	}

@@ -167,7 +167,7 @@ func (c *cluster) enforcesPolicies(t *testing.T) {
 	})
 
 	t.Run("a member that has left can't come back", func(t *testing.T) {
-		out, err := exec.Command(built(t, "clusterset"), "leave", "--yes", "--hub-kubeconfig", c.Kubeconfig(), "--name", "turin").CombinedOutput()
+		out, err := exec.Command(built(t, "clusterset"), "leave", "--yes", "--hub-kubeconfig", c.Kubeconfig(), "turin").CombinedOutput()
 		if err != nil {
 			t.Fatalf("clusterset leave: %v\n%s", err, out)
 		}
@@ -254,7 +254,7 @@ type policyMember struct {
 
 func (c *cluster) joinPolicy(t *testing.T, name string, args ...string) *policyMember {
 	t.Helper()
-	cmd := exec.Command(built(t, "clusterset"), append([]string{"join", "--hub-kubeconfig", c.Kubeconfig(), "--name", name}, args...)...)
+	cmd := exec.Command(built(t, "clusterset"), append([]string{"join", "--hub-kubeconfig", c.Kubeconfig(), name}, args...)...)
 	out, err := cmd.Output()
 	if err != nil {
 		t.Fatalf("clusterset join: %v", err)

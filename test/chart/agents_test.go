@@ -34,7 +34,7 @@ func (c *cluster) runsAgents(t *testing.T) {
 	c.Apply(t, encode(t, only(all, append(rbacKinds, "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")...))...)
 	hub, member := deployment(t, all, "hub"), deployment(t, all, "member")
 
-	out, err := exec.Command(built(t, "clusterset"), "join", "--hub-kubeconfig", c.Kubeconfig(), "--kubeconfig", c.Kubeconfig(), "--name", "beijing").CombinedOutput()
+	out, err := exec.Command(built(t, "clusterset"), "join", "--hub-kubeconfig", c.Kubeconfig(), "--kubeconfig", c.Kubeconfig(), "beijing").CombinedOutput()
 	if err != nil {
 		t.Fatalf("clusterset join: %v\n%s", err, out)
 	}

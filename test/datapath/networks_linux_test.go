@@ -44,7 +44,7 @@ func (w *world) edge(t *testing.T) *apart {
 		for _, n := range a.nodes {
 			n.stop()
 		}
-		w.clusterset(t, "leave", "--yes", "--name", a.Name) // whatever it still exports
+		w.clusterset(t, "leave", "--yes", a.Name) // whatever it still exports
 		a.Stop()
 		w.clusters = w.clusters[:len(specs)]
 	})

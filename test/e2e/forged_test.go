@@ -149,7 +149,7 @@ func TestAClaimOf1970NamesItsCluster(t *testing.T) {
 	f := outages(t)
 	ns := f.Namespace("claims-1970")
 	beijing, tianjin, shanghai := f.Member("beijing"), f.Member("tianjin"), f.Member("shanghai")
-	if err := clustersetCommand(t.Context(), "leave", "--yes", "--hub-kubeconfig", f.Hub.Plane.Kubeconfig(), "--name", "shanghai"); err != nil {
+	if err := clustersetCommand(t.Context(), "leave", "--yes", "--hub-kubeconfig", f.Hub.Plane.Kubeconfig(), "shanghai"); err != nil {
 		t.Fatal(err)
 	}
 	beijing.Apply(exported(ns, "web", httpPort))

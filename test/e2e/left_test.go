@@ -48,7 +48,7 @@ func TestLeftAndLost(t *testing.T) {
 	others := f.Members[:2]
 	for what, leave := range map[string]func() error{
 		"by clusterset leave": func() error {
-			return clustersetCommand(t.Context(), "leave", "--yes", "--hub-kubeconfig", f.Hub.Plane.Kubeconfig(), "--name", "shanghai")
+			return clustersetCommand(t.Context(), "leave", "--yes", "--hub-kubeconfig", f.Hub.Plane.Kubeconfig(), "shanghai")
 		},
 		"by hand": func() error {
 			return f.Hub.Client.Delete(t.Context(), &clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "shanghai"}})

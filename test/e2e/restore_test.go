@@ -87,7 +87,7 @@ func TestHubRestoredFromABackup(t *testing.T) {
 					return errors.Join(importedFrom(m, ns, "brief", "tianjin"), importedFrom(m, ns, "only", "beijing"))
 				})
 			}
-			if err := clustersetCommand(t.Context(), "leave", "--yes", "--hub-kubeconfig", f.Hub.Plane.Kubeconfig(), "--name", "shanghai"); err != nil {
+			if err := clustersetCommand(t.Context(), "leave", "--yes", "--hub-kubeconfig", f.Hub.Plane.Kubeconfig(), "shanghai"); err != nil {
 				t.Fatal(err)
 			}
 			f.Hub.Kill()

@@ -41,7 +41,7 @@ func TestCommandsWait(t *testing.T) {
 	run("undrain", "beijing")
 	everyoneHas(false)
 
-	run("leave", "--yes", "--name", "shanghai")
+	run("leave", "--yes", "shanghai")
 	for _, m := range []*fleettest.Member{f.Member("beijing"), tianjin} {
 		var left discoveryv1.EndpointSliceList
 		if err := m.List(&left, client.MatchingLabels{api.LabelSourceCluster: "shanghai"}); err != nil || len(left.Items) > 0 {
@@ -52,6 +52,6 @@ func TestCommandsWait(t *testing.T) {
 		t.Fatal(err)
 	}
 	shanghai.RestartAgent()
-	run("join", "--rejoin", "--name", "shanghai")
+	run("join", "--rejoin", "shanghai")
 	run("status", "--kubeconfig", shanghai.Plane.Kubeconfig())
 }

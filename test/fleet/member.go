@@ -84,8 +84,8 @@ func (m *Member) agentArgs() ([]string, error) {
 // Join runs `clusterset join` for a hub with additional flags, and mounts the Secret.
 func (m *Member) Join(ctx context.Context, hub *Hub, flags ...string) error {
 	args := append([]string{
-		"join", "--hub-kubeconfig", hub.Plane.Kubeconfig(), "--kubeconfig", m.Plane.Kubeconfig(), "--install-crds",
-		"--name", m.Name, "--zone", m.Zone, "--region", m.Region,
+		"join", m.Name, "--hub-kubeconfig", hub.Plane.Kubeconfig(), "--kubeconfig", m.Plane.Kubeconfig(), "--install-crds",
+		"--zone", m.Zone, "--region", m.Region,
 	}, flags...)
 	if hub.Address != nil {
 		server, err := hub.Address(m.Name)
