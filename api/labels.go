@@ -235,8 +235,9 @@ const (
 	// While the hub has lost that, the importer uses this.
 	AnnotationExport = Domain + "/export"
 
-	// AnnotationDerivedService holds the derived Service's name, on a ServiceImport.
-	AnnotationDerivedService = Domain + "/derived-service"
+	// AnnotationDerivedService holds the derived Service's name, on a ServiceImport. It is the one of the reference implementation (mcs-api,
+	// controllers/common.go), by which Cilium's Gateway API finds the Service behind a ServiceImport.
+	AnnotationDerivedService = "multicluster.kubernetes.io/derived-service"
 )
 
 // FabDNS's keys, which clusterset honours or recognises.
