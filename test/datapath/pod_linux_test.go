@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"net/netip"
 	"slices"
 	"testing"
@@ -23,8 +24,12 @@ type pod struct {
 	sockets []io.Closer
 }
 
-// targetPort is the port on which every pod listens.
-const targetPort = 8080
+const (
+	// targetPort is the port on which every pod listens.
+	targetPort = 8080
+	// requestTarget is the one on which pods that serve also answer HTTP requests.
+	requestTarget = 8081
+)
 
 // newPod starts a pod on a node, until the end of the test.
 func (n *node) newPod(t testing.TB) *pod {
@@ -72,6 +77,31 @@ func (p *pod) listen(addr netip.Addr) error {
 			_, _ = udp.WriteToUDPAddrPort([]byte(p.name), from)
 		}
 	}()
+	return nil
+}
+
+// serve lets pods answer HTTP requests with their names, on connections that stay open.
+func (ps pods) serve(t testing.TB) {
+	t.Helper()
+	for _, p := range ps {
+		for _, addr := range []netip.Addr{p.v4, p.v6} {
+			if err := p.node.ns.do(func() error { return p.listenHTTP(addr) }); err != nil {
+				t.Fatalf("let pod %s serve: %v", p.name, err)
+			}
+		}
+	}
+}
+
+func (p *pod) listenHTTP(addr netip.Addr) error {
+	l, err := net.ListenTCP("tcp", net.TCPAddrFromAddrPort(netip.AddrPortFrom(addr, requestTarget)))
+	if err != nil {
+		return err
+	}
+	server := &http.Server{ReadHeaderTimeout: patience, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, p.name)
+	})}
+	p.sockets = append(p.sockets, server)
+	go func() { _ = server.Serve(l) }()
 	return nil
 }
 

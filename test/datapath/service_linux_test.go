@@ -19,13 +19,15 @@ type export struct {
 
 type servicePort struct {
 	name, protocol string
-	number         int
+	number, target int
 }
 
 var (
-	httpPort  = servicePort{"http", "TCP", 80}
-	udpPort   = servicePort{"udp", "UDP", 80}
-	adminPort = servicePort{"admin", "TCP", 9000}
+	httpPort  = servicePort{"http", "TCP", 80, targetPort}
+	udpPort   = servicePort{"udp", "UDP", 80, targetPort}
+	adminPort = servicePort{"admin", "TCP", 9000, targetPort}
+	// requestPort is the port of pods that serve.
+	requestPort = servicePort{"http", "TCP", 80, requestTarget}
 )
 
 // service is a Service called web that some clusters export, in a namespace of the test's own.
@@ -61,7 +63,7 @@ func (s *service) export(e export, cluster string) {
 	s.exporters[c] = e.ports
 	var ports []string
 	for _, p := range e.ports {
-		ports = append(ports, fmt.Sprintf("{name: %s, protocol: %s, port: %d, targetPort: %d}", p.name, p.protocol, p.number, targetPort))
+		ports = append(ports, fmt.Sprintf("{name: %s, protocol: %s, port: %d, targetPort: %d}", p.name, p.protocol, p.number, p.target))
 	}
 	manifests := fmt.Sprintf(`
 {apiVersion: v1, kind: Service, metadata: {namespace: %[1]s, name: web}, spec: {ports: [%[2]s], ipFamilyPolicy: PreferDualStack, %[3]s}}
@@ -117,7 +119,7 @@ func (s *service) publishOf(c *cluster) {
 	s.Helper()
 	var ports []string
 	for _, p := range s.exporters[c] {
-		ports = append(ports, fmt.Sprintf("{name: %s, protocol: %s, port: %d}", p.name, p.protocol, targetPort))
+		ports = append(ports, fmt.Sprintf("{name: %s, protocol: %s, port: %d}", p.name, p.protocol, p.target))
 	}
 	for _, family := range []corev1.IPFamily{corev1.IPv4Protocol, corev1.IPv6Protocol} {
 		var endpoints []string

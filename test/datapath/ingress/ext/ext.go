@@ -1,0 +1,6 @@
+package ext
+
+type (
+	HTTP   struct{}
+	Router struct{}
+)

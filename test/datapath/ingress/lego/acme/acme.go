@@ -1,0 +1,9 @@
+package acme
+
+type Account struct{}
+
+type ExtendedAccount struct {
+	Account
+
+	Location string
+}

@@ -1,0 +1,11 @@
+package dns
+
+import (
+	"errors"
+
+	"github.com/go-acme/lego/v5/challenge"
+)
+
+func NewDNSChallengeProviderByName(string) (challenge.Provider, error) {
+	return nil, errors.ErrUnsupported
+}

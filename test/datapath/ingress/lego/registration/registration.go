@@ -1,0 +1,8 @@
+package registration
+
+type RegisterOptions struct{ TermsOfServiceAgreed bool }
+
+type RegisterEABOptions struct {
+	TermsOfServiceAgreed bool
+	Kid, HmacEncoded     string
+}
