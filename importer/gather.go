@@ -165,6 +165,7 @@ func (r *reconciler) gatherOwn(ctx context.Context, key types.NamespacedName, al
 		memory.ownOf = append(memory.ownOf, desired.VersionOf(&slice))
 		records := record.Endpoints(r.options.Cluster, key, slice)
 		for i := range records {
+			records[i].ResourceVersion = slice.ResourceVersion // so that it is remembered
 			own.Endpoints = append(own.Endpoints, &records[i])
 		}
 		for i := range slice.Endpoints {

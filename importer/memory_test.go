@@ -11,6 +11,7 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -356,7 +357,7 @@ func (c *changes) setBack() string {
 		if e, ok := o.(*clustersetv1alpha1.ExportedEndpoints); ok && len(e.Spec.Endpoints) > 0 {
 			e.Spec.Endpoints = e.Spec.Endpoints[1:]
 			c.hub.put(e)
-			c.hub.get(e).SetResourceVersion(e.ResourceVersion)
+			c.hub.get(e).SetResourceVersion(strings.Clone(e.ResourceVersion)) // as it is decoded
 			return "set back"
 		}
 	}

@@ -41,6 +41,8 @@ type shelf struct {
 	kinds   map[reflect.Type]cache.Indexer
 	writes  []string
 	bytes   int64 // that were written
+
+	transform func(client.Object) client.Object // of what is stored; nil: none
 }
 
 func newShelf() *shelf { return &shelf{version: 1000, kinds: map[reflect.Type]cache.Indexer{}} }
@@ -71,6 +73,9 @@ func (s *shelf) put(o client.Object) {
 		o.SetUID(was.GetUID())
 	}
 	o.SetResourceVersion(strconv.Itoa(s.next()))
+	if s.transform != nil {
+		o = s.transform(o)
+	}
 	if err := s.of(o).Update(o); err != nil {
 		panic(err)
 	}

@@ -61,7 +61,7 @@ func (w *work) globalService() *fabedgev1alpha1.GlobalService {
 			g.Spec.Endpoints = append(g.Spec.Endpoints, chosen...)
 		}
 		g.Status = globalStatus(g.Spec.Endpoints, of)
-		m.global, m.globalFound = g, Version{}
+		m.global, m.globalFound = g, ""
 	}
 	for i := range shares {
 		shares[i].all = nil

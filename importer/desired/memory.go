@@ -2,12 +2,16 @@ package desired
 
 import (
 	"cmp"
+	"maps"
 	"net/netip"
 	"reflect"
 	"slices"
+	"sync/atomic"
 	"time"
+	"unsafe"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -26,9 +30,9 @@ import (
 type Memory struct {
 	scope    scope
 	merged   *merged
-	clusters []*cluster // sorted by name
-	records  map[types.NamespacedName]*record
-	built    map[*discoveryv1.EndpointSlice]*piece // of the last output, until it is found here
+	clusters []*cluster                           // sorted by name
+	records  []*record                            // sorted by namespace and name
+	built    map[*discoveryv1.EndpointSlice]built // of the last output, until it is found here
 
 	global      *fabedgev1alpha1.GlobalService // as it should be
 	globalOf    *merged
@@ -37,20 +41,16 @@ type Memory struct {
 }
 
 // Version identifies a version of an object in a cache. The resource version isn't enough, because an API server that was restored
-// from a backup assigns the same ones again. But each decoded object has its own labels map, and no other object has the same map
-// while it is referenced.
-type Version struct {
-	resource string
-	labels   map[string]string
-}
+// from a backup assigns the same ones again. But each decoded object has its resource version in memory of its own, and no other object has it
+// there while it is referenced.
+type Version string
 
 // VersionOf returns an object's version.
-func VersionOf(o metav1.Object) Version { return Version{o.GetResourceVersion(), o.GetLabels()} }
+func VersionOf(o metav1.Object) Version { return Version(o.GetResourceVersion()) }
 
-// Same is false if there are no labels to compare.
+// Same is false if there is no resource version.
 func (v Version) Same(o Version) bool {
-	return v.labels != nil && o.labels != nil && v.resource == o.resource &&
-		reflect.ValueOf(v.labels).Pointer() == reflect.ValueOf(o.labels).Pointer()
+	return v != "" && v == o && unsafe.StringData(string(v)) == unsafe.StringData(string(o)) //nolint:gosec // only compared
 }
 
 // scope is what everything depends on.
@@ -63,10 +63,24 @@ type scope struct {
 }
 
 func (s scope) equal(o scope) bool {
-	return s.key == o.key && s.path == o.path && s.self == o.self && s.vip == o.vip && s.unzoned == o.unzoned &&
-		slices.EqualFunc(s.views, o.views, func(a, b topology.View) bool {
-			return a.Self == b.Self && a.UseExpired == b.UseExpired && a.Policy.Equal(b.Policy)
-		})
+	return s.key == o.key && s.path == o.path && s.self == o.self && s.vip == o.vip && s.unzoned == o.unzoned && sameViews(s.views, o.views)
+}
+
+func sameViews(a, b []topology.View) bool {
+	return slices.EqualFunc(a, b, func(a, b topology.View) bool {
+		return a.Self == b.Self && a.UseExpired == b.UseExpired && a.Policy.Equal(b.Policy)
+	})
+}
+
+var lastViews atomic.Pointer[[]topology.View]
+
+// shareViews returns the views that another service has, if they are the same: those of most services are.
+func shareViews(views []topology.View) []topology.View {
+	if last := lastViews.Load(); last != nil && sameViews(*last, views) {
+		return *last
+	}
+	lastViews.Store(&views)
+	return views
 }
 
 // merged is the result of merging the exports of all clusters.
@@ -231,28 +245,46 @@ func (m *Memory) begin(w *work) {
 	}
 	m.clusters = now
 	s := scope{key: w.in.Key, path: w.in.DataPath, self: w.in.Cluster, vip: w.hasVIP(), unzoned: w.in.unzoned(), views: w.views()}
-	if m.records == nil || !m.scope.equal(s) {
-		m.scope, m.records = s, map[types.NamespacedName]*record{}
+	if !m.scope.equal(s) {
+		s.views = shareViews(s.views)
+		m.scope, m.records = s, nil
 	}
 }
 
 // end drops what was only needed for this computation, and records that are gone.
 func (m *Memory) end() {
-	for key, r := range m.records {
-		if r.raw == nil {
-			delete(m.records, key)
-		}
+	m.records = slices.DeleteFunc(m.records, func(r *record) bool { return r.raw == nil })
+	for _, r := range m.records {
 		r.raw, r.content = nil, nil
 	}
 }
 
 // FoundSlice records that an existing slice is as the last output wants it.
 func (m *Memory) FoundSlice(want, here *discoveryv1.EndpointSlice) {
-	if p := m.built[want]; p != nil {
-		p.found = VersionOf(here)
-		delete(m.built, want) // which holds its endpoints
-		if len(m.built) == 0 {
-			m.built = nil
+	b, ok := m.built[want]
+	if !ok {
+		return
+	}
+	b.record.pieces[b.piece].found = VersionOf(here)
+	delete(m.built, want) // which holds its endpoints
+	if len(m.built) == 0 {
+		m.built = nil
+	}
+	if export := here.Annotations[api.AnnotationExport]; export != "" && export == b.record.export {
+		m.share(b.record, export)
+	}
+}
+
+// share makes what is remembered of a record and its cluster hold the export in the slice's memory.
+func (m *Memory) share(r *record, export string) {
+	r.export = export
+	if r.cluster.export != export {
+		return
+	}
+	r.cluster.export = export
+	for i := range m.merged.offers {
+		if o := &m.merged.offers[i]; o.cluster == r.cluster.name && o.export == export {
+			o.export = export
 		}
 	}
 }
@@ -262,6 +294,12 @@ func (m *Memory) FoundGlobal(want, here *fabedgev1alpha1.GlobalService) {
 	if m.global == want {
 		is := *want
 		is.Spec.Endpoints = here.Spec.Endpoints
+		if maps.Equal(is.Labels, here.Labels) {
+			is.Labels = here.Labels
+		}
+		if equality.Semantic.DeepEqual(is.Spec.Ports, here.Spec.Ports) {
+			is.Spec.Ports = here.Spec.Ports
+		}
 		m.global, m.globalFound = &is, VersionOf(here)
 	}
 }

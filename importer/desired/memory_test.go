@@ -2,6 +2,7 @@ package desired_test
 
 import (
 	"runtime"
+	"strings"
 	"testing"
 	"weak"
 
@@ -14,8 +15,8 @@ import (
 // A Memory holds no endpoints, because the caches have them. With 250,000 endpoints, a second copy took 200 MiB.
 func TestMemoryHoldsNoSlices(t *testing.T) {
 	in := records.Input(t, desired.DataPathPods, records.Exported("a", "shop", "web", "10.1.0.1", "10.1.1.1"), records.Exported("b", "shop", "web", "10.2.0.1", "10.2.1.1"))
-	for _, e := range in.Endpoints { // records in a cache have labels, and a record without labels isn't remembered
-		e.Labels = map[string]string{"a": "label"}
+	for _, e := range in.Endpoints { // records in a cache have a version, and a record without one isn't remembered
+		e.ResourceVersion = "1"
 	}
 	var memory desired.Memory
 	out := memory.Compute(in, desired.Current{})
@@ -37,4 +38,18 @@ func TestMemoryHoldsNoSlices(t *testing.T) {
 		t.Errorf("%d slices were built, want 2", len(built))
 	}
 	runtime.KeepAlive(&memory)
+}
+
+// A restored API server assigns resource versions again, to other objects.
+func TestVersion(t *testing.T) {
+	is := &discoveryv1.EndpointSlice{}
+	is.ResourceVersion = strings.Clone("1234")
+	again, other := *is, *is
+	other.ResourceVersion = strings.Clone("1234")
+	if !desired.VersionOf(is).Same(desired.VersionOf(&again)) || desired.VersionOf(is).Same(desired.VersionOf(&other)) {
+		t.Error("a version is that of one decoded object")
+	}
+	if none := (&discoveryv1.EndpointSlice{}); desired.VersionOf(none).Same(desired.VersionOf(none)) {
+		t.Error("an object that isn't from an API server has no version")
+	}
 }

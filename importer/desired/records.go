@@ -1,11 +1,11 @@
 package desired
 
 import (
+	"cmp"
 	"net/netip"
 	"slices"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/clusterset/clusterset/api"
@@ -17,8 +17,9 @@ import (
 // record is what is remembered of an ExportedEndpoints: everything that the rest of the service depends on, and the slices built
 // from it. A changed ExportedEndpoints gets a new record.
 type record struct {
-	version Version
-	cluster *cluster // nil if its ExportedService is gone or hasn't arrived yet
+	namespace, name string
+	version         Version
+	cluster         *cluster // nil if its ExportedService is gone or hasn't arrived yet
 
 	usable bool
 	left   api.LeftOut // with the first error only
@@ -48,6 +49,12 @@ type record struct {
 type piece struct {
 	name  string
 	found Version // the version that was found to be as desired
+}
+
+// built is the piece of a record that a slice is for.
+type built struct {
+	record *record
+	piece  int
 }
 
 // tally is the best rank among a record's ready endpoints, and how many addresses have it.
@@ -83,11 +90,17 @@ func (r *record) readyPods() int {
 
 // record returns the remembered record of endpoints, or builds it.
 func (w *work) record(c *cluster, name string, e *clustersetv1alpha1.ExportedEndpoints) *record {
-	key := types.NamespacedName{Namespace: e.Namespace, Name: e.Name}
-	r := w.memory.records[key]
-	if r == nil || r.cluster != c || !r.version.Same(VersionOf(e)) {
-		r = &record{version: VersionOf(e), cluster: c}
-		w.memory.records[key] = r
+	all := &w.memory.records
+	at, known := slices.BinarySearchFunc(*all, e, func(r *record, e *clustersetv1alpha1.ExportedEndpoints) int {
+		return cmp.Or(cmp.Compare(r.namespace, e.Namespace), cmp.Compare(r.name, e.Name))
+	})
+	if !known {
+		*all = slices.Insert(*all, at, &record{})
+	}
+	r := (*all)[at]
+	if !known || r.cluster != c || !r.version.Same(VersionOf(e)) {
+		r = &record{namespace: e.Namespace, name: e.Name, version: VersionOf(e), cluster: c}
+		(*all)[at] = r
 		clean, left := e.Sanitized()
 		r.usable = clean != nil
 		if r.usable && c != nil {

@@ -94,16 +94,16 @@ func (w *work) kept(r *record, told string, cur Current) []*discoveryv1.Endpoint
 
 // keep notes what a record became.
 func (w *work) keep(r *record, told string, all ...*discoveryv1.EndpointSlice) []*discoveryv1.EndpointSlice {
-	if r.clusterIP || r.version.labels == nil {
+	if r.clusterIP || r.version == "" {
 		return all
 	}
 	r.told, r.pieces = told, make([]piece, len(all))
 	for i, s := range all {
 		r.pieces[i].name = s.Name
 		if w.memory.built == nil {
-			w.memory.built = map[*discoveryv1.EndpointSlice]*piece{}
+			w.memory.built = map[*discoveryv1.EndpointSlice]built{}
 		}
-		w.memory.built[s] = &r.pieces[i]
+		w.memory.built[s] = built{r, i}
 	}
 	return all
 }
