@@ -28,6 +28,7 @@ var wrong = []string{
 	"join --hub-kubeconfig HUB",
 	"join beijing.west --hub-kubeconfig HUB",
 	"join lyon --hub-kubeconfig HUB --cidrs 10.1.2.3/16",
+	"join lyon --hub-kubeconfig HUB --cidrs 10.1.0.0/16,services",
 	"join lyon --hub-kubeconfig HUB --community payments --community Edge_Asia",
 	"join lyon --hub-kubeconfig HUB --secret credentials",
 	"join lyon --hub-kubeconfig HUB --token-lifetime 1m",

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -28,6 +29,7 @@ type joinCommand struct {
 	secret                    string
 	set                       string
 	installCRDs               bool
+	services                  bool // whether --cidrs has the word services
 	waiting
 	dry
 	options join.Options
@@ -60,7 +62,7 @@ A name that is in use is refused. clusterset leave undoes it.`,
 	flags.StringVar(&j.options.Server, "hub-server", "", "`address` of the hub as the member reaches it (default: the one in --hub-kubeconfig)")
 	flags.StringVar(&j.options.Zone, "zone", "", "`zone` of the cluster, for endpoints without their own (default: unknown)")
 	flags.StringVar(&j.options.Region, "region", "", "`region` of the cluster (default: unknown)")
-	flags.StringSliceVar(&j.options.CIDRs, "cidrs", nil, "`networks` of the cluster's pods and Services, for policies (default: any)")
+	flags.StringSliceVar(&j.options.CIDRs, "cidrs", nil, "`networks` of the cluster's pods and Services, for policies; the word services stands for those of its ClusterIPs, read from its ServiceCIDRs (Kubernetes 1.33) with --kubeconfig (default: any)")
 	flags.StringVar(&j.options.Network, "network", "", "`name` of the network that the cluster is in; between networks only external addresses of Services are used (default: one network)")
 	flags.StringSliceVar(&j.options.ExternalCIDRs, "external-cidrs", nil, "`networks` of the external addresses of the cluster's Services: load balancers, or nodes (default: none are used)")
 	flags.StringSliceVar(&j.options.Communities, "community", nil, "a community of the cluster, a DNS `label`; it imports from clusters with a common community. Repeat it for several (default: the community default)")
@@ -85,6 +87,10 @@ func (j *joinCommand) run(ctx context.Context, stdout, stderr io.Writer) error {
 	if j.options.Revoke && !j.options.Rejoin {
 		return usagef("--revoke requires --rejoin")
 	}
+	if j.services = slices.Contains(j.options.CIDRs, servicesWord); j.services && j.kubeconfig == "" && j.context == "" {
+		return usagef("--cidrs %s requires --kubeconfig or --context: the member's ServiceCIDRs are read", servicesWord)
+	}
+	j.options.CIDRs = slices.DeleteFunc(j.options.CIDRs, func(cidr string) bool { return cidr == servicesWord })
 	if err := j.options.Validate(); err != nil {
 		return usageError{err}
 	}
@@ -106,6 +112,9 @@ func (j *joinCommand) run(ctx context.Context, stdout, stderr io.Writer) error {
 		j.rehearse(member.Cluster, "In the member")
 		// Before anything is created on the hub: a cluster that can't be reached would become a member without an agent.
 		if err := checkMember(ctx, member, secret, j.options.Cluster); err != nil {
+			return err
+		}
+		if err := j.networks(ctx, member, stdout); err != nil {
 			return err
 		}
 	}
