@@ -86,7 +86,7 @@ func (n *nats) connect(c *cluster) (*natsClient, error) {
 		return nil, err
 	}
 	client := &natsClient{Conn: conn, lines: bufio.NewReader(conn)}
-	if err := conn.SetDeadline(time.Now().Add(5 * time.Second)); err == nil {
+	if err = conn.SetDeadline(time.Now().Add(5 * time.Second)); err == nil {
 		client.server, err = client.lines.ReadString('\n')
 	}
 	if err == nil {

@@ -78,7 +78,7 @@ func (w *world) edge(t *testing.T) *apart {
 		}
 	})
 	xicheng := w.cluster("xicheng")
-	w.configure(t, xicheng, fmt.Sprintf(`{"externalCIDRs":["%s"]}`, strings.Join(external(xicheng.number), `","`)))
+	w.configure(t, xicheng, `{"externalCIDRs":["`+strings.Join(external(xicheng.number), `","`)+`"]}`)
 	t.Cleanup(func() { w.configure(t, xicheng, `{"externalCIDRs":null}`) })
 	a.resolving(t, a.resolver)
 	a.startAgent(t)

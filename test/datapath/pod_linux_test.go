@@ -80,18 +80,6 @@ func (p *pod) listen(addr netip.Addr) error {
 	return nil
 }
 
-// serve lets pods answer HTTP requests with their names, on connections that stay open.
-func (ps pods) serve(t testing.TB) {
-	t.Helper()
-	for _, p := range ps {
-		for _, addr := range []netip.Addr{p.v4, p.v6} {
-			if err := p.node.ns.do(func() error { return p.listenHTTP(addr) }); err != nil {
-				t.Fatalf("let pod %s serve: %v", p.name, err)
-			}
-		}
-	}
-}
-
 func (p *pod) listenHTTP(addr netip.Addr) error {
 	l, err := net.ListenTCP("tcp", net.TCPAddrFromAddrPort(netip.AddrPortFrom(addr, requestTarget)))
 	if err != nil {
@@ -131,6 +119,18 @@ func (p *pod) endpoint(addr netip.Addr) string {
 }
 
 type pods []*pod
+
+// serve lets pods answer HTTP requests with their names, on connections that stay open.
+func (ps pods) serve(t testing.TB) {
+	t.Helper()
+	for _, p := range ps {
+		for _, addr := range []netip.Addr{p.v4, p.v6} {
+			if err := p.node.ns.do(func() error { return p.listenHTTP(addr) }); err != nil {
+				t.Fatalf("let pod %s serve: %v", p.name, err)
+			}
+		}
+	}
+}
 
 // ready sets whether the pods are ready. It takes effect with publish.
 func (ps pods) ready(is bool) {
