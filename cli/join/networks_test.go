@@ -32,7 +32,8 @@ func TestServiceNetworks(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []join.StatedNetwork{
-		{CIDR: "10.96.0.0/16", From: "ServiceCIDR kubernetes"}, {CIDR: "fd00:10:96::/112", From: "ServiceCIDR kubernetes"},
+		{CIDR: "10.96.0.0/16", From: "ServiceCIDR kubernetes"},
+		{CIDR: "fd00:10:96::/112", From: "ServiceCIDR kubernetes"},
 		{CIDR: "10.97.0.0/24", From: "ServiceCIDR later"},
 	}
 	kube.Eventually(t, func() error { // the API server makes the first one a moment after its start

@@ -46,26 +46,6 @@ func TestChaos(t *testing.T) {
 	}
 }
 
-// injectAll injects each fault once, and again until the end has come.
-func (c *run) injectAll(faults []fault, end time.Time) {
-	for round := 0; ; round++ {
-		c.Shuffle(len(faults), func(i, j int) { faults[i], faults[j] = faults[j], faults[i] })
-		// Faults that need a hub process with short thresholds follow one another, so that it is rarely restarted.
-		slices.SortStableFunc(faults, func(a, b fault) int { return boolOrder(a.silent) - boolOrder(b.silent) })
-		for _, f := range faults {
-			if round > 0 && time.Now().After(end) {
-				return
-			}
-			if !c.inject(f) {
-				return // the next fault would start with this one's leftovers
-			}
-		}
-		if !time.Now().Before(end) {
-			return
-		}
-	}
-}
-
 func boolOrder(b bool) int {
 	if b {
 		return 1
@@ -189,6 +169,26 @@ func newRun(t *testing.T, in fleetOf, table *table, seed uint64, changes ...func
 	c.prober = startProber(c.Servers, c.phases[ready], seed)
 	t.Cleanup(c.prober.end)
 	return c
+}
+
+// injectAll injects each fault once, and again until the end has come.
+func (c *run) injectAll(faults []fault, end time.Time) {
+	for round := 0; ; round++ {
+		c.Shuffle(len(faults), func(i, j int) { faults[i], faults[j] = faults[j], faults[i] })
+		// Faults that need a hub process with short thresholds follow one another, so that it is rarely restarted.
+		slices.SortStableFunc(faults, func(a, b fault) int { return boolOrder(a.silent) - boolOrder(b.silent) })
+		for _, f := range faults {
+			if round > 0 && time.Now().After(end) {
+				return
+			}
+			if !c.inject(f) {
+				return // the next fault would start with this one's leftovers
+			}
+		}
+		if !time.Now().Before(end) {
+			return
+		}
+	}
 }
 
 // inject injects a fault and waits until every answer is right again. It returns whether every answer became right.
