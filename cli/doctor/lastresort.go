@@ -33,6 +33,6 @@ func checkLastResort(f *Facts) []Finding {
 	}
 	return []Finding{problem(check,
 		fmt.Sprintf("%d %s only to clusters that are silent or drained: %s", len(f.Set.Services.LastResort), lead, strings.Join(services, "; ")),
-		"clusterset status -o wide lists them: undrain a cluster (clusterset undrain NAME), find out why a silent one's agent doesn't reach the hub,\n"+
+		"clusterset status -o wide lists them: undrain a cluster (clusterset undrain CLUSTER), find out why a silent one's agent doesn't reach the hub,\n"+
 			"or export the service from one more cluster; run clusterset leave for one that is gone for good")}
 }

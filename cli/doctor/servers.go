@@ -171,7 +171,7 @@ func checkCredentials(f *Facts) []Finding {
 	if c == nil || c.Expires.IsZero() {
 		return nil
 	}
-	cure := "find out why the agent (clusterset member) doesn't renew it; or clusterset join NAME --rejoin gives it a new one"
+	cure := "find out why the agent (clusterset member) doesn't renew it; or clusterset join CLUSTER --rejoin gives it a new one"
 	switch left := c.Expires.Sub(f.Now); {
 	case left <= 0:
 		return []Finding{problem(check, fmt.Sprintf("the agent's token for the hub, in Secret %s, expired on %s", c.Key, c.Expires.UTC().Format(time.DateTime)), cure)}
