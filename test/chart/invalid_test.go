@@ -54,14 +54,14 @@ func TestInvalidValues(t *testing.T) {
 		{"admission policies of an older cluster", "hub: {enabled: true}", "", "v1.30.4", `hub.admissionPolicy.enabled needs Kubernetes 1.31, whose policies can check networks; this is v1.30.4`},
 		{"members without an address", "hub: {enabled: true, manageMembers: true}", "", "", `needs hub.server, the URL at which members reach the hub's API server`},
 		{"members with half an address", "hub: {enabled: true, manageMembers: true, server: hub.example.com}", "", "", `https://hub.example.com:6443; it is "hub.example.com"`},
-		{"members that nobody makes", "hub: {enabled: true, members: [{name: beijing}]}", "", "", `hub.members requires hub.manageMembers`},
+		{"members that nobody makes", "hub: {enabled: true, members: [{name: beijing}]}", "", "", `hub.members is set, but hub.manageMembers is false; set it to true`},
 		{"a member's name", "hub: {enabled: true, manageMembers: true, server: 'https://hub:6443', members: [{name: Bei_jing}]}", "", "", `hub.members has the name "Bei_jing"; want a cluster's name in the set`},
 		{"a member twice", "hub: {enabled: true, manageMembers: true, server: 'https://hub:6443', members: [{name: a}, {name: a}]}", "", "", `hub.members has a twice`},
 		{"a member's network", "hub: {enabled: true, manageMembers: true, server: 'https://hub:6443', members: [{name: a, cidrs: [ten]}]}", "", "", `hub.members has the network "ten"; want networks such as 10.1.0.0/16`},
 		{"a member's community", "hub: {enabled: true, members: [{name: a, communities: [payments, 'Edge Asia']}]}", "", "", `at '/hub/members/0/communities/1': 'Edge Asia' does not match pattern`},
 		{"a member's community twice", "hub: {enabled: true, members: [{name: a, communities: [a, a]}]}", "", "", `at '/hub/members/0/communities': items at 0 and 1 are equal`},
 		{"a member of what isn't known", "hub: {enabled: true, members: [{name: a, community: x}]}", "", "", `at '/hub/members/0': additional properties 'community' not allowed`},
-		{"a stricter policy that is off", "hub: {enabled: true, admissionPolicy: {enabled: false, requireCIDRs: true}}", "", "", `hub.admissionPolicy.requireCIDRs requires hub.admissionPolicy.enabled`},
+		{"a stricter policy that is off", "hub: {enabled: true, admissionPolicy: {enabled: false, requireCIDRs: true}}", "", "", `hub.admissionPolicy.requireCIDRs is true, but hub.admissionPolicy.enabled is false; set both to true, or neither`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			o := Options{"clusterset", "clusterset-system", c.values, newest}

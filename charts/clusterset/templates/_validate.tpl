@@ -127,7 +127,7 @@ schema could only show a regular expression. Each message says what to do.
 {{- fail (printf "hub.manageMembers needs hub.server, the URL at which members reach the hub's API server, such as https://hub.example.com:6443; it is %q" .server) }}
 {{- end }}
 {{- if and .members (not .manageMembers) }}
-{{- fail "hub.members requires hub.manageMembers" }}
+{{- fail "hub.members is set, but hub.manageMembers is false; set it to true" }}
 {{- end }}
 {{- $seen := dict }}
 {{- range .members }}
@@ -145,7 +145,7 @@ schema could only show a regular expression. Each message says what to do.
 {{- end }}
 {{- end }}
 {{- if and .admissionPolicy.requireCIDRs (not .admissionPolicy.enabled) }}
-{{- fail "hub.admissionPolicy.requireCIDRs requires hub.admissionPolicy.enabled" }}
+{{- fail "hub.admissionPolicy.requireCIDRs is true, but hub.admissionPolicy.enabled is false; set both to true, or neither" }}
 {{- end }}
 {{- end }}
 {{- end }}
