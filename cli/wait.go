@@ -68,11 +68,11 @@ func (w waiting) followed(ctx context.Context, hub *objects.Cluster, changed str
 		if err != nil || len(behind) == 0 {
 			return "", err
 		}
-		return "the change in " + strings.Join(behind, ", "), nil
+		return "the change in " + strings.Join(behind, "; in "), nil
 	})
 }
 
-// behind returns the members that are Ready and don't act on what the hub's MemberClusters say, and why.
+// behind returns, as phrases, the members that are Ready and don't act on what the hub's MemberClusters say, and why.
 func behind(ctx context.Context, hub *objects.Cluster, changed string) ([]string, error) {
 	members, err := hub.MemberClusters(ctx)
 	if err != nil {
@@ -99,8 +99,12 @@ func behind(ctx context.Context, hub *objects.Cluster, changed string) ([]string
 	}
 	slices.Sort(slow)
 	slices.Sort(stuck)
-	if len(slow) > 0 {
-		slow[len(slow)-1] += ", whose agents haven't said yet that they followed"
+	switch names := strings.Join(slow, ", "); len(slow) {
+	case 0:
+		return stuck, nil
+	case 1:
+		return append([]string{names + ", whose agent hasn't said yet that it followed"}, stuck...), nil
+	default:
+		return append([]string{names + ", whose agents haven't said yet that they followed"}, stuck...), nil
 	}
-	return append(slow, stuck...), nil
 }

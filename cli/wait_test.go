@@ -92,7 +92,7 @@ func TestDrainWaitsForTheOthers(t *testing.T) {
 		}
 		w.note("tianjin", api.AnnotationCantFollow, "beijing")
 		err = wait.followed(t.Context(), w.hub, "beijing")
-		want := "still missing after 1m0s: the change in shanghai, whose agents haven't said yet that they followed, tianjin, where a MemberCluster beijing isn't the agent's copy: "
+		want := "still missing after 1m0s: the change in shanghai, whose agent hasn't said yet that it followed; in tianjin, where a MemberCluster beijing isn't the agent's copy: "
 		if err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}

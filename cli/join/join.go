@@ -141,12 +141,12 @@ func Join(ctx context.Context, hub Server, o Options) (kubeconfig []byte, err er
 	}
 	for _, obj := range append(access.Objects(o.Cluster, api.ManagedByJoin), access.Networks(o.Cluster, &mc.Spec), access.ClusterRoleBinding(o.Cluster)) {
 		if err := ensure(ctx, c, obj); err != nil {
-			return nil, fmt.Errorf("join %s: %w (join again with rejoin set, or leave to undo what was done)", o.Cluster, err)
+			return nil, fmt.Errorf("join %s: %w (join again with --rejoin, or leave to undo what was done)", o.Cluster, err)
 		}
 	}
 	token, err := connect.RequestToken(ctx, c, o.Cluster, o.TokenLifetime)
 	if err != nil {
-		return nil, fmt.Errorf("join %s: %w (join again with rejoin set, or leave to undo what was done)", o.Cluster, err)
+		return nil, fmt.Errorf("join %s: %w (join again with --rejoin, or leave to undo what was done)", o.Cluster, err)
 	}
 	kubeconfig, err = connect.Kubeconfig(hub.Config, o.Server, o.Cluster, token)
 	if err != nil {
@@ -208,7 +208,7 @@ func takeName(ctx context.Context, c client.Client, o Options) error {
 	case err == nil:
 		return nil
 	case apierrors.IsNotFound(err) || meta.IsNoMatchError(err):
-		return errors.New("the hub doesn't know MemberCluster; install our CRDs there first (join with install-crds set)")
+		return errors.New("the hub doesn't know MemberCluster; install our CRDs there first (join with --install-crds)")
 	case !apierrors.IsAlreadyExists(err):
 		return fmt.Errorf("create MemberCluster %s: %w", o.Cluster, err)
 	case !o.Rejoin:
