@@ -36,6 +36,7 @@ type reconciler struct {
 	caps      *caps
 	made      *made
 	memories  *memories
+	turns     *turns
 	globals   *globalKind // nil: installed
 	// budget is for all writes but those of GlobalServices that only have other endpoints: these may be large, and have globalBudget.
 	budget, globalBudget *budget
@@ -48,6 +49,7 @@ func (r *reconciler) skipGlobal() bool {
 
 // Reconcile implements reconcile.Reconciler for the (namespace, name) of a service.
 func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (result reconcile.Result, err error) {
+	r.turns.began(req.NamespacedName)
 	began, late := r.options.Facts.following.began(), false
 	defer func() {
 		if err == nil && !late {

@@ -145,7 +145,7 @@ func (i *importer) Start(ctx context.Context) error {
 	limits := newCaps(i.options.MaxServices, report.capped)
 	reconciler := &reconciler{
 		options: i.options, hub: hub, records: records, keeper: held, local: l, report: report, families: newFamilyMemory(clock.RealClock{}),
-		nodes: nodes, returning: back, caps: limits, memories: newMemories(), made: newMade(), globals: globals,
+		nodes: nodes, returning: back, caps: limits, memories: newMemories(), turns: newTurns(), made: newMade(), globals: globals,
 		budget:       newBudget(clock.RealClock{}, i.options, "all", report.late),
 		globalBudget: newBudget(clock.RealClock{}, i.options, "GlobalService", report.late),
 	}
@@ -154,7 +154,7 @@ func (i *importer) Start(ctx context.Context) error {
 	}
 	i.options.Facts.following.begin(hub, i.mgr.GetCache())
 	i.options.Facts.namespaces.begin(i.mgr.GetCache(), i.options)
-	sources := serviceSources(hub, i.mgr.GetCache(), records, version, gone, back, limits, &i.options.Facts.following, i.options.Cluster, places)
+	sources := serviceSources(hub, i.mgr.GetCache(), records, version, gone, back, limits, &i.options.Facts.following, reconciler.turns, i.options.Cluster, places)
 	sources = append(sources, extendedSources(i.mgr.GetCache())...)
 	if i.options.Moved != nil {
 		sources = append(sources, source.Channel(i.options.Moved, affectedBy(hub, i.options.Cluster)))

@@ -73,14 +73,15 @@ func backedBy(o client.Object) (types.NamespacedName, bool) {
 
 // serviceSources returns the sources that enqueue services: three kinds on the hub, however many clusters there are, and
 // every kind that the importer writes here except GlobalService (see globalKind), so that foreign changes and deletions are corrected.
-func serviceSources(hub, local cache.Cache, records onHub, version mcs.Version, departures *retention.Departures, returning *returning, caps *caps,
-	following *following, own string, places <-chan event.GenericEvent,
+func serviceSources(hub, local cache.Cache, index onHub, version mcs.Version, departures *retention.Departures, returning *returning, caps *caps,
+	following *following, turns *turns, own string, places <-chan event.GenericEvent,
 ) []source.Source {
 	enqueue := enqueueService()
+	records := retention.Noting{EventHandler: inTurn{enqueue, turns}, Departures: departures}
 	return []source.Source{
-		source.Kind[client.Object](hub, &clustersetv1alpha1.ExportedService{}, counting{retention.Noting{EventHandler: enqueue, Departures: departures}, caps}),
-		source.Kind[client.Object](hub, &clustersetv1alpha1.ExportedEndpoints{}, retention.Noting{EventHandler: enqueue, Departures: departures}),
-		source.Kind[client.Object](hub, &clustersetv1alpha1.MemberCluster{}, observing{noting{affectedBy(hub, own), following}, returning}, memberChanged()),
+		source.Kind[client.Object](hub, &clustersetv1alpha1.ExportedService{}, counting{records, caps}),
+		source.Kind[client.Object](hub, &clustersetv1alpha1.ExportedEndpoints{}, records),
+		source.Kind[client.Object](hub, &clustersetv1alpha1.MemberCluster{}, observing{noting{inTurn{affectedBy(hub, own), turns}, following}, returning}, memberChanged()),
 		source.Kind[client.Object](hub, &clustersetv1alpha1.MemberCluster{}, allExported(hub), networksChanged()),
 		source.Channel(places, allExported(hub)),
 		source.Kind(local, client.Object(version.NewImport()), enqueue),
@@ -90,7 +91,7 @@ func serviceSources(hub, local cache.Cache, records onHub, version mcs.Version, 
 		source.Kind[client.Object](local, &corev1.Service{}, exportedHere(hub, own, func(o client.Object) (types.NamespacedName, bool) {
 			return client.ObjectKeyFromObject(o), !desired.Owned(o)
 		})),
-		source.Kind[client.Object](local, &corev1.Namespace{}, exportedInto(records), appearedOrWent()),
+		source.Kind[client.Object](local, &corev1.Namespace{}, exportedInto(index), appearedOrWent()),
 	}
 }
 
