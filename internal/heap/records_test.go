@@ -68,8 +68,6 @@ func TestRecordsWithinTheBoundsAreKept(t *testing.T) {
 	}
 }
 
-// Whatever is in a record, a cache keeps little of it; and always who wrote it, whether it is withdrawn, and of which service it is. Rule
-// C53 of docs/spec/control-plane.md.
 // Of endpoints that can't be imported, a cache keeps a few. Rule C53 of docs/spec/control-plane.md.
 func TestFewUselessEndpointsAreKept(t *testing.T) {
 	addresses := func(all ...string) *clustersetv1alpha1.ExportedEndpoints {
@@ -109,6 +107,8 @@ func TestRecordsOfNoUseCountMore(t *testing.T) {
 	}
 }
 
+// Whatever is in a record, a cache keeps little of it; and always who wrote it, whether it is withdrawn, and of which service it is. Rule
+// C53 of docs/spec/control-plane.md.
 func TestNobodysRecordsFillACache(t *testing.T) {
 	long := strings.Repeat("x", 1200<<10)
 	many := map[string]string{}
