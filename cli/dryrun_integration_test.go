@@ -2,9 +2,11 @@ package cli
 
 import (
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -12,9 +14,15 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	dryrun "github.com/clusterset/clusterset/cli/rehearse"
+	"github.com/clusterset/clusterset/internal/connect"
 	"github.com/clusterset/clusterset/test/kube"
 )
+
+// token is a JSON Web Token, as an API server issues them.
+var token = regexp.MustCompile(`eyJ[\w-]+\.[\w-]+\.[\w-]+`)
 
 // A dry run of each command that writes says what it would change, and changes nothing in either cluster.
 func TestDryRunsChangeNothing(t *testing.T) {
@@ -44,6 +52,10 @@ func TestDryRunsChangeNothing(t *testing.T) {
 				}
 			}
 		}
+		// A dry run of a TokenRequest returns a token that is valid.
+		if found := token.FindString(stdout + stderr); found != "" {
+			t.Errorf("%q printed a token: %.12s…", args, found)
+		}
 		all.WriteString("$ clusterset " + strings.Join(args, " ") + " --dry-run\n" + stdout + stderr + "\n")
 	}
 	do := func(args ...string) {
@@ -71,7 +83,22 @@ spec: {type: Headless, ports: [{port: 80}]}
 
 	rehearse(0, hub, "join", "lyon")
 	rehearse(exitFailure, hub, "join", "beijing")
+	rehearse(0, hub, "join", "beijing", "--rejoin") // prints a kubeconfig, were it not for --dry-run
 	rehearse(0, both, "join", "beijing", "--region", "cn-north-2", "--rejoin", "--revoke")
+
+	// That token is dropped before anything could print it.
+	c, err := connect.NewClient(s.hub.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	issued, err := connect.RequestToken(t.Context(), client.NewDryRunClient(c), "beijing", time.Hour)
+	if err != nil || !token.MatchString(issued) {
+		t.Errorf("a dry run of a TokenRequest returned %.12q, %v; want a token", issued, err)
+	}
+	if kept, err := connect.RequestToken(t.Context(), dryrun.New(c), "beijing", time.Hour); err != nil || kept != "" {
+		t.Errorf("a rehearsed TokenRequest keeps %.12q, %v", kept, err)
+	}
+
 	rehearse(0, hub, "undrain", "beijing")
 	rehearse(0, hub, "drain", "beijing")
 	do(append(hub, "drain", "beijing")...)
