@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
@@ -51,20 +52,26 @@ type happenings struct {
 	unread string
 }
 
-// SetEvents adds Events of a source, which is a context, or says why they can't be read.
-func (s *Server) SetEvents(context string, events []Happened, err error) {
+// teller is a source of Events. The hub and a member can have the same context.
+type teller struct{ role, context string }
+
+func (t teller) String() string { return strings.TrimSpace(t.role + " " + t.context) }
+
+// SetEvents adds Events of a source, or says why they can't be read.
+func (s *Server) SetEvents(from *Source, events []Happened, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	h := s.happened[context]
+	key := teller{from.Role, from.Context}
+	h := s.happened[key]
 	if h == nil {
 		h = &happenings{events: map[string]Happened{}}
-		s.happened[context] = h
+		s.happened[key] = h
 	}
-	unread, changed := "", false
+	unread := ""
 	if err != nil {
 		unread = err.Error()
 	}
-	changed = unread != h.unread
+	changed := unread != h.unread
 	h.unread = unread
 	for _, e := range events {
 		if was, ok := h.events[e.ID]; !ok || !was.Time.Equal(e.Time) || was.Count != e.Count {
@@ -170,14 +177,14 @@ func (s *set) conditions() (all []Happened) {
 // history answers /api/history.
 func (s *Server) history(context.Context, query) (any, error) {
 	s.mu.Lock()
-	out := &History{Version: s.version, Items: slices.Clone(s.log)}
+	out := &History{Version: s.version, Items: append([]Happened{}, s.log...)}
 	is := s.set
-	for source, h := range s.happened {
+	for from, h := range s.happened {
 		for _, e := range h.events {
 			out.Items = append(out.Items, e)
 		}
 		if h.unread != "" {
-			out.Unread = append(out.Unread, cmp.Or(source, "hub")+": "+h.unread)
+			out.Unread = append(out.Unread, from.String()+": "+h.unread)
 		}
 	}
 	s.mu.Unlock()

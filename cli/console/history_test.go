@@ -39,14 +39,14 @@ func TestHistory(t *testing.T) {
 	valid := metav1.Condition{Type: "Valid", Status: metav1.ConditionTrue, Reason: "Valid", Message: "all of it is used", LastTransitionTime: metav1.NewTime(long.Add(-time.Hour))}
 	s.SetRecords([]runtime.Object{member("beijing", false, ready, valid), member("lyon", false)})
 	s.SetSources([]Source{{Role: RoleHub, Context: "hub", State: Live}, {Role: RoleMember, Context: "bj", Cluster: "beijing", State: Live}})
-	s.SetEvents("hub", []Happened{{ID: "1", Context: "hub", Time: long.Add(2 * time.Second), What: "MemberCluster", Name: "beijing", Reason: "HeartbeatMissed", Message: "no heartbeat for 40s", Warning: true}}, nil)
-	s.SetEvents("bj", nil, errors.New("forbidden"))
+	s.SetEvents(&Source{Role: RoleHub, Context: "hub"}, []Happened{{ID: "1", Context: "hub", Time: long.Add(2 * time.Second), What: "MemberCluster", Name: "beijing", Reason: "HeartbeatMissed", Message: "no heartbeat for 40s", Warning: true}}, nil)
+	s.SetEvents(&Source{Role: RoleMember, Context: "bj"}, nil, errors.New("forbidden"))
 
 	s.SetRecords([]runtime.Object{member("beijing", true, ready, valid), member("tianjin", false)})
 	s.SetSources([]Source{{Role: RoleHub, Context: "hub", State: Live}, {Role: RoleMember, Context: "bj", Cluster: "beijing", State: Away, Error: "connection refused"}})
 	s.SetRecords([]runtime.Object{member("beijing", false, ready, valid), member("tianjin", false)})
 	s.SetSources([]Source{{Role: RoleHub, Context: "hub", State: Live}, {Role: RoleMember, Context: "bj", Cluster: "beijing", State: Live}})
-	s.SetEvents("hub", nil, nil) // an hour later
+	s.SetEvents(&Source{Role: RoleHub, Context: "hub"}, nil, nil) // an hour later
 
 	got := historyOf(t, s)
 	var lines []string
@@ -74,7 +74,7 @@ func TestHistory(t *testing.T) {
 	if lines[0] != want[0] || lines[6] != want[6] || lines[7] != want[7] {
 		t.Errorf("the order is %q", lines)
 	}
-	if len(got.Unread) != 1 || got.Unread[0] != "bj: forbidden" {
+	if len(got.Unread) != 1 || got.Unread[0] != "member bj: forbidden" {
 		t.Errorf("unread are %q", got.Unread)
 	}
 }
@@ -89,7 +89,7 @@ func TestHistoryIsBounded(t *testing.T) {
 			n := round*maxHappened + i
 			events = append(events, Happened{ID: fmt.Sprint(n), Time: start.Add(time.Duration(n) * time.Second), What: "MemberCluster", Name: "a", Reason: fmt.Sprint(n)})
 		}
-		s.SetEvents("hub", events, nil)
+		s.SetEvents(&Source{Role: RoleHub, Context: "hub"}, events, nil)
 	}
 	for i := range 2 * maxHappened {
 		s.SetRecords([]runtime.Object{member("a", i%2 == 0)})
@@ -98,7 +98,7 @@ func TestHistoryIsBounded(t *testing.T) {
 	if got.Total != 2*maxHappened || len(got.Items) != maxHistory {
 		t.Errorf("it has %d of %d", len(got.Items), got.Total)
 	}
-	if h := s.happened["hub"]; len(h.events) != maxHappened || h.events[fmt.Sprint(3*maxHappened-1)].Name == "" || len(s.log) != maxHappened {
-		t.Errorf("%d Events and %d others are kept", len(s.happened["hub"].events), len(s.log))
+	if h := s.happened[teller{RoleHub, "hub"}]; len(h.events) != maxHappened || h.events[fmt.Sprint(3*maxHappened-1)].Name == "" || len(s.log) != maxHappened {
+		t.Errorf("%d Events and %d others are kept", len(s.happened[teller{RoleHub, "hub"}].events), len(s.log))
 	}
 }

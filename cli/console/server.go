@@ -44,8 +44,8 @@ type Server struct {
 	sources []Source
 	version int64
 	news    map[Topic]int64 // version of the last change
-	// happened has the Events of each source, by context, and log what the console saw itself.
-	happened map[string]*happenings
+	// happened has the Events of each source, and log what the console saw itself.
+	happened map[teller]*happenings
 	log      []Happened
 	changed  chan struct{} // closed at the next change
 
@@ -74,7 +74,7 @@ const (
 // New returns a Server that knows nothing yet.
 func New(o Options) *Server {
 	return &Server{
-		options: o, guard: newGuard(), set: newSet(nil, &set{}), news: map[Topic]int64{}, changed: make(chan struct{}), happened: map[string]*happenings{},
+		options: o, guard: newGuard(), set: newSet(nil, &set{}), news: map[Topic]int64{}, changed: make(chan struct{}), happened: map[teller]*happenings{},
 		streams: make(chan struct{}, maxStreams), work: make(chan struct{}, runtime.GOMAXPROCS(0)), whole: make(chan struct{}, 1),
 	}
 }

@@ -21,6 +21,15 @@ var (
 	ofMember = []string{"clusterset-exporter", "clusterset-importer"}
 )
 
+// tell passes on what controllers said in Events.
+func (s source) tell(ctx context.Context, c *objects.Cluster, controllers []string) {
+	from := s.get()
+	events, err := eventsOf(ctx, c, from, controllers)
+	if ctx.Err() == nil {
+		s.of.console.SetEvents(&from, events, err)
+	}
+}
+
 // eventsOf reads what controllers said in Events.
 func eventsOf(ctx context.Context, c *objects.Cluster, source console.Source, controllers []string) (all []console.Happened, err error) {
 	for _, controller := range controllers {

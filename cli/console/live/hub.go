@@ -101,7 +101,7 @@ func (h *Hub) run(ctx context.Context) error {
 		each(ctx, ask, func() { h.ask(ctx, synced) })
 	})
 	workers.Go(func() {
-		each(ctx, look, func() { h.tell(ctx) })
+		each(ctx, look, func() { h.source.tell(ctx, h.cluster, ofHub) })
 	})
 	err = hub.Start(ctx)
 	workers.Wait()
@@ -203,15 +203,6 @@ func (h *Hub) ask(ctx context.Context, synced []toolscache.InformerSynced) {
 	if err == nil {
 		h.console.SetHeard(heard)
 		h.reach(heard)
-	}
-}
-
-// tell passes on what the hub process said in Events.
-func (h *Hub) tell(ctx context.Context) {
-	from := h.source.get()
-	events, err := eventsOf(ctx, h.cluster, from, ofHub)
-	if ctx.Err() == nil {
-		h.console.SetEvents(from.Context, events, err)
 	}
 }
 

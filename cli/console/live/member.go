@@ -56,11 +56,7 @@ func (m *Member) Run(ctx context.Context) {
 				LastResort: len(report.Services.LastResort), Problems: len(report.Services.Problems),
 			}
 		})
-		from := m.source.get()
-		events, err := eventsOf(ctx, m.cluster, from, ofMember)
-		if ctx.Err() == nil {
-			m.source.of.console.SetEvents(from.Context, events, err)
-		}
+		m.source.tell(ctx, m.cluster, ofMember)
 	})
 }
 
