@@ -116,10 +116,14 @@ func TestPreviewOfAnExportAcrossNetworks(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, c := range map[string]struct{ spec, status, want string }{
-		"node ports": {"type: NodePort, clusterIP: 10.96.0.9, ports: [{port: 80, nodePort: 31000}]", "",
-			"shop/basket is reached at ports of nodes of shanghai, whose addresses aren't known here, so what it does to clusters of other networks isn't shown"},
-		"a name": {"type: LoadBalancer, clusterIP: 10.96.0.9, ports: [{port: 80, nodePort: 31000}]", "loadBalancer: {ingress: [{hostname: lb.example.com}]}",
-			"shop/basket is reached at lb.example.com, which only the agent of shanghai resolves, so what it does to clusters of other networks isn't shown"},
+		"node ports": {
+			"type: NodePort, clusterIP: 10.96.0.9, ports: [{port: 80, nodePort: 31000}]", "",
+			"shop/basket is reached at ports of nodes of shanghai, whose addresses aren't known here, so what it does to clusters of other networks isn't shown",
+		},
+		"a name": {
+			"type: LoadBalancer, clusterIP: 10.96.0.9, ports: [{port: 80, nodePort: 31000}]", "loadBalancer: {ingress: [{hostname: lb.example.com}]}",
+			"shop/basket is reached at lb.example.com, which only the agent of shanghai resolves, so what it does to clusters of other networks isn't shown",
+		},
 		"an address": {"type: LoadBalancer, clusterIP: 10.96.0.9, ports: [{port: 80, nodePort: 31000}]", "loadBalancer: {ingress: [{ip: 192.0.2.9}]}", ""},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -97,9 +97,9 @@ func TestDrainWaitsForTheOthers(t *testing.T) {
 			t.Errorf("%v, want %s", err, want)
 		}
 		go func() {
-			time.Sleep(10 * time.Second)
+			time.Sleep(10 * time.Second) //nolint:forbidigo // on the clock of synctest
 			w.beat("shanghai", after)
-			time.Sleep(10 * time.Second)
+			time.Sleep(10 * time.Second) //nolint:forbidigo // on the clock of synctest
 			w.beat("tianjin", after)
 		}()
 		began := time.Now()
@@ -172,7 +172,8 @@ func TestWaitingThroughErrors(t *testing.T) {
 			t.Errorf("at the start: %v", err)
 		}
 		err := w.until(t.Context(), func(context.Context) (string, error) {
-			switch looks++; looks {
+			looks++
+			switch looks {
 			case 1:
 				return "a heartbeat", nil
 			case 2:
@@ -185,7 +186,8 @@ func TestWaitingThroughErrors(t *testing.T) {
 		}
 		looks = 0
 		err = w.until(t.Context(), func(context.Context) (string, error) {
-			if looks++; looks == 1 {
+			looks++
+			if looks == 1 {
 				return "a heartbeat", nil
 			}
 			return "", away

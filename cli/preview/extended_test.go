@@ -89,7 +89,8 @@ func TestExtended(t *testing.T) {
 		for line := range seen {
 			got = append(got, line)
 		}
-		if slices.Sort(got); !slices.Equal(got, c.want) {
+		slices.Sort(got)
+		if !slices.Equal(got, c.want) {
 			t.Errorf("%s:\n%s\nwant\n%s", c.name, strings.Join(got, "\n"), strings.Join(c.want, "\n"))
 		}
 		if r.Loses() != c.loses {

@@ -22,19 +22,47 @@ func TestAcrossNetworks(t *testing.T) {
 		want   string
 	}{
 		{"the same network", "beijing", mcsv1beta1.ClusterSetIP, []string{"tianjin", "beijing"}, nil, nil, ""},
-		{"a load balancer", "beijing", mcsv1beta1.ClusterSetIP, []string{"shanghai", "tianjin"}, []discoveryv1.EndpointSlice{external("web", 80, "192.0.2.10")}, nil,
-			"shanghai is in network edge, and reached at 192.0.2.10, at the service's own ports, as at a load balancer"},
-		{"nodes", "beijing", mcsv1beta1.ClusterSetIP, []string{"shanghai"}, []discoveryv1.EndpointSlice{external("web", 31234, "192.0.2.22", "192.0.2.21")}, nil,
-			"shanghai is in network edge, and reached at 192.0.2.21, 192.0.2.22, at other ports, as at nodes: http 31234"},
-		{"no pod is ready", "lyon", mcsv1beta1.ClusterSetIP, []string{"shanghai"}, []discoveryv1.EndpointSlice{external("web", 80, "-192.0.2.10")}, nil,
-			"shanghai is in network edge, and reached at 192.0.2.10, at the service's own ports, as at a load balancer; no endpoint behind is ready"},
-		{"another service's", "beijing", mcsv1beta1.ClusterSetIP, []string{"shanghai"}, []discoveryv1.EndpointSlice{external("api", 80, "192.0.2.10")}, nil,
-			"NoExternalAddress: shanghai is in network edge, and isn't used: it has no external address, or none that may be used"},
-		{"headless", "beijing", mcsv1beta1.Headless, []string{"shanghai"}, nil, nil,
-			"Headless: shanghai is in network edge, and isn't used: the addresses of a headless service's pods mean nothing in another network"},
-		{"no externalCIDRs", "shanghai", mcsv1beta1.ClusterSetIP, []string{"tianjin", "lyon"}, nil, nil,
+		{
+			"a load balancer", "beijing", mcsv1beta1.ClusterSetIP,
+			[]string{"shanghai", "tianjin"},
+			[]discoveryv1.EndpointSlice{external("web", 80, "192.0.2.10")},
+			nil,
+			"shanghai is in network edge, and reached at 192.0.2.10, at the service's own ports, as at a load balancer",
+		},
+		{
+			"nodes", "beijing", mcsv1beta1.ClusterSetIP,
+			[]string{"shanghai"},
+			[]discoveryv1.EndpointSlice{external("web", 31234, "192.0.2.22", "192.0.2.21")},
+			nil,
+			"shanghai is in network edge, and reached at 192.0.2.21, 192.0.2.22, at other ports, as at nodes: http 31234",
+		},
+		{
+			"no pod is ready", "lyon", mcsv1beta1.ClusterSetIP,
+			[]string{"shanghai"},
+			[]discoveryv1.EndpointSlice{external("web", 80, "-192.0.2.10")},
+			nil,
+			"shanghai is in network edge, and reached at 192.0.2.10, at the service's own ports, as at a load balancer; no endpoint behind is ready",
+		},
+		{
+			"another service's", "beijing", mcsv1beta1.ClusterSetIP,
+			[]string{"shanghai"},
+			[]discoveryv1.EndpointSlice{external("api", 80, "192.0.2.10")},
+			nil,
+			"NoExternalAddress: shanghai is in network edge, and isn't used: it has no external address, or none that may be used",
+		},
+		{
+			"headless", "beijing", mcsv1beta1.Headless,
+			[]string{"shanghai"},
+			nil, nil,
+			"Headless: shanghai is in network edge, and isn't used: the addresses of a headless service's pods mean nothing in another network",
+		},
+		{
+			"no externalCIDRs", "shanghai", mcsv1beta1.ClusterSetIP,
+			[]string{"tianjin", "lyon"},
+			nil, nil,
 			"NotInExternalCIDRs: lyon is in the network without a name, and isn't used: its MemberCluster states no spec.externalCIDRs\n" +
-				"NotInExternalCIDRs: tianjin is in network core, and isn't used: its MemberCluster states no spec.externalCIDRs"},
+				"NotInExternalCIDRs: tianjin is in network core, and isn't used: its MemberCluster states no spec.externalCIDRs",
+		},
 		{"the network is taken back", "lyon", mcsv1beta1.ClusterSetIP, []string{"shanghai"}, nil, func(all []clustersetv1alpha1.MemberCluster) { memberOf(all, "shanghai").Spec.Network = "" }, ""},
 	} {
 		all := inNetworks()
