@@ -166,6 +166,15 @@ fuzz: ## Run every fuzz target for FUZZ (30s) each
 	  done; \
 	done
 
+# Packages without clients and clocks, whose own tests say what they do.
+PURE := internal/communities internal/damping internal/lookup internal/merge internal/namespaces internal/topology internal/verdict
+
+.PHONY: mutate
+mutate: ## Change conditions and arithmetic of the pure packages one by one, and see whether a test of the package fails (PKG=internal/merge)
+	@$(GO) tool -modfile=tools/mutate/go.mod -n gremlins >/dev/null
+	@for pkg in $(or $(PKG),$(PURE)); do echo "$$pkg"; \
+	  $$($(GO) tool -modfile=tools/mutate/go.mod -n gremlins) unleash --timeout-coefficient 20 ./$$pkg || exit 1; done
+
 .PHONY: lint
 lint: ## Run golangci-lint, go vet of the other modules, actionlint, and see that every go.mod is tidy (compiled on first use)
 	$(GO) tool -modfile=tools/lint/go.mod golangci-lint run ./...
