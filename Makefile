@@ -19,14 +19,14 @@ LDFLAGS := -s -w -X github.com/clusterset/clusterset/internal/version.release=$(
 
 # All modules, and those with code of ours besides the main one.
 MODULES := go.mod $(wildcard */go.mod */*/go.mod */*/*/go.mod)
-TESTED  := test/chart image
+TESTED  := test/chart test/gateway/envoy image
 
 # The tests of other modules use files that Go's test cache doesn't track (the chart, the binaries), so they run uncached. They start
 # what they test as processes: the race detector would see nothing, and Helm's library would compile with it for minutes.
 CHART_TESTS := $(GO) -C test/chart test -timeout 20m -count=1 ./...
 
 # Packages whose tests start a hub and members, with agents and DNS as processes. test/chaos is for make chaos.
-FLEET_TESTS := ./test/e2e ./test/random
+FLEET_TESTS := ./test/e2e ./test/random ./test/gateway
 
 # Packages whose tests only start our programs. They run uncached and without the race detector, for the same reasons. The programs are
 # built once: tests use the ones in CLUSTERSET_BINARIES, if it is set. The longest packages come first.
@@ -34,7 +34,7 @@ PROGRAM_TESTS := $(FLEET_TESTS) ./test/datapath ./test/docs ./test/console ./tes
 # More such packages, for tools that are run by hand. They and test/load run nightly.
 TOOL_TESTS := ./hack/benchsync ./hack/demo
 # The others. Here, too, the longest come first.
-OTHER_TESTS = ./importer ./plugin ./cli ./hub/peers $$($(GO) list ./... | grep -vE '/(hack/(benchsync|demo)|cli/explain|internal/statefile|test/(chaos|console|datapath|docs|e2e|hostile|load|random))$$')
+OTHER_TESTS = ./importer ./plugin ./cli ./hub/peers $$($(GO) list ./... | grep -vE '/(hack/(benchsync|demo)|cli/explain|internal/statefile|test/(chaos|console|datapath|docs|e2e|gateway|hostile|load|random))$$')
 
 # Tests wait more than they compute, so two packages don't keep two processors busy. But the programs' tests start dozens of control
 # planes: with four packages at a time, even kube-proxy gave up waiting for its API server.
@@ -107,6 +107,7 @@ test-long: export CLUSTERSET_BINARIES := $(CURDIR)/$(BIN)/race
 test-long: export CLUSTERSET_LONG := 1
 test-long: kube ## Run the end-to-end tests at length on programs with the race detector, then load and chaos (three hours)
 	$(GO) build $(RACE) -o $(CLUSTERSET_BINARIES)/ ./cmd/clusterset ./cmd/coredns
+	CGO_ENABLED=0 $(GO) -C test/gateway/envoy tool -n envoy-gateway >/dev/null
 	$(GO) test $(RACE) $(PARALLEL) -timeout 60m -count=1 $(FLEET_TESTS)
 	$(MAKE) test-image test-datapath test-tools load chaos CLUSTERSET_BINARIES=
 

@@ -26,7 +26,7 @@ import (
 )
 
 // A real API server accepts every object in a yaml block, with strict validation, which rejects unknown and duplicate fields. It
-// has the CRDs of clusterset, of the Multi-Cluster Services API, of the Gateway API and of cert-manager.
+// has the CRDs of clusterset, of the Multi-Cluster Services API, of the Gateway API, of cert-manager and of Envoy Gateway.
 func TestManifestsAreAccepted(t *testing.T) {
 	plane := kube.Start(t)
 	plane.Apply(t, slices.Concat(kube.MCSCRDs(), crds.All(), foreignCRDs(t))...)
@@ -107,6 +107,9 @@ var foreign = map[string]struct {
 		"gateway.networking.k8s.io_httproutes.yaml", "gateway.networking.k8s.io_referencegrants.yaml",
 	}},
 	"github.com/cert-manager/cert-manager@v1.21.2": {"deploy/crds", []string{"cert-manager.io_certificates.yaml"}},
+	"github.com/envoyproxy/gateway@v1.9.1": {"charts/gateway-helm/charts/crds/crds/generated", []string{
+		"gateway.envoyproxy.io_backendtrafficpolicies.yaml",
+	}},
 }
 
 func foreignCRDs(t *testing.T) [][]byte {

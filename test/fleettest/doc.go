@@ -1,6 +1,6 @@
 // Package fleettest runs the fleets of test/fleet, each a hub and its members, in tests: errors fail the test, waits poll, and
-// everything is cleaned up. The packages of tests that need whole fleets build on it: test/e2e, test/random and test/chaos. Their
-// TestMain is Main.
+// everything is cleaned up. The packages of tests that need whole fleets build on it: test/e2e, test/random, test/gateway and
+// test/chaos. Their TestMain is Main.
 //
 // A test asks for a fleet of its own, or for one that several tests of its package share:
 //
