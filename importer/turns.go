@@ -2,6 +2,7 @@ package importer
 
 import (
 	"context"
+	"slices"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -15,12 +16,12 @@ import (
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 )
 
-// perTurn is how many services of a cluster are reconciled before one of another cluster that was enqueued later. Some must be: the workers
-// reconcile several at a time.
+// perTurn is how many services of a cluster may go before one that another cluster changed later. Fewer would only sort what eight workers finish
+// at the same time.
 const perTurn = 16
 
-// turns shares out the workers between the source clusters: of two clusters, the one that has fewer changed services waiting goes first. So a cluster
-// that changes thousands at once doesn't delay the others (rule C78 of docs/spec/control-plane.md).
+// turns shares the workers out among the source clusters: of two clusters, the one with fewer services waiting goes first. So a cluster that
+// changes thousands at once doesn't delay the others (rule C78 of docs/spec/control-plane.md).
 type turns struct {
 	mu      sync.Mutex
 	waiting map[string]int                    // services, by the cluster that changed them
@@ -35,15 +36,11 @@ func newTurns() *turns {
 func (t *turns) enqueued(cluster string, service types.NamespacedName) (priority int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	clusters := t.by[service]
-	for _, c := range clusters {
-		if c == cluster {
-			return -t.waiting[cluster] / perTurn
-		}
-	}
-	t.by[service] = append(clusters, cluster)
 	priority = -t.waiting[cluster] / perTurn
-	t.waiting[cluster]++
+	if !slices.Contains(t.by[service], cluster) {
+		t.by[service] = append(t.by[service], cluster)
+		t.waiting[cluster]++
+	}
 	return priority
 }
 
@@ -52,7 +49,8 @@ func (t *turns) began(service types.NamespacedName) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, c := range t.by[service] {
-		if t.waiting[c]--; t.waiting[c] == 0 {
+		t.waiting[c]--
+		if t.waiting[c] == 0 {
 			delete(t.waiting, c)
 		}
 	}
