@@ -88,10 +88,10 @@ test: kube ## Run the tests of each change, on a real etcd and kube-apiserver
 
 .PHONY: test-programs test-others test-image test-bounds
 test-programs:
-	$(GO) test $(PARALLEL) -timeout 30m -count=1 $(PROGRAM_TESTS)
+	$(GO) test $(PARALLEL) -timeout 60m -count=1 $(PROGRAM_TESTS)
 
 test-others:
-	$(GO) test $(RACE) $(PARALLEL) -timeout 30m $(OTHER_TESTS)
+	$(GO) test $(RACE) $(PARALLEL) -timeout 60m $(OTHER_TESTS)
 
 # What large sets may allocate, and what computes long in a single goroutine, is tested without the race detector, which allocates
 # itself and makes it take minutes. These packages' tests with control planes are left to the others.

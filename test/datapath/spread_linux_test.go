@@ -70,11 +70,17 @@ func TestUnitedPorts(t *testing.T) {
 
 // A client stays with the endpoint that answered it first until that endpoint is gone.
 func TestSessionAffinity(t *testing.T) {
-	e := everywhere
-	e.spec = "sessionAffinity: ClientIP"
-	s := set(t).service(t, e, "xicheng", "minhang")
+	s := set(t).service(t, everywhere, "xicheng", "minhang")
 	all := append(s.pods("xicheng", 2), s.pods("minhang", 2)...)
 	s.publish()
+	// Affinity begins once every node knows all endpoints: the clients of a node that knew two of them would stay with those.
+	for _, c := range s.w.clusters {
+		s.answered(c.Name, all...)
+	}
+	e := everywhere
+	e.spec = "sessionAffinity: ClientIP"
+	s.export(e, "xicheng")
+	s.export(e, "minhang")
 	sticky := func(want ...*pod) {
 		t.Helper()
 		for _, c := range s.w.clusters {
