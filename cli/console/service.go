@@ -45,11 +45,11 @@ func (s *Server) service(ctx context.Context, q query) (any, error) {
 		return nil, badRequest("%w", err)
 	}
 	out := &Service{
-		Version: is.version, Item: item(is.set.state, was), Columns: columns(is.set.state, was, after, then), Rows: []Row{}, Effects: []preview.Effect{},
+		Version: is.version, Item: item(was), Columns: columns(is.set.state, was, after, then), Rows: []Row{}, Effects: []preview.Effect{},
 		Conflicts: []Conflict{}, Notes: c.notes, Changes: c.words, Problems: problemsOf(is.sources, key),
 	}
 	if len(c.list) > 0 {
-		out.ItemAfter = item(after, then)
+		out.ItemAfter = item(then)
 	}
 	if is.set.state.Networks(c.list...) {
 		out.Networks = networks(is.set.state)
@@ -127,7 +127,7 @@ func columns(before *preview.State, was *preview.Exported, after *preview.State,
 }
 
 func columnsOf(state *preview.State, e *preview.Exported) (all []Column) {
-	i := item(state, e)
+	i := item(e)
 	if i == nil {
 		return nil
 	}

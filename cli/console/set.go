@@ -50,7 +50,7 @@ func newSet(objects []runtime.Object, earlier *set) *set {
 	for _, key := range s.state.Services() {
 		i := earlier.items[key]
 		if i == nil || !s.state.SameExported(earlier.state, key) {
-			i = item(s.state, s.state.Exported(key))
+			i = item(s.state.Exported(key))
 		}
 		if i != nil {
 			s.items[key] = i
@@ -72,11 +72,11 @@ func (s *set) differs(earlier *set) (topics []Topic) {
 }
 
 // item returns a service as it is listed, or nil if there is none.
-func item(state *preview.State, e *preview.Exported) *Item {
+func item(e *preview.Exported) *Item {
 	if e == nil {
 		return nil
 	}
-	i := &Item{Namespace: e.Namespace, Name: e.Name, Type: string(e.Type), Winner: e.Winner, Policy: e.Policy.String()}
+	i := &Item{Namespace: e.Namespace, Name: e.Name, Type: string(e.Type), Winner: e.Winner, Readiness: e.Readiness, Policy: e.Policy.String()}
 	differ, fields := map[string]bool{}, map[string]bool{}
 	for _, c := range e.Conflicts {
 		fields[c.Field] = true
@@ -87,13 +87,6 @@ func item(state *preview.State, e *preview.Exported) *Item {
 	i.Conflicts = len(fields)
 	for _, by := range e.By {
 		i.Clusters = append(i.Clusters, Exporter{Name: by.Cluster, Ready: by.Ready, Endpoints: by.Endpoints, Conflicts: differ[by.Cluster]})
-		switch phaseOf(state, by.Cluster) {
-		case clustersetv1alpha1.MemberSuspect:
-			i.Silent += by.Ready
-		case clustersetv1alpha1.MemberExpired:
-		default:
-			i.Ready += by.Ready
-		}
 		if by.Cluster == e.Winner {
 			i.ExportedAt = by.ExportedAt
 		}
@@ -102,11 +95,4 @@ func item(state *preview.State, e *preview.Exported) *Item {
 		i.Ports = append(i.Ports, strings.TrimSpace(fmt.Sprintf("%s %d/%s", p.Name, p.Port, p.Protocol)))
 	}
 	return i
-}
-
-func phaseOf(state *preview.State, cluster string) clustersetv1alpha1.MemberClusterPhase {
-	if m := state.Member(cluster); m != nil {
-		return m.Status.Phase
-	}
-	return ""
 }

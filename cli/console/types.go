@@ -118,11 +118,8 @@ type Item struct {
 	Clusters  []Exporter `json:"clusters"`
 	// Winner is the cluster whose export decides where exports differ.
 	Winner string `json:"winner"`
-	// Ready is the number of ready endpoints in clusters that send heartbeats. Silent is that in Suspect ones, which are used last; nobody uses
-	// those of Expired ones.
-	Ready  int      `json:"ready"`
-	Silent int      `json:"silent,omitempty"`
-	Ports  []string `json:"ports,omitempty"`
+	preview.Readiness
+	Ports []string `json:"ports,omitempty"`
 	// Policy is what the service states.
 	Policy string `json:"policy,omitempty"`
 	// Conflicts is the number of fields in which exports differ that some cluster sees.

@@ -17,8 +17,28 @@ import (
 // Exported is a service as its exports state it, whatever place it is seen from. Its Conflicts are those that any cluster sees.
 type Exported struct {
 	merge.Resolved
+	Readiness
 	// By are the exports, by cluster.
 	By []Exporter
+}
+
+// Readiness is how many endpoints of a service are ready.
+type Readiness struct {
+	// Ready is the number of ready endpoints in clusters that send heartbeats. Silent is that in Suspect ones, which are used last; nobody uses
+	// those of Expired ones.
+	Ready  int `json:"ready"`
+	Silent int `json:"silent,omitempty"`
+}
+
+// Add adds the ready endpoints of a cluster.
+func (r *Readiness) Add(ready int, of clustersetv1alpha1.MemberClusterPhase) {
+	switch of {
+	case clustersetv1alpha1.MemberSuspect:
+		r.Silent += ready
+	case clustersetv1alpha1.MemberExpired:
+	default:
+		r.Ready += ready
+	}
 }
 
 // Exporter is one cluster's export of a service.
@@ -50,9 +70,17 @@ func (s *State) Exported(key types.NamespacedName) *Exported {
 	for _, x := range exports {
 		by := Exporter{Cluster: x.Cluster, ExportedAt: x.Service.Spec.ExportedAt.Time, ClusterIPs: x.Service.Spec.ClusterIPs, ExportTo: x.Service.Spec.ExportTo}
 		by.Ready, by.Endpoints = r.endpointsOf(x)
+		e.Add(by.Ready, s.phase(x.Cluster))
 		e.By = append(e.By, by)
 	}
 	return e
+}
+
+func (s *State) phase(cluster string) clustersetv1alpha1.MemberClusterPhase {
+	if m := s.Member(cluster); m != nil {
+		return m.Status.Phase
+	}
+	return ""
 }
 
 // endpointsOf counts a cluster's endpoints. Behind a ClusterIP without a record of any there is one, whatever it is: DNS answers with it too.

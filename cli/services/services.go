@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/clusterset/clusterset/api"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/cli/preview"
 	"github.com/clusterset/clusterset/cli/screen"
 	"github.com/clusterset/clusterset/cli/view"
@@ -25,6 +26,8 @@ type Service struct {
 	// Type is ClusterSetIP or Headless, empty if it isn't known.
 	Type       string     `json:"type,omitempty"`
 	ExportedBy []Exporter `json:"exportedBy"`
+	// Readiness is nil if it isn't known for every exporter.
+	*preview.Readiness
 	// ImportedBy are the clusters that may import it, by communities and export-to; only the hub knows them.
 	ImportedBy []string `json:"importedBy,omitempty"`
 	// Everyone is set if all clusters may.
@@ -42,17 +45,6 @@ type Exporter struct {
 	Ready *int `json:"ready,omitempty"`
 }
 
-// Ready is the number of ready endpoints, and whether that is known.
-func (s *Service) Ready() (n int, known bool) {
-	for _, e := range s.ExportedBy {
-		if e.Ready == nil {
-			return 0, false
-		}
-		n += *e.Ready
-	}
-	return n, true
-}
-
 // Of lists the services of a cluster and of the hub, each of which may be nil. slices are those that the cluster has imported.
 func Of(local *view.LocalFacts, imported []discoveryv1.EndpointSlice, hub *preview.State, report view.Report) []Service {
 	all := map[types.NamespacedName]*Service{}
@@ -64,14 +56,18 @@ func Of(local *view.LocalFacts, imported []discoveryv1.EndpointSlice, hub *previ
 		return all[key]
 	}
 	if local != nil {
-		ready := readyIn(imported)
+		ready, phases := readyIn(imported), map[string]clustersetv1alpha1.MemberClusterPhase{}
+		for i := range local.Members {
+			phases[local.Members[i].Name] = local.Members[i].Status.Phase
+		}
 		for i := range local.Imports {
 			imp := &local.Imports[i]
 			s := at(imp.Namespace, imp.Name)
-			s.Type, s.IPs = string(imp.Spec.Type), imp.Spec.IPs
+			s.Type, s.IPs, s.Readiness = string(imp.Spec.Type), imp.Spec.IPs, &preview.Readiness{}
 			for _, c := range imp.Status.Clusters {
 				n := ready[from{imp.Namespace, imp.Name, c.Cluster}]
 				s.ExportedBy = append(s.ExportedBy, Exporter{Cluster: c.Cluster, Ready: &n})
+				s.Add(n, phases[c.Cluster])
 			}
 			for _, p := range imp.Spec.Ports {
 				s.Ports = append(s.Ports, port(p.Name, p.Port, string(p.Protocol)))
@@ -80,7 +76,7 @@ func Of(local *view.LocalFacts, imported []discoveryv1.EndpointSlice, hub *previ
 		for i := range local.Exports {
 			e := &local.Exports[i]
 			if s := at(e.Namespace, e.Name); local.Cluster != "" && !slices.ContainsFunc(s.ExportedBy, func(e Exporter) bool { return e.Cluster == local.Cluster }) {
-				s.ExportedBy = append(s.ExportedBy, Exporter{Cluster: local.Cluster})
+				s.ExportedBy, s.Readiness = append(s.ExportedBy, Exporter{Cluster: local.Cluster}), nil
 			}
 		}
 	}
@@ -109,7 +105,7 @@ func Of(local *view.LocalFacts, imported []discoveryv1.EndpointSlice, hub *previ
 
 // onHub takes over what the hub's records say, which is newer than what the cluster has imported.
 func (s *Service) onHub(e *preview.Exported, clusters []string, unseen map[string][]preview.Unseen) {
-	s.Type, s.ExportedBy, s.Ports = string(e.Type), nil, nil
+	s.Type, s.ExportedBy, s.Readiness, s.Ports = string(e.Type), nil, &e.Readiness, nil
 	may := map[string]bool{}
 	for _, by := range e.By {
 		s.ExportedBy = append(s.ExportedBy, Exporter{Cluster: by.Cluster, Ready: &by.Ready})
@@ -196,13 +192,15 @@ func Render(list []Service, wide, colours bool) string {
 }
 
 func (s *Service) readyCell() screen.Cell {
-	switch n, known := s.Ready(); {
-	case !known:
+	switch {
+	case s.Readiness == nil:
 		return screen.Cell{Text: "-"}
-	case n == 0:
-		return screen.Cell{Text: "0", Colour: screen.Bad}
+	case s.Ready > 0:
+		return screen.Cell{Text: strconv.Itoa(s.Ready)}
+	case s.Silent > 0:
+		return screen.Cell{Text: fmt.Sprintf("0 (%d silent)", s.Silent), Colour: screen.Warn}
 	default:
-		return screen.Cell{Text: strconv.Itoa(n)}
+		return screen.Cell{Text: "0", Colour: screen.Bad}
 	}
 }
 

@@ -69,6 +69,31 @@ shop       web   ClusterSetIP  10.96.1.2     http 80/TCP  beijing (2), shanghai 
 	}
 }
 
+// Endpoints of silent clusters are the last resort, and nobody uses those of Expired ones: the same on the hub and in a cluster.
+func TestOfSilentClustersNothingIsReady(t *testing.T) {
+	for phase, want := range map[clustersetv1alpha1.MemberClusterPhase][2]string{
+		clustersetv1alpha1.MemberReady: {"2", "1"}, clustersetv1alpha1.MemberSuspect: {"1", "0 (1 silent)"}, clustersetv1alpha1.MemberExpired: {"1", "0"},
+	} {
+		t.Run(string(phase), func(t *testing.T) {
+			shanghai := clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "shanghai"}, Status: clustersetv1alpha1.MemberClusterStatus{Phase: phase}}
+			beijing := clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "beijing"}}
+			facts := local()
+			facts.Members = []clustersetv1alpha1.MemberCluster{beijing, shanghai}
+			imported := []discoveryv1.EndpointSlice{
+				slice("shanghai", "web", discoveryv1.AddressTypeIPv4, "10.2.0.1"), slice("beijing", "web", discoveryv1.AddressTypeIPv4, "10.1.0.1"),
+			}
+			hub := preview.NewState([]runtime.Object{&beijing, &shanghai, exported("beijing", "web", 1), exported("shanghai", "web", 2), exported("shanghai", "alone", 3)})
+			for from, list := range map[string][]Service{"cluster": Of(facts, imported, nil, view.Report{}), "hub": Of(nil, nil, hub, view.Report{})} {
+				for i := range list {
+					if list[i].Name == "web" && list[i].readyCell().Text != want[0] || list[i].Name == "alone" && list[i].readyCell().Text != want[1] {
+						t.Errorf("as the %s sees it, %s has %q ready endpoints, want %q of web and %q of alone", from, list[i].Name, list[i].readyCell().Text, want[0], want[1])
+					}
+				}
+			}
+		})
+	}
+}
+
 // The hub knows who may import a service, and newer endpoints than the cluster.
 func TestServicesOfTheHub(t *testing.T) {
 	var objects []runtime.Object
@@ -80,11 +105,7 @@ func TestServicesOfTheHub(t *testing.T) {
 		objects = append(objects, m)
 	}
 	for i, of := range []struct{ cluster, service string }{{"beijing", "web"}, {"shanghai", "web"}, {"lyon", "pay"}} {
-		meta := metav1.ObjectMeta{Namespace: api.MemberNamespace(of.cluster), Name: api.ExportedServiceName("shop", of.service)}
-		objects = append(objects, &clustersetv1alpha1.ExportedService{ObjectMeta: meta, Spec: clustersetv1alpha1.ExportedServiceSpec{
-			ServiceNamespace: "shop", ServiceName: of.service, Type: mcsv1beta1.ClusterSetIP, Ports: []clustersetv1alpha1.ServicePort{{Name: "http", Protocol: "TCP", Port: 80}},
-			ExportedAt: metav1.NewTime(metav1.Now().Add(0)), ClusterIPs: []string{fmt.Sprintf("10.96.0.%d", i+1)},
-		}})
+		objects = append(objects, exported(of.cluster, of.service, i+1))
 	}
 	list := Of(local(), nil, preview.NewState(objects), view.Report{})
 	want := `NAMESPACE  NAME  EXPORTED BY        READY  IMPORTED BY        PROBLEMS
@@ -95,4 +116,12 @@ shop       web   beijing, shanghai  2      beijing, shanghai  -
 	if got := Render(list, false, false); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
+}
+
+func exported(cluster, service string, number int) *clustersetv1alpha1.ExportedService {
+	meta := metav1.ObjectMeta{Namespace: api.MemberNamespace(cluster), Name: api.ExportedServiceName("shop", service)}
+	return &clustersetv1alpha1.ExportedService{ObjectMeta: meta, Spec: clustersetv1alpha1.ExportedServiceSpec{
+		ServiceNamespace: "shop", ServiceName: service, Type: mcsv1beta1.ClusterSetIP, Ports: []clustersetv1alpha1.ServicePort{{Name: "http", Protocol: "TCP", Port: 80}},
+		ExportedAt: metav1.Now(), ClusterIPs: []string{fmt.Sprintf("10.96.0.%d", number)},
+	}}
 }
