@@ -24,6 +24,8 @@ const completionTime = 3 * time.Second
 var wordsOf = map[string]func(context.Context, *cobra.Command) []string{
 	"cluster":        clusterWords,
 	"clusters":       clusterWords,
+	"community":      saidBy(func(mc *clustersetv1alpha1.MemberCluster) []string { return mc.Spec.Communities }),
+	"network":        saidBy(func(mc *clustersetv1alpha1.MemberCluster) []string { return []string{mc.Spec.Network} }),
 	"place":          placeWords,
 	"services":       serviceWords,
 	"CLUSTER":        clusterWords,
@@ -147,6 +149,17 @@ func clusterWords(ctx context.Context, cmd *cobra.Command) []string {
 	return memberNames(slices.DeleteFunc(membersFor(ctx, cmd), func(mc clustersetv1alpha1.MemberCluster) bool {
 		return cmd.Name() == "drain" && mc.Spec.Drain || cmd.Name() == "undrain" && !mc.Spec.Drain
 	}))
+}
+
+// saidBy returns words that the MemberClusters have.
+func saidBy(words func(*clustersetv1alpha1.MemberCluster) []string) func(context.Context, *cobra.Command) []string {
+	return func(ctx context.Context, cmd *cobra.Command) (all []string) {
+		members := membersFor(ctx, cmd)
+		for i := range members {
+			all = append(all, words(&members[i])...)
+		}
+		return slices.DeleteFunc(all, func(word string) bool { return word == "" })
+	}
 }
 
 // placeWords returns the clusters, and each with its zones and its region.

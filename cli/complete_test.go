@@ -53,6 +53,11 @@ func testCompletion(t *testing.T, s lookedAt) {
 		t.Fatal(stderr)
 	}
 	defer cli(t, append(hub, "undrain", "shanghai")...)
+	spec := func(spec string) {
+		s.hub.Apply(t, []byte("{apiVersion: clusterset.dev/v1alpha1, kind: MemberCluster, metadata: {name: shanghai}, spec: {"+spec+"}}"))
+	}
+	spec("network: east, communities: [payments, default]")
+	defer spec("")
 	places := "beijing\nbeijing/cn-north-1a/cn-north-1\nshanghai\nshanghai/cn-east-1b/cn-east-1\n"
 	for _, tc := range []struct {
 		from []string
@@ -73,6 +78,10 @@ func testCompletion(t *testing.T, s lookedAt) {
 		{hub, "preview unreachable beijing --from shanghai,.", "shanghai,beijing\nshanghai,shanghai\n"},
 		{hub, "preview export shop/web --from .", "beijing\nshanghai\n"},
 		{hub, "preview export-to shop/web --to .", "beijing\nshanghai\n"},
+		{hub, "preview communities beijing --community .", "default\npayments\n"},
+		{hub, "preview network beijing --to .", "east\n"},
+		{hub, "join --network .", "east\n"},
+		{hub, "join --community payments,.", "payments,default\npayments,payments\n"},
 		{hub, "preview policy .", "shop/web\n"},
 		{hub, "preview --for .", "shop/web\n"},
 		{hub, "preview down --extended .", "shop/web\n"},
