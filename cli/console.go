@@ -73,6 +73,9 @@ func (c *consoleCommand) run(ctx context.Context, w io.Writer, flags console.Fla
 		options.Imported = func(ctx context.Context, context string, key index.ServiceKey) (*explain.Facts, error) {
 			return members.Imported(ctx, context, key)
 		}
+		options.Counted = func(ctx context.Context, context string) (*console.Counted, error) {
+			return members.Counted(ctx, context)
+		}
 		options.Records = func(ctx context.Context, e *preview.Export, networks bool) ([]string, error) {
 			if e.Context = members.Of(e.From); e.Context == "" {
 				return nil, usagef("no context that the console was started with is for %s", e.From)

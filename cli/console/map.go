@@ -61,6 +61,7 @@ func (s *Server) clusters(ctx context.Context, q query) (any, error) {
 
 func clusterOf(mc *clustersetv1alpha1.MemberCluster, renewed time.Time, exports int, now time.Time, in *preview.State) Cluster {
 	c := Cluster{Cluster: view.OnHub(mc, renewed, exports, now), CIDRs: mc.Spec.CIDRs, ExternalCIDRs: mc.Spec.ExternalCIDRs, Places: []string{}}
+	c.CantReach = in.CantReach(mc.Name)
 	if mc.Spec.Weight != nil {
 		c.Weight = int(*mc.Spec.Weight)
 	}

@@ -27,6 +27,8 @@ type Options struct {
 	Flags Flags
 	// Imported reads a service's objects in a member, for a context. Nil: there are no members.
 	Imported func(ctx context.Context, context string, key index.ServiceKey) (*explain.Facts, error)
+	// Counted reads what the DNS servers of a member have counted, for a context. Nil: there are no members.
+	Counted func(ctx context.Context, context string) (*Counted, error)
 	// Records fills in the records of an export that is to be previewed, in a set of several networks or of one. Nil: there are no members.
 	Records func(ctx context.Context, e *preview.Export, networks bool) (notes []string, err error)
 }
@@ -49,7 +51,9 @@ type Server struct {
 	log      []Happened
 	changed  chan struct{} // closed at the next change
 
-	streams, work, whole chan struct{} // places for requests of a kind
+	streams, work, whole chan struct{}       // places for requests of a kind
+	asking               chan struct{}       // one place, for lastTraffic
+	lastTraffic          map[string]*reading // by context
 	last                 memory
 	lastFlows            flows
 }
@@ -76,6 +80,7 @@ func New(o Options) *Server {
 	return &Server{
 		options: o, guard: newGuard(), set: newSet(nil, &set{}), news: map[Topic]int64{}, changed: make(chan struct{}), happened: map[teller]*happenings{},
 		streams: make(chan struct{}, maxStreams), work: make(chan struct{}, runtime.GOMAXPROCS(0)), whole: make(chan struct{}, 1),
+		asking: make(chan struct{}, 1), lastTraffic: map[string]*reading{},
 	}
 }
 
@@ -147,6 +152,7 @@ func (s *Server) Handler(address string) http.Handler {
 	mux.HandleFunc("GET /api/service", s.data(s.work, s.service))
 	mux.HandleFunc("GET /api/endpoints", s.data(s.work, s.endpoints))
 	mux.HandleFunc("GET /api/whatif", s.data(s.whole, s.whatIf))
+	mux.HandleFunc("GET /api/traffic", s.data(s.asking, s.traffic))
 	mux.HandleFunc("GET /api/links", s.data(s.whole, s.links))
 	mux.HandleFunc("GET /api/links.csv", s.linksFile)
 	mux.HandleFunc("GET /api/events", s.events)

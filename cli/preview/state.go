@@ -145,6 +145,9 @@ func (s *State) Member(name string) *clustersetv1alpha1.MemberCluster { return s
 // Down reports whether a change has let the cluster fail.
 func (s *State) Down(name string) bool { return s.down[name] }
 
+// CantReach returns the clusters that a cluster can't reach, sorted. They must not be changed.
+func (s *State) CantReach(name string) []string { return s.unreachable[name] }
+
 // Exports returns the number of services that each cluster exports.
 func (s *State) Exports() map[string]int {
 	n := map[string]int{}

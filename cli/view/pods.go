@@ -30,6 +30,8 @@ type Pod struct {
 	Restarts int32
 	// Waits is why its container doesn't run, empty if that isn't known.
 	Waits string
+	// MetricsPort is its port called metrics, 0 if it has none.
+	MetricsPort int32
 
 	settings Settings // of an agent
 }
@@ -69,6 +71,11 @@ func podOf(pod *corev1.Pod) (Pod, bool) {
 	c := &pod.Spec.Containers[at]
 	if _, tag, ok := strings.Cut(path.Base(c.Image), ":"); ok {
 		p.Version = strings.TrimSuffix(tag, "@sha256")
+	}
+	for _, port := range c.Ports {
+		if port.Name == "metrics" {
+			p.MetricsPort = port.ContainerPort
+		}
 	}
 	for _, condition := range pod.Status.Conditions {
 		p.Ready = p.Ready || condition.Type == corev1.PodReady && condition.Status == corev1.ConditionTrue

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/chromedp/chromedp"
+
+	"github.com/clusterset/clusterset/test/ownnet"
 )
 
 // chromium returns the path of the browser. Without a browser the test is skipped, or fails if CLUSTERSET_CHROMIUM is "required".
@@ -74,6 +76,10 @@ func browser(t testing.TB) context.Context {
 var workDir string
 
 func TestMain(m *testing.M) {
+	if err := ownnet.Enter(); err != nil { // an API server reads the metrics of a pod
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
 	os.Exit(run(m))
 }
 

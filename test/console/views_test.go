@@ -45,6 +45,23 @@ func TestMap(t *testing.T) {
 	p.sees("What this page reads: 1 source", "The manifests")
 }
 
+// The map says of whose agents can't reach others, also as changes would have it.
+func TestMapOfReach(t *testing.T) {
+	lease := `---
+apiVersion: coordination.k8s.io/v1
+kind: Lease
+metadata: {namespace: clusterset-member-hangzhou, name: clusterset-heartbeat, annotations: {clusterset.dev/unreachable: "beijing-1,tianjin"}}
+`
+	p := open(t, start(t, "--manifests", files(t, records(cities, services)+lease)), "#/map?cluster=hangzhou")
+	p.until(found(".tile", "hangzhou") + `.innerText.includes("can't reach 2")`)
+	p.sees("Can't reach beijing-1, tianjin")
+	p.accessible()
+	p.goTo("#/map?cluster=guangzhou&if=unreachable+tianjin+from%3Dguangzhou")
+	p.until(found(".tile", "guangzhou") + `.innerText.includes("can't reach 1")`)
+	p.sees("Can't reach none tianjin")
+	p.accessible()
+}
+
 // The list of services can be searched, filtered and sorted, and opens a service.
 func TestServices(t *testing.T) {
 	p := open(t, theSet(t), "#/services")

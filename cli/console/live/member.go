@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
 	"github.com/clusterset/clusterset/cli/console"
@@ -25,6 +26,7 @@ type Members []*Member
 type Member struct {
 	context string
 	cluster *objects.Cluster
+	api     kubernetes.Interface
 	source  source
 }
 
@@ -34,7 +36,11 @@ func NewMember(config *rest.Config, name, flags string, all *Sources) (*Member, 
 	if err != nil {
 		return nil, err
 	}
-	return &Member{name, c, all.add(console.Source{Role: console.RoleMember, Context: name, Server: c.Server})}, nil
+	api, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, c.Words(err)
+	}
+	return &Member{name, c, api, all.add(console.Source{Role: console.RoleMember, Context: name, Server: c.Server})}, nil
 }
 
 // Run reads the member periodically until the context is done.
@@ -62,11 +68,20 @@ func (m *Member) Run(ctx context.Context) {
 
 // Imported reads what a DNS server in a member reads for a service.
 func (m Members) Imported(ctx context.Context, name string, key index.ServiceKey) (*explain.Facts, error) {
+	member, err := m.of(name)
+	if err != nil {
+		return nil, err
+	}
+	return explain.Fetch(ctx, member.cluster, key)
+}
+
+// of returns the member of a context.
+func (m Members) of(name string) (*Member, error) {
 	i := slices.IndexFunc(m, func(m *Member) bool { return m.context == name })
 	if i < 0 {
-		return nil, fmt.Errorf("the console was not started with --context %s", name)
+		return nil, fmt.Errorf("the console wasn't started with --context %s", name)
 	}
-	return explain.Fetch(ctx, m[i].cluster, key)
+	return m[i], nil
 }
 
 // Of returns the context of a cluster, or "" if none is known.

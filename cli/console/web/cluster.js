@@ -3,6 +3,7 @@ import { html } from "./html.js";
 import { go, here, to } from "./address.js";
 import { has, toWords, withCluster } from "./changes.js";
 import { Age, Icon, Phase, Tag } from "./parts.js";
+import { useApi } from "./live.js";
 import { count } from "./words.js";
 
 export function Cluster({ c, map, changes }) {
@@ -23,6 +24,7 @@ export function Cluster({ c, map, changes }) {
       <${Fact} name="Communities" was=${communities(c)} is=${communities(at)} />
       ${(c.network || at.network) && html`<${Fact} name="Network" was=${c.network || "without a name"} is=${at.network || "without a name"} />`}
       <${Fact} name="Clients in zones">${c.places.filter(Boolean).join(", ") || "unknown"}<//>
+      ${(c.cantReach || at.cantReach) && html`<${Fact} name="Can't reach" was=${c.cantReach?.join(", ") ?? "none"} is=${at.cantReach?.join(", ") ?? "none"} />`}
       <${Fact} name="Exports"><a href=${to("services", [], { cluster: c.name })}>${count(c.exports ?? 0, "service")}</a><//>
       <${Fact} name="Agent">${c.agentVersion ?? "version unknown"}<//>
       ${c.weight !== undefined && html`<${Fact} name="Weight">${c.weight}<//>`}
@@ -30,6 +32,7 @@ export function Cluster({ c, map, changes }) {
       ${(c.externalCIDRs ?? at.externalCIDRs) && html`<${Fact} name="External CIDRs" was=${c.externalCIDRs?.join(", ") ?? "none"} is=${at.externalCIDRs?.join(", ") ?? "none"} />`}
       ${source && html`<${Fact} name="Read from">context ${source.context} (${source.state})<//>`}
     </dl>
+    ${source && html`<${Traffic} context=${source.context} />`}
     <h3>What if</h3>
     <div class="actions">
       ${actions.map(([kind, icon, text]) => html`<a key=${kind} class="button" role="button" aria-pressed=${has(changes, kind, c.name) ? "true" : "false"} href=${toggle(kind)}><${Icon} name=${icon} /> ${text}</a>`)}
@@ -40,6 +43,24 @@ export function Cluster({ c, map, changes }) {
     </div>
   </aside>`;
 }
+
+const tiers = {
+  cluster: "endpoints of its own cluster", zone: "endpoints of its zone", region: "endpoints of its region", any: "endpoints anywhere", vip: "a ClusterSetIP",
+  degraded: "the last resort: only silent, drained and unreachable clusters are left",
+};
+
+// What the cluster's DNS servers answer. It is read again whenever something of the set changes, which heartbeats do.
+function Traffic({ context }) {
+  const { data, error } = useApi(`api/traffic?context=${encodeURIComponent(context)}`, { key: context });
+  if (!data) return error ? html`<h3>Answers</h3><p class="faint">${error}</p>` : null;
+  const sum = data.tiers.reduce((n, t) => n + t.total, 0);
+  return html`<h3>Answers</h3>
+    <p class="faint">${data.servers === 0 ? "No DNS server of clusterset was read" : `Names answered with addresses by ${count(data.servers, "DNS server")}`}${data.seconds > 0 && `, per second in the last ${Math.round(data.seconds)} s`}${data.servers > 0 && ", and since they started"}.</p>
+    ${data.tiers.length > 0 && html`<dl class="facts traffic">${data.tiers.map((t) => html`<${Fact} key=${t.tier} name=${tiers[t.tier] ?? t.tier}>${data.seconds > 0 && `${rate(t.perSecond)}/s, `}${t.total} (${Math.round(100 * t.total / (sum || 1))} %)<//>`)}</dl>`}
+    ${data.unread?.map((u) => html`<p key=${u} class="faint">Not read: ${u}</p>`)}`;
+}
+
+const rate = (n) => (n >= 10 || n === 0 ? Math.round(n) : n.toFixed(1));
 
 const communities = (c) => c.communities?.join(", ") || "default";
 const zones = (c) => (c.zones?.length ? c.zones.join(", ") : c.zone) || "unknown";

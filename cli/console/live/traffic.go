@@ -1,0 +1,88 @@
+package live
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/clusterset/clusterset/cli/console"
+	"github.com/clusterset/clusterset/cli/view"
+)
+
+const (
+	answersMetric = "coredns_clusterset_answers_total"
+	// metricsPatience is for all metrics of a member's DNS servers, maxServers is how many servers are read, and maxMetrics how much of one.
+	metricsPatience = 5 * time.Second
+	maxServers      = 20
+	maxMetrics      = 4 << 20
+)
+
+// Counted reads the metrics of a member's DNS servers through its API server.
+func (m Members) Counted(ctx context.Context, name string) (*console.Counted, error) {
+	member, err := m.of(name)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, metricsPatience)
+	defer cancel()
+	pods, err := view.Pods(ctx, member.cluster)
+	if err != nil {
+		return nil, err
+	}
+	pods = slices.DeleteFunc(pods, func(p view.Pod) bool { return p.Part != view.PartDNS || p.MetricsPort == 0 })
+	counted := &console.Counted{At: time.Now(), Answers: map[string]map[string]float64{}}
+	if more := len(pods) - maxServers; more > 0 {
+		pods, counted.Unread = pods[:maxServers], []string{fmt.Sprintf("%d servers: the console reads %d of a cluster", more, maxServers)}
+	}
+	var mu sync.Mutex
+	var group errgroup.Group
+	group.SetLimit(4)
+	for _, p := range pods {
+		group.Go(func() error {
+			answers, err := member.answers(ctx, p)
+			mu.Lock()
+			defer mu.Unlock()
+			server := p.Namespace + "/" + p.Name
+			if err != nil {
+				counted.Unread = append(counted.Unread, fmt.Sprintf("%s: %s", server, member.cluster.Words(err)))
+			} else {
+				counted.Answers[server] = answers
+			}
+			return nil
+		})
+	}
+	_ = group.Wait() // none returns an error
+	slices.Sort(counted.Unread)
+	return counted, nil
+}
+
+// answers returns the positive answers of a DNS server by tier.
+func (m *Member) answers(ctx context.Context, p view.Pod) (map[string]float64, error) {
+	metrics, err := m.api.CoreV1().Pods(p.Namespace).ProxyGet("http", p.Name, strconv.Itoa(int(p.MetricsPort)), "metrics", nil).Stream(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer metrics.Close()
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	families, err := parser.TextToMetricFamilies(io.LimitReader(metrics, maxMetrics))
+	if err != nil {
+		return nil, fmt.Errorf("read its metrics: %w", err)
+	}
+	answers := map[string]float64{}
+	for _, metric := range families[answersMetric].GetMetric() {
+		for _, label := range metric.GetLabel() {
+			if label.GetName() == "tier" {
+				answers[label.GetValue()] += metric.GetCounter().GetValue()
+			}
+		}
+	}
+	return answers, nil
+}
