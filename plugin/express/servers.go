@@ -2,6 +2,7 @@ package express
 
 import (
 	"crypto/tls"
+	"io"
 	"net"
 	"reflect"
 	"slices"
@@ -27,10 +28,10 @@ func (c *servers) MakeServers() ([]caddy.Server, error) {
 	for i := range all {
 		switch s := all[i].(type) {
 		case *dnsserver.Server:
-			all[i] = &server{s, c.plan}
+			all[i] = &server{Server: s, plan: c.plan}
 			c.plan.servers = append(c.plan.servers, s)
 		case *dnsserver.ServerTLS:
-			all[i] = &tlsServer{s, c.plan}
+			all[i] = &tlsServer{ServerTLS: s, plan: c.plan}
 			c.plan.servers = append(c.plan.servers, s.Server)
 		}
 	}
@@ -63,17 +64,61 @@ func (p *Plan) wrap(instance *caddy.Instance, context caddy.Context) {
 	}
 }
 
+// sockets are those that a server was given. CoreDNS can't stop a server that doesn't serve yet (docs/upstream.md): it would begin a moment
+// later, read a share of the queries, and answer them from the old Corefile for ever. So its sockets are closed, too.
+type sockets struct {
+	mu      sync.Mutex
+	stopped bool
+	given   []io.Closer
+}
+
+// take returns whether the server may serve c. After the server was stopped it may not, and take closes c.
+func (s *sockets) take(c io.Closer) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stopped {
+		_ = c.Close()
+		return false
+	}
+	s.given = append(s.given, c)
+	return true
+}
+
+func (s *sockets) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stopped = true
+	for _, c := range s.given {
+		_ = c.Close() // an error says that it was closed before, as it usually was
+	}
+}
+
 // server is a server for UDP and TCP.
 type server struct {
 	*dnsserver.Server
-	plan *Plan
+	plan    *Plan
+	sockets sockets
+}
+
+// Stop implements [caddy.Stopper].
+func (s *server) Stop() error {
+	defer s.sockets.close()
+	return s.Server.Stop()
 }
 
 // Serve implements [caddy.TCPServer].
-func (s *server) Serve(l net.Listener) error { return s.Server.Serve(s.plan.listen(s.Server, l)) }
+func (s *server) Serve(l net.Listener) error {
+	if !s.sockets.take(l) {
+		return nil
+	}
+	return s.Server.Serve(s.plan.listen(s.Server, l))
+}
 
 // ServePacket implements [caddy.UDPServer].
 func (s *server) ServePacket(pc net.PacketConn) error {
+	if !s.sockets.take(pc) {
+		return nil
+	}
 	s.plan.mu.Lock()
 	s.plan.packets[s.Server] = pc
 	s.plan.mu.Unlock()
@@ -83,11 +128,21 @@ func (s *server) ServePacket(pc net.PacketConn) error {
 // tlsServer is a server for TLS.
 type tlsServer struct {
 	*dnsserver.ServerTLS
-	plan *Plan
+	plan    *Plan
+	sockets sockets
+}
+
+// Stop implements [caddy.Stopper].
+func (s *tlsServer) Stop() error {
+	defer s.sockets.close()
+	return s.ServerTLS.Stop()
 }
 
 // Serve implements [caddy.TCPServer]. With an express path it does the same as CoreDNS's server, but the connections decrypt first.
 func (s *tlsServer) Serve(l net.Listener) error {
+	if !s.sockets.take(l) {
+		return nil
+	}
 	if s.plan.targets[s.Addr] == nil {
 		return s.ServerTLS.Serve(l)
 	}
