@@ -36,7 +36,7 @@ const (
 
 	// pace is how many requests a second the thief makes at length. All clusters of the test share this machine: without a pace, what
 	// others notice is its API servers and etcds that get no processor.
-	pace = 30
+	pace = 60
 
 	// quietFor is how long nothing is written once all is imported, longer than anything that waits but for a write budget.
 	quietFor = 3 * time.Second
