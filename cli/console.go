@@ -135,7 +135,7 @@ func (c *consoleCommand) sources(page *console.Server, members *live.Members) (r
 	all := live.NewSources(page)
 	if c.manifests != "" {
 		if c.hasHub() || len(c.contexts) > 0 {
-			return nil, usagef("--manifests and %s cannot be used together", hubFlags)
+			return nil, usagef("--manifests and %s can't be used together", hubFlags)
 		}
 		_, found, err := readState(c.manifests)
 		if err != nil {

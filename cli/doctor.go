@@ -132,7 +132,7 @@ func withPort(address string) (string, error) {
 	}
 	host := strings.Trim(address, "[]")
 	if net.ParseIP(host) == nil && strings.ContainsAny(host, ":/ ") {
-		return "", fmt.Errorf("%q is not an address; use one like 10.96.0.10 or [fd00::10]:53", address)
+		return "", fmt.Errorf("%q isn't an address; use one like 10.96.0.10 or [fd00::10]:53", address)
 	}
 	return net.JoinHostPort(host, "53"), nil
 }

@@ -43,7 +43,7 @@ func newUndrain() *cobra.Command {
 		Use:   "undrain CLUSTER",
 		Short: "Use a drained cluster again",
 		Long: `Undoes clusterset drain: the cluster's endpoints are ranked by their distance again as soon as its phase is Ready.
-Undraining a cluster that is not drained changes nothing.` + exitHelp,
+Undraining a cluster that isn't drained changes nothing.` + exitHelp,
 		Example: `  clusterset undrain beijing --hub-kubeconfig hub.yaml`,
 	})
 }
@@ -53,7 +53,7 @@ func (d *drainCommand) command(cmd *cobra.Command) *cobra.Command {
 		return d.run(cmd.Context(), args[0], cmd.OutOrStdout(), cmd.ErrOrStderr())
 	}
 	configured(cmd)
-	cmd.Args = oneArg("a cluster; clusterset status lists them")
+	cmd.Args = oneArg("CLUSTER", "clusterset status lists the clusters")
 	d.addHubFlags(cmd.Flags(), "where clusters are drained (it or --hub-context is required)")
 	d.addDryRun(cmd.Flags())
 	d.waiting.addFlags(cmd.Flags(), "every other cluster that the hub hears from has followed")
@@ -98,7 +98,7 @@ func (d *drainCommand) change(ctx context.Context, name string, stdout, stderr i
 		return nil, fmt.Errorf("%s is a member and not the hub: its MemberCluster %s is a copy; use the hub's kubeconfig with %s", hub.Server, name, hubFlags)
 	}
 	if mc.Spec.Drain == d.drain {
-		_, err = fmt.Fprintf(stdout, "%s is %s; nothing changed.\n", name, d.state())
+		_, err = fmt.Fprintf(stdout, "%s %s; nothing changed.\n", name, d.state())
 		return hub, err
 	}
 	if d.drain {
@@ -139,9 +139,9 @@ func (d *drainCommand) patch(ctx context.Context, hub *objects.Cluster, mc *clus
 
 func (d *drainCommand) state() string {
 	if d.drain {
-		return "drained already"
+		return "is drained already"
 	}
-	return "not drained"
+	return "isn't drained"
 }
 
 // done says what changed, and what follows.

@@ -29,7 +29,7 @@ func (d *dry) addDryRun(flags *pflag.FlagSet) {
 // noWait refuses to wait for what doesn't happen.
 func (d *dry) noWait(w waiting) error {
 	if d.dryRun && w.wait {
-		return usagef("--dry-run and --wait cannot be used together: a dry run changes nothing that could be waited for")
+		return usagef("--dry-run and --wait can't be used together: a dry run changes nothing that could be waited for")
 	}
 	return nil
 }

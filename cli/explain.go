@@ -52,7 +52,7 @@ the options namespaces, max_answers, fallthrough and snapshot: it shows the answ
 			return e.run(cmd.Context(), args[0], cmd.OutOrStdout())
 		},
 	})
-	cmd.Args = oneArg("a service, such as shop/web or web.shop.svc.clusterset.local")
+	cmd.Args = oneArg("NAME", "a service, such as shop/web or web.shop.svc.clusterset.local")
 	flags := cmd.Flags()
 	flags.StringVar(&e.from, "from", "", "`place` of the server: cluster/zone/region (default: the local cluster's)")
 	flags.StringVar(&e.manifests, "manifests", "", "read the objects from the files in this `directory`, like the server's option manifests, or from one file, such as a server's snapshot, instead of a cluster")
@@ -64,12 +64,12 @@ the options namespaces, max_answers, fallthrough and snapshot: it shows the answ
 	return cmd
 }
 
-// oneArg requires exactly one argument.
-func oneArg(what string) cobra.PositionalArgs {
+// oneArg requires exactly one argument, which the usage calls name.
+func oneArg(name, what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		switch len(args) {
 		case 0:
-			return usagef("want %s; see %s --help", what, cmd.CommandPath())
+			return usagef("%s is missing: %s; see %s --help", name, what, cmd.CommandPath())
 		case 1:
 			return nil
 		}
@@ -203,7 +203,7 @@ func (e *explainCommand) query(name string) (*explain.Query, error) {
 func (e *explainCommand) fetch(ctx context.Context, q *explain.Query) (facts *explain.Facts, self string, err error) {
 	if e.manifests != "" {
 		if e.hasLocal() {
-			return nil, "", usagef("--manifests and --kubeconfig cannot be used together")
+			return nil, "", usagef("--manifests and --kubeconfig can't be used together")
 		}
 		located, notes, err := manifests.Read(e.manifests)
 		if err != nil {

@@ -39,7 +39,7 @@ func newHub() *cobra.Command {
 		Long: `Runs once, beside the hub's API server.
 
 It watches the Lease that each member renews and sets the phase of the member's MemberCluster: Ready, then Suspect (its
-endpoints rank behind healthy ones), then Expired (they are not answered). A member that returns is Ready again at its next
+endpoints rank behind healthy ones), then Expired (they aren't answered). A member that returns is Ready again at its next
 renewal. If more than half of the members fall silent together, none expires: more likely the hub is cut off.
 
 If MemberClusters name communities, it maintains the rights by which members read only the exports of members with a common one.

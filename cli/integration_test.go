@@ -75,7 +75,7 @@ func TestAMembership(t *testing.T) {
 	if code != 0 || !strings.Contains(stdout, "beijing is a member") {
 		t.Fatalf("join: exit code %d, %s%s", code, stdout, stderr)
 	}
-	if code, _, stderr := cli(t, "join", "--hub-kubeconfig", hub.Kubeconfig(), "beijing"); code != exitFailure || !strings.Contains(stderr, "name in use") {
+	if code, _, stderr := cli(t, "join", "--hub-kubeconfig", hub.Kubeconfig(), "beijing"); code != exitFailure || !strings.Contains(stderr, "the name is in use") {
 		t.Errorf("joining again: exit code %d, %s", code, stderr)
 	}
 

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -55,7 +54,7 @@ A name that is in use is refused. clusterset leave undoes it.`,
 			return j.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	})
-	cmd.Args = oneArg("the cluster's name in the set, a DNS label such as beijing")
+	cmd.Args = oneArg("CLUSTER", "the cluster's name in the set, a DNS label such as beijing")
 	flags := cmd.Flags()
 	flags.StringVar(&j.hubKubeconfig, "hub-kubeconfig", "", "kubeconfig `file` of an administrator of the hub (it or --hub-context is required)")
 	flags.StringVar(&j.hubContext, "hub-context", "", "`context` of that file, or of kubectl's (default: its current one)")
@@ -83,9 +82,6 @@ func (j *joinCommand) run(ctx context.Context, stdout, stderr io.Writer) error {
 	log.SetLogger(logr.Discard()) // everything worth saying is printed
 	if j.hubKubeconfig == "" && j.hubContext == "" {
 		return usagef("--hub-kubeconfig or --hub-context is required: the kubeconfig of an administrator of the hub")
-	}
-	if j.options.Revoke && !j.options.Rejoin {
-		return usagef("--revoke requires --rejoin")
 	}
 	if j.services = slices.Contains(j.options.CIDRs, servicesWord); j.services && j.kubeconfig == "" && j.context == "" {
 		return usagef("--cidrs %s requires --kubeconfig or --context: the member's ServiceCIDRs are read", servicesWord)
@@ -139,9 +135,6 @@ func (j *joinCommand) join(ctx context.Context, hub, member *reached, secret typ
 	}
 	before := j.lastHeartbeat(ctx, hub.Cluster)
 	kubeconfig, err := join.Join(ctx, hub.writes(), j.options)
-	if errors.Is(err, join.ErrNameInUse) {
-		return fmt.Errorf("%w; if this is that cluster, use --rejoin", err)
-	}
 	if err != nil {
 		return hub.explain(err)
 	}
@@ -200,14 +193,14 @@ func (j *joinCommand) heard(ctx context.Context, hub *objects.Cluster, before *m
 			return "", err
 		}
 		if lease == nil || lease.Spec.RenewTime.Equal(before) {
-			return fmt.Sprintf("a heartbeat of %s; does its agent run (clusterset member), and what does its log say?", name), nil
+			return fmt.Sprintf("the hub hasn't heard %s yet; check that its agent runs (clusterset member), and read its log", name), nil
 		}
 		mc := &clustersetv1alpha1.MemberCluster{}
 		if err := hub.Get(ctx, client.ObjectKey{Name: name}, mc); err != nil {
 			return "", hub.Words(err)
 		}
 		if mc.Status.Phase != clustersetv1alpha1.MemberReady {
-			return fmt.Sprintf("the phase Ready; %s sends heartbeats. Does clusterset hub run?", name), nil
+			return fmt.Sprintf("the hub hears %s, but its phase is %q, not Ready; check that clusterset hub runs", name, mc.Status.Phase), nil
 		}
 		return "", nil
 	})

@@ -23,7 +23,7 @@ func (j *joinCommand) networks(ctx context.Context, member *reached, stdout io.W
 	stated, err := join.ServiceNetworks(ctx, member)
 	switch {
 	case errors.Is(err, join.ErrNoServiceCIDR):
-		return fmt.Errorf("--cidrs %s: ask the API server at %s for the networks of its ClusterIPs: %w. Write them instead of %s: they are kube-apiserver's --service-cluster-ip-range",
+		return fmt.Errorf("--cidrs %s: the API server at %s has %w; write the networks of its ClusterIPs instead of %s: they are kube-apiserver's --service-cluster-ip-range",
 			servicesWord, member.Server, err, servicesWord)
 	case err != nil:
 		return member.explain(err)

@@ -48,8 +48,8 @@ func TestJoinWithoutServiceCIDRs(t *testing.T) {
 	old := &reached{Cluster: &objects.Cluster{Client: withoutServiceCIDRs{}, Server: "https://192.0.2.1:6443"}}
 	var said strings.Builder
 	err := j.networks(t.Context(), old, &said)
-	want := "--cidrs services: ask the API server at https://192.0.2.1:6443 for the networks of its ClusterIPs: it has no ServiceCIDR, which Kubernetes has since 1.33. " +
-		"Write them instead of services: they are kube-apiserver's --service-cluster-ip-range"
+	want := "--cidrs services: the API server at https://192.0.2.1:6443 has no ServiceCIDRs, which Kubernetes has since 1.33; " +
+		"write the networks of its ClusterIPs instead of services: they are kube-apiserver's --service-cluster-ip-range"
 	if err == nil || err.Error() != want || said.Len() > 0 {
 		t.Errorf("%v and %q; want %s", err, &said, want)
 	}

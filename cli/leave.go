@@ -58,7 +58,7 @@ endpoint it asks for confirmation, and without a terminal it refuses.`,
 			return l.run(cmd.Context(), cmd.OutOrStdout())
 		},
 	})
-	cmd.Args = oneArg("a cluster; clusterset status lists them")
+	cmd.Args = oneArg("CLUSTER", "clusterset status lists the clusters")
 	flags := cmd.Flags()
 	flags.StringVar(&l.hubKubeconfig, "hub-kubeconfig", "", "kubeconfig `file` of an administrator of the hub (it or --hub-context is required)")
 	flags.StringVar(&l.hubContext, "hub-context", "", "`context` of that file, or of kubectl's (default: its current one)")
@@ -132,7 +132,7 @@ func (l *leaveCommand) leave(ctx context.Context, hub, member *reached, secret t
 			if l.dryRun {
 				return member.explain(err)
 			}
-			return fmt.Errorf("%s has left the hub, but the member was not cleaned up completely: %w", l.cluster, err)
+			return fmt.Errorf("%s has left the hub, but the member wasn't cleaned up completely: %w", l.cluster, err)
 		}
 	}
 	if l.dryRun {
@@ -154,7 +154,7 @@ func (l *leaveCommand) tell(ctx context.Context, hub *objects.Cluster, here, fou
 	case found:
 		_, err = fmt.Fprintf(stdout, "%s has left.\n", l.cluster)
 	case here:
-		_, err = fmt.Fprintf(stdout, "%s is not a member of this hub; the member itself is cleaned up.\n", l.cluster)
+		_, err = fmt.Fprintf(stdout, "%s isn't a member of this hub; the member itself is cleaned up.\n", l.cluster)
 	default:
 		members, err := hub.MemberClusters(ctx)
 		if err != nil {
@@ -185,7 +185,7 @@ func (l *leaveCommand) stopped(ctx context.Context, hub *objects.Cluster) error 
 			return err
 		}
 		if !lease.Spec.RenewTime.Equal(was) {
-			return fmt.Errorf("%s has not left: its agent runs, and would import everything again; stop it (kubectl -n %s scale deployment clusterset-member --replicas 0) and repeat, "+
+			return fmt.Errorf("%s hasn't left: its agent runs, and would import everything again; stop it (kubectl -n %s scale deployment clusterset-member --replicas 0) and repeat, "+
 				"or leave with --force, or without its --kubeconfig, which cleans up nothing there", l.cluster, api.SystemNamespace)
 		}
 	}

@@ -378,7 +378,7 @@ func (m *member) store(member client.Client) connect.Store {
 func parseKey(s string) (types.NamespacedName, error) {
 	namespace, name, ok := strings.Cut(s, "/")
 	if !ok || api.CheckLabel(namespace) != nil || len(validation.IsDNS1123Subdomain(name)) > 0 {
-		return types.NamespacedName{}, fmt.Errorf("%q is not of the form namespace/name", s)
+		return types.NamespacedName{}, fmt.Errorf("%q isn't of the form namespace/name", s)
 	}
 	return types.NamespacedName{Namespace: namespace, Name: name}, nil
 }

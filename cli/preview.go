@@ -46,7 +46,7 @@ kubectl get memberclusters,exportedservices,exportedendpoints,leases -A -o yaml 
 
 For each service, and each place that has clients, it shows what changes: the answers to the names below clusterset.local and
 svc.global, and where connections to the ClusterSetIP lead, as clusters with their number of ready endpoints. The worst changes come
-first. A place is a cluster, a zone of the cluster or its nodes, and its region. Silent clusters are not places. The hub doesn't know
+first. A place is a cluster, a zone of the cluster or its nodes, and its region. Silent clusters aren't places. The hub doesn't know
 the flags of agents and servers. They are assumed to be the same everywhere; set --data-path and --default-prefer as they have them. Nor does
 it know which Services are extended to other clusters: for those in --extended, it shows where the own name leads while no endpoint is ready here.
 

@@ -39,12 +39,12 @@ func agreed(name string, r *preview.Result, stdin *os.File, stdout io.Writer) er
 		_, _ = fmt.Fprintf(stdout, "  %s/%s\n", svc.Namespace, svc.Name)
 	}
 	if !isTerminal(stdin) {
-		return fmt.Errorf("%s has not left: %s; clusterset preview leave %s shows where; use --yes to leave anyway", name, lostError{r.Summary.Effects[preview.Lost]}.Error(), name)
+		return fmt.Errorf("%s hasn't left: %s; clusterset preview leave %s shows where; use --yes to leave anyway", name, lostError{r.Summary.Effects[preview.Lost]}.Error(), name)
 	}
 	_, _ = fmt.Fprintf(stdout, "Take %s off the hub anyway? [y/N] ", name)
 	answer, _ := bufio.NewReader(stdin).ReadString('\n')
 	if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
-		return fmt.Errorf("%s has not left; nothing was changed", name)
+		return fmt.Errorf("%s hasn't left; nothing was changed", name)
 	}
 	return nil
 }

@@ -16,7 +16,7 @@ func previewClusters(verb, short string, change func([]string) preview.Change) *
 		Example: "  clusterset preview " + verb + " beijing --hub-context hub",
 	}, func(args []string) ([]preview.Change, error) {
 		if len(args) == 0 {
-			return nil, usagef("want a cluster; clusterset status lists them")
+			return nil, usagef("CLUSTER is missing: clusterset status lists the clusters")
 		}
 		return []preview.Change{change(args)}, nil
 	})
@@ -33,7 +33,7 @@ func previewUnreachable() *cobra.Command {
 		Example: "  clusterset preview unreachable beijing --from shanghai --hub-context hub",
 	}, func(args []string) ([]preview.Change, error) {
 		if len(args) == 0 {
-			return nil, usagef("want a cluster; clusterset status lists them")
+			return nil, usagef("CLUSTER is missing: clusterset status lists the clusters")
 		}
 		return []preview.Change{{Unreachable: &preview.Unreachable{Clusters: args, From: p.names}}}, nil
 	})

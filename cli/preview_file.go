@@ -47,7 +47,7 @@ func changesIn(content []byte) ([]preview.Change, error) {
 		return nil, fmt.Errorf("1: this is not a list of changes; each begins with - and has one of %s", preview.Kinds)
 	}
 	if len(items) == 0 {
-		return nil, errors.New("1: it has no changes")
+		return nil, errors.New("1: the list has no changes")
 	}
 	changes := make([]preview.Change, len(items))
 	for i, item := range items {

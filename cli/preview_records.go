@@ -31,7 +31,7 @@ import (
 func (p *previewCommand) state(ctx context.Context) (state *preview.State, found []runtime.Object, err error) {
 	if p.manifests != "" {
 		if p.hasHub() {
-			return nil, nil, usagef("--manifests and %s cannot be used together", hubFlags)
+			return nil, nil, usagef("--manifests and %s can't be used together", hubFlags)
 		}
 		return readState(p.manifests)
 	}

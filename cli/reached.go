@@ -26,7 +26,7 @@ func openBoth(c clusters) (hub, member *reached, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	if hub, err = reach(config, "hub", hubFlags, "it takes an administrator of the hub; use the kubeconfig of one"); err != nil {
+	if hub, err = reach(config, "hub", hubFlags, "use the kubeconfig of an administrator of the hub"); err != nil {
 		return nil, nil, err
 	}
 	if !c.hasLocal() {
@@ -35,7 +35,7 @@ func openBoth(c clusters) (hub, member *reached, err error) {
 	if config, err = c.local(); err != nil {
 		return nil, nil, err
 	}
-	member, err = reach(config, "member", localFlags, "it takes an administrator of the member; use the kubeconfig of one")
+	member, err = reach(config, "member", localFlags, "use the kubeconfig of an administrator of the member")
 	return hub, member, err
 }
 
@@ -63,7 +63,7 @@ func checkMember(ctx context.Context, member *reached, secret types.NamespacedNa
 		return member.Words(err)
 	}
 	if is != "" && is != name {
-		return fmt.Errorf("the member at %s is %s, not %s, by its Secret %s; check %s, or leave with that name first", member.Server, is, name, secret, member.Flags)
+		return fmt.Errorf("the member at %s is %s, not %s: its Secret %s says so; check %s, or run clusterset leave %[2]s first", member.Server, is, name, secret, member.Flags)
 	}
 	return nil
 }

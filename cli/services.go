@@ -56,7 +56,7 @@ func (s *servicesCommand) run(ctx context.Context, stdout, stderr io.Writer) err
 		return err
 	}
 	if s.all && s.namespace != "" {
-		return usagef("--namespace and --all-namespaces cannot be used together")
+		return usagef("--namespace and --all-namespaces can't be used together")
 	}
 	list, err := s.read(ctx)
 	if err != nil {

@@ -61,7 +61,7 @@ func (s *statusCommand) run(ctx context.Context, w io.Writer) error {
 		return usagef("--interval is %s; it must be at least 100ms", s.interval)
 	}
 	if s.watch && s.wait {
-		return usagef("--watch and --wait cannot be used together: one ends when you interrupt it, the other when there is no problem")
+		return usagef("--watch and --wait can't be used together: one ends when you interrupt it, the other when there is no problem")
 	}
 	look, err := s.prepare()
 	if err != nil {
@@ -141,7 +141,7 @@ func (s *statusCommand) showWhenGood(ctx context.Context, w io.Writer, look func
 			last = text.String()
 		}
 		if errors.As(err, new(problemsError)) || err != nil && text.Len() > 0 { // the hub may answer in time
-			return "no problems; there are: " + err.Error(), nil
+			return err.Error(), nil
 		}
 		return "", err
 	})

@@ -94,16 +94,16 @@ func testExplain(t *testing.T, s lookedAt) {
 		s.same(t, file, stdout)
 	}
 	fails(t, exitFailure, "did you mean shop/web?", append(member, "explain", "shop/webs")...)
-	fails(t, exitUsage, "is not the name of a service", append(member, "explain", "a.b.c")...)
+	fails(t, exitUsage, "isn't the name of a service", append(member, "explain", "a.b.c")...)
 	fails(t, exitUsage, "there is no cluster beijng; did you mean beijing?", append(member, "explain", "shop/web", "--from", "beijng")...)
 	fails(t, exitUsage, "there is no zone globl; did you mean global?", append(member, "explain", "web.shop.svc.globl")...)
 	fails(t, exitFailure, "this cluster has no namespace nowhere", append(member, "explain", "nowhere/nothing")...)
-	fails(t, exitUsage, "not a place", append(member, "explain", "shop/web", "--from", "a/b/c/d")...)
+	fails(t, exitUsage, "isn't a place", append(member, "explain", "shop/web", "--from", "a/b/c/d")...)
 	fails(t, exitUsage, "unknown tier \"continent\": want one or more of cluster, zone and region", append(member, "explain", "shop/web", "--prefer", "continent")...)
 	fails(t, exitUsage, "zone is unknown", append(member, "explain", "shop/web", "--boundary", "zone", "--from", "beijing/-/-")...)
-	fails(t, exitUsage, "want a service", "explain")
+	fails(t, exitUsage, "NAME is missing: a service", "explain")
 	fails(t, exitUsage, `unexpected argument "b"`, "explain", "a", "b")
-	fails(t, exitUsage, "cannot be used together", append(member, "explain", "shop/web", "--manifests", ".")...)
+	fails(t, exitUsage, "can't be used together", append(member, "explain", "shop/web", "--manifests", ".")...)
 	fails(t, exitUsage, "--manifests", "explain", "shop/web", "--manifests", "nowhere")
 	// With the hub's context, chosen by mistake, there are no imported services.
 	fails(t, exitFailure, "NXDOMAIN", "explain", "shop/web", "--kubeconfig", s.hub.Kubeconfig())
@@ -146,7 +146,7 @@ func testDrain(t *testing.T, s lookedAt) {
 	fails(t, exitUsage, "did you mean beijing?", append(hub, "drain", "bejing")...)
 	fails(t, exitUsage, "DNS label", append(hub, "drain", "Beijing!")...)
 	fails(t, exitUsage, "--hub-kubeconfig or --hub-context is required", "drain", "beijing")
-	fails(t, exitUsage, "want a cluster", append(hub, "drain")...)
+	fails(t, exitUsage, "CLUSTER is missing", append(hub, "drain")...)
 	fails(t, exitFailure, "is a member and not the hub", "drain", "beijing", "--hub-kubeconfig", s.member.Kubeconfig())
 }
 
@@ -185,8 +185,8 @@ func testDoctor(t *testing.T, s lookedAt) {
 		t.Errorf("doctor on a hub: exit code %d\n%s", code, stdout)
 	}
 	fails(t, exitUsage, "want cli, dns, member, hub", "doctor", "--for", "world")
-	fails(t, exitUsage, "not of the form namespace/name", "doctor", "--dns-configmap", "coredns")
-	fails(t, exitUsage, "is not an address", "doctor", "--dns", "a:b:c")
+	fails(t, exitUsage, "isn't of the form namespace/name", "doctor", "--dns-configmap", "coredns")
+	fails(t, exitUsage, "isn't an address", "doctor", "--dns", "a:b:c")
 }
 
 func testWithoutRights(t *testing.T, s lookedAt) {

@@ -28,8 +28,8 @@ func (w *waiting) addFlags(flags *pflag.FlagSet, until string) {
 	flags.DurationVar(&w.timeout, "timeout", 5*time.Minute, "with --wait: how long to wait, before it fails and says what is missing")
 }
 
-// until returns once look finds that nothing is missing. Its first error is returned at once, because it is most likely the user's; later ones
-// count as missing: the API server may be back in time.
+// until returns once look finds that nothing is missing; it says what is in a sentence. Its first error is returned at once, because it is most
+// likely the user's; later ones count as missing: the API server may be back in time.
 func (w waiting) until(ctx context.Context, look func(context.Context) (missing string, err error)) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, w.timeout, errTimeout)
 	defer cancel()
@@ -41,7 +41,7 @@ func (w waiting) until(ctx context.Context, look func(context.Context) (missing 
 		select {
 		case <-ctx.Done():
 			if errors.Is(context.Cause(ctx), errTimeout) {
-				return fmt.Errorf("still missing after %s: %s", w.timeout, missing)
+				return fmt.Errorf("gave up after %s: %s", w.timeout, missing)
 			}
 			return ctx.Err()
 		case <-time.After(time.Second):
@@ -68,11 +68,11 @@ func (w waiting) followed(ctx context.Context, hub *objects.Cluster, changed str
 		if err != nil || len(behind) == 0 {
 			return "", err
 		}
-		return "the change in " + strings.Join(behind, "; in "), nil
+		return strings.Join(behind, "; "), nil
 	})
 }
 
-// behind returns, as phrases, the members that are Ready and don't act on what the hub's MemberClusters say, and why.
+// behind returns, as sentences, the members that are Ready and don't act on what the hub's MemberClusters say, and why.
 func behind(ctx context.Context, hub *objects.Cluster, changed string) ([]string, error) {
 	members, err := hub.MemberClusters(ctx)
 	if err != nil {
@@ -91,7 +91,7 @@ func behind(ctx context.Context, hub *objects.Cluster, changed string) ([]string
 		m := &members[i]
 		if m.Name != changed && !m.Left() && m.Status.Phase == clustersetv1alpha1.MemberReady && heard[m.Name].Follows != want {
 			if other := heard[m.Name].CantFollow; api.CheckClusterName(other) == nil {
-				stuck = append(stuck, fmt.Sprintf("%s, where a MemberCluster %s isn't the agent's copy: kubectl delete membercluster %[2]s there, and the agent copies the hub's", m.Name, other))
+				stuck = append(stuck, fmt.Sprintf("%s can't follow: its MemberCluster %s isn't the agent's copy; kubectl delete membercluster %[2]s there, and the agent copies the hub's", m.Name, other))
 			} else {
 				slow = append(slow, m.Name)
 			}
@@ -103,8 +103,8 @@ func behind(ctx context.Context, hub *objects.Cluster, changed string) ([]string
 	case 0:
 		return stuck, nil
 	case 1:
-		return append([]string{names + ", whose agent hasn't said yet that it followed"}, stuck...), nil
+		return append([]string{"the agent of " + names + " hasn't followed the change yet; read its log, or wait longer with --timeout"}, stuck...), nil
 	default:
-		return append([]string{names + ", whose agents haven't said yet that they followed"}, stuck...), nil
+		return append([]string{"the agents of " + names + " haven't followed the change yet; read their logs, or wait longer with --timeout"}, stuck...), nil
 	}
 }

@@ -87,12 +87,12 @@ func TestDrainWaitsForTheOthers(t *testing.T) {
 		}
 		wait := waiting{wait: true, timeout: time.Minute}
 		err := wait.followed(t.Context(), w.hub, "beijing")
-		if want := "still missing after 1m0s: the change in shanghai, tianjin, whose agents"; err == nil || !strings.HasPrefix(err.Error(), want) {
+		if want := "gave up after 1m0s: the agents of shanghai, tianjin haven't followed the change yet; "; err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}
 		w.note("tianjin", api.AnnotationCantFollow, "beijing")
 		err = wait.followed(t.Context(), w.hub, "beijing")
-		want := "still missing after 1m0s: the change in shanghai, whose agent hasn't said yet that it followed; in tianjin, where a MemberCluster beijing isn't the agent's copy: "
+		want := "gave up after 1m0s: the agent of shanghai hasn't followed the change yet; read its log, or wait longer with --timeout; tianjin can't follow: its MemberCluster beijing isn't the agent's copy; "
 		if err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}
@@ -144,9 +144,9 @@ func TestJoinWaitsForAHeartbeat(t *testing.T) {
 				t.Errorf("%v, want %q", err, want)
 			}
 		}
-		heard("still missing after 1m0s: a heartbeat of beijing; does its agent run")
+		heard("gave up after 1m0s: the hub hasn't heard beijing yet; check that its agent runs")
 		w.beat("beijing", "")
-		heard("still missing after 1m0s: the phase Ready; beijing sends heartbeats. Does clusterset hub run?")
+		heard(`gave up after 1m0s: the hub hears beijing, but its phase is "", not Ready; check that clusterset hub runs`)
 		if err := w.hub.Status().Update(t.Context(), refreshed(t, w.hub, memberIn("beijing", clustersetv1alpha1.MemberReady, false))); err != nil {
 			t.Fatal(err)
 		}
@@ -192,7 +192,7 @@ func TestWaitingThroughErrors(t *testing.T) {
 			}
 			return "", away
 		})
-		if err == nil || err.Error() != "still missing after 1m0s: the hub is away" {
+		if err == nil || err.Error() != "gave up after 1m0s: the hub is away" {
 			t.Errorf("%v", err)
 		}
 	})

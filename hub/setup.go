@@ -2,7 +2,6 @@ package hub
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -56,17 +55,16 @@ func (o *Options) complete() error {
 		}
 	}
 	if o.Left < 0 {
-		return errors.New("how long a cluster that left is kept can't be negative")
+		return fmt.Errorf("a cluster that left is kept for %s; that must not be negative", o.Left)
 	}
 	if o.MaxServices == 0 {
 		o.MaxServices = DefaultMaxServices
 	}
 	if o.MaxServices < 0 {
-		return errors.New("max-services must be at least 1")
+		return fmt.Errorf("--max-services is %d; it must be at least 1", o.MaxServices)
 	}
 	if o.Suspect <= 0 || o.Expire <= o.Suspect || o.Forget <= o.Expire {
-		return errors.New("a member has to be suspect before it expires, and expired before it is forgotten: " +
-			"0 < suspect-after < expire-after < forget-after")
+		return fmt.Errorf("--suspect-after is %s, --expire-after %s and --forget-after %s; they must be above 0 and increase in this order", o.Suspect, o.Expire, o.Forget)
 	}
 	return nil
 }

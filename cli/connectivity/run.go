@@ -96,7 +96,7 @@ func (t *Test) Create(ctx context.Context) error {
 		names = append(names, c.Name)
 		switch err := c.Create(ctx, namespaceObject(t.Namespace), client.FieldOwner(api.FieldManagerCLI)); {
 		case apierrors.IsAlreadyExists(err):
-			return fmt.Errorf("namespace %s exists in %s already: another test runs, or one was kept; kubectl --context %s delete namespace %s, or use another --namespace",
+			return fmt.Errorf("namespace %s exists in %s already: another test runs, or one was kept; delete it with kubectl --context %s delete namespace %s, or use another --namespace",
 				t.Namespace, c.Name, c.Context, t.Namespace)
 		case err != nil:
 			return c.Words(err)
@@ -156,7 +156,7 @@ func (t *Test) answers(ctx context.Context, c *Cluster, f *Facts) (answers []Ans
 		return nil, c.Words(err)
 	}
 	if err := json.Unmarshal(content, &answers); err != nil {
-		return nil, fmt.Errorf("it printed %.200q; is %s this project's image, of a version that has clusterset test?", content, t.Image)
+		return nil, fmt.Errorf("its pod printed %.200q instead of answers; check that --image %s is clusterset's, of the same version as this program", content, t.Image)
 	}
 	return answers, nil
 }
@@ -219,7 +219,7 @@ func (t *Test) cleanUp(ctx context.Context) error {
 
 func (c *Cluster) cleanUp(ctx context.Context, namespace string) error {
 	left := func(err error) error {
-		return fmt.Errorf("namespace %s is left in %s: %w; kubectl --context %s delete namespace %s", namespace, c.Name, err, c.Context, namespace)
+		return fmt.Errorf("namespace %s is left in %s: %w; delete it with kubectl --context %s delete namespace %s", namespace, c.Name, err, c.Context, namespace)
 	}
 	ns := namespaceObject(namespace)
 	if err := client.IgnoreNotFound(c.Delete(ctx, ns)); err != nil {
@@ -235,7 +235,7 @@ func (c *Cluster) cleanUp(ctx context.Context, namespace string) error {
 		}
 		select {
 		case <-ctx.Done():
-			return left(errors.New("it is still being deleted"))
+			return left(fmt.Errorf("still being deleted after %s", cleanFor))
 		case <-time.After(pollEvery):
 		}
 	}

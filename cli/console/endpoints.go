@@ -37,7 +37,7 @@ func (s *Server) endpoints(ctx context.Context, q query) (any, error) {
 	ask := explain.Query{Name: name, From: from, Policy: s.options.Preview.Policy}
 	if member := q.Get("context"); member != "" {
 		if s.options.Imported == nil || len(c.list) > 0 {
-			return nil, badRequest("context: want one of those that the console was started with, and no changes")
+			return nil, badRequest("context is %q; want one of those that the console was started with, and no changes", member)
 		}
 		facts, err := s.options.Imported(ctx, member, name.Key)
 		if err != nil {

@@ -3,6 +3,7 @@ package console
 import (
 	"crypto/rand"
 	"crypto/subtle"
+	"fmt"
 	"net"
 	"net/http"
 	"strings"
@@ -51,7 +52,7 @@ func (g guard) protect(address string, next http.Handler) http.Handler {
 		switch {
 		case !hosts[r.Host]:
 			// Another name for this address belongs to a foreign page (DNS rebinding).
-			http.Error(w, "this is the clusterset console of another address", http.StatusMisdirectedRequest)
+			http.Error(w, "the clusterset console is at another address; open the one that it printed", http.StatusMisdirectedRequest)
 			return
 		case origin != "" && (scheme != "http" || !hosts[from]), site != "" && site != "same-origin" && site != "none":
 			http.Error(w, "the clusterset console answers only its own page. To open it from elsewhere, copy the address into the browser", http.StatusForbidden)
@@ -64,7 +65,7 @@ func (g guard) protect(address string, next http.Handler) http.Handler {
 			http.Error(w, "a request to the clusterset console has no body", http.StatusRequestEntityTooLarge)
 			return
 		case len(r.URL.RawQuery) > maxQuery:
-			http.Error(w, "too long", http.StatusRequestURITooLong)
+			http.Error(w, fmt.Sprintf("the query of the address has %d bytes; the clusterset console takes %d at most", len(r.URL.RawQuery), maxQuery), http.StatusRequestURITooLong)
 			return
 		}
 		if token := r.URL.Query().Get("token"); r.URL.Path == "/" && token != "" && g.accepts(token) {

@@ -47,7 +47,7 @@ const (
 func (s *Server) traffic(ctx context.Context, q query) (any, error) {
 	name := q.Get("context")
 	if s.options.Counted == nil || name == "" {
-		return nil, badRequest("context: want one of those that the console was started with")
+		return nil, badRequest("context is %q; want one of those that the console was started with", name)
 	}
 	last := s.lastTraffic[name]
 	if last != nil && time.Since(last.counted.At) < trafficEvery {

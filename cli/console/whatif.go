@@ -21,7 +21,7 @@ func (s *Server) whatIf(ctx context.Context, q query) (any, error) {
 		return nil, err
 	}
 	if len(c.list) == 0 {
-		return nil, badRequest("changes: want at least one")
+		return nil, badRequest("changes: none is given; want at least one")
 	}
 	is := s.current()
 	text, err := json.Marshal(c.list)

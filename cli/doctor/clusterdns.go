@@ -33,7 +33,7 @@ func checkNodeLocalDNS(f *Facts) []Finding {
 	case c.Err != nil:
 		return []Finding{skipped(check, fmt.Sprintf("the ConfigMap %s can't be read: %v", c.Key, c.Err))}
 	case !c.Found:
-		return []Finding{ok(check, "NodeLocal DNSCache is not installed")}
+		return []Finding{ok(check, "NodeLocal DNSCache isn't installed")}
 	}
 	return checkCorefile(check, c, f.Zones)
 }

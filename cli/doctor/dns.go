@@ -28,7 +28,7 @@ func checkDNS(f *Facts) []Finding {
 				"check whether it runs and can be reached from here over UDP and TCP port 53: kubectl get pods, Service, NetworkPolicy"))
 		default:
 			all = append(all, problem(check, fmt.Sprintf("%s fails for %s: %v", f.DNSServer, name, r.Err),
-				"SERVFAIL means that the server has not read its objects yet, or can't reach the one it forwards to: see its logs and coredns_clusterset_source_synced"))
+				"SERVFAIL means that the server hasn't read its objects yet, or can't reach the one it forwards to: see its logs and coredns_clusterset_source_synced"))
 		}
 	}
 	return all

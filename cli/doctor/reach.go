@@ -14,10 +14,10 @@ import (
 
 // unmeasured says what each reason for an unknown verdict means, and what to do to have one.
 var unmeasured = map[string]string{
-	"NoBeacon":     "their agents name no beacon: member.beacon.enabled in the chart there, or --beacon-service",
-	"NotAllowed":   "their beacons are outside their MemberCluster's spec.cidrs, or inside this cluster's",
-	neverReached:   "their beacons never answered: allow TCP connections from this cluster's agents to",
-	"WrongCluster": "another cluster answers at their beacons' addresses: networks overlap",
+	"NoBeacon":     "no agent there names a beacon: set member.beacon.enabled in the chart, or --beacon-service",
+	"NotAllowed":   "the beacons there are outside their MemberCluster's spec.cidrs, or inside this cluster's",
+	neverReached:   "the beacons there never answered: allow TCP connections from this cluster's agents to",
+	"WrongCluster": "another cluster answers at the beacons' addresses: networks overlap",
 }
 
 const neverReached = "NeverReached"
@@ -55,15 +55,15 @@ func checkReach(f *Facts) []Finding {
 	for _, reason := range slices.Sorted(maps.Keys(unknown)) {
 		why := unmeasured[reason]
 		if why == "" {
-			why = "this cluster's agent has said nothing about them, or not for ten minutes"
+			why = "this cluster's agent has said nothing about that for ten minutes, or never has"
 		}
 		if reason == neverReached {
-			why += " " + cmp.Or(screen.Several(silent, shownServices, ", "), "the port of their beacons")
+			why += " " + cmp.Or(screen.Several(silent, shownServices, ", "), "the port of the beacons")
 		}
-		all = append(all, skipped(check, fmt.Sprintf("not measured whether this cluster reaches %s: %s", screen.Several(unknown[reason], shownServices, ", "), strings.TrimSpace(why))))
+		all = append(all, skipped(check, fmt.Sprintf("it isn't known whether this cluster reaches %s: %s", screen.Several(unknown[reason], shownServices, ", "), strings.TrimSpace(why))))
 	}
 	if len(partly) > 0 {
-		all = append(all, skipped(check, fmt.Sprintf("some beacons are not dialled, %s: they are outside their MemberCluster's spec.cidrs, inside this cluster's, no addresses with ports, or more than four of a family",
+		all = append(all, skipped(check, fmt.Sprintf("some beacons aren't dialled, %s: they are outside their MemberCluster's spec.cidrs, inside this cluster's, no addresses with ports, or more than four of a family",
 			screen.Several(partly, shownServices, ", "))))
 	}
 	if measured > 0 && unreachable == 0 {

@@ -176,7 +176,7 @@ func checkCredentials(f *Facts) []Finding {
 	case left <= 0:
 		return []Finding{problem(check, fmt.Sprintf("the agent's token for the hub, in Secret %s, expired on %s", c.Key, c.Expires.UTC().Format(time.DateTime)), cure)}
 	case left < 24*time.Hour:
-		return []Finding{problem(check, fmt.Sprintf("the agent's token for the hub, in Secret %s, expires in %s and has not been renewed", c.Key, left.Round(time.Minute)), cure)}
+		return []Finding{problem(check, fmt.Sprintf("the agent's token for the hub, in Secret %s, expires in %s and hasn't been renewed", c.Key, left.Round(time.Minute)), cure)}
 	default:
 		return []Finding{ok(check, fmt.Sprintf("the agent's token for the hub, in Secret %s, is valid for %d days", c.Key, int(left.Hours()/24)))}
 	}

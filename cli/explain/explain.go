@@ -128,7 +128,7 @@ func because(why string, j judge, endpoints int) string {
 	case at.vip || at.result == NoData && endpoints == 0:
 		return why
 	case at.result == NXDomain && set.Headless && !set.Live:
-		return why + ", and none of its endpoints is ready in a live cluster, so the name does not exist (KEP-1645, specification 2.4.1)"
+		return why + ", and none of its endpoints is ready in a live cluster, so the name doesn't exist (KEP-1645, specification 2.4.1)"
 	case len(set.Addrs) == 0 && set.Live:
 		return why + "; it has ready endpoints, but none within the boundary"
 	case len(set.Addrs) == 0:

@@ -242,7 +242,7 @@ func (f *Facts) export(key index.ServiceKey, e *mcsv1beta1.ServiceExport) {
 	}
 	for _, t := range []mcsv1beta1.ServiceExportConditionType{mcsv1beta1.ServiceExportConditionValid, mcsv1beta1.ServiceExportConditionReady} {
 		if c := meta.FindStatusCondition(e.Status.Conditions, string(t)); c != nil && c.Status != "True" {
-			f.Notes = append(f.Notes, fmt.Sprintf("this cluster's ServiceExport is not %s: %s: %s", t, c.Reason, c.Message))
+			f.Notes = append(f.Notes, fmt.Sprintf("this cluster's ServiceExport isn't %s: %s: %s", t, c.Reason, c.Message))
 		}
 	}
 }

@@ -58,7 +58,7 @@ func ParseName(s string) (Name, error) {
 		}
 		labels := strings.Split(before, ".")
 		if len(labels) < 2 || !ok && len(labels) > 2 {
-			return Name{}, fmt.Errorf("%q is not the name of a service: want NAMESPACE/SERVICE, SERVICE.NAMESPACE or SERVICE.NAMESPACE.svc.%s", s, DefaultZone)
+			return Name{}, fmt.Errorf("%q isn't the name of a service: want NAMESPACE/SERVICE, SERVICE.NAMESPACE or SERVICE.NAMESPACE.svc.%s", s, DefaultZone)
 		}
 		service, namespace = labels[len(labels)-2], labels[len(labels)-1]
 		n.Labels = strings.Join(labels[:len(labels)-2], ".")
@@ -66,7 +66,7 @@ func ParseName(s string) (Name, error) {
 	}
 	for what, label := range map[string]string{"service": service, "namespace": namespace} {
 		if err := api.CheckLabel(label); err != nil {
-			return Name{}, fmt.Errorf("%q is not the name of a service: the %s %q %w", s, what, label, err)
+			return Name{}, fmt.Errorf("%q isn't the name of a service: the %s %q %w", s, what, label, err)
 		}
 	}
 	if n.Zone == "global" {

@@ -20,14 +20,14 @@ func TestParseName(t *testing.T) {
 		"svc.svc.svc.clusterset.local":              "svc.svc.svc.clusterset.local. mcs",
 		"we\\b.sh\\111p.svc.global":                 "web.shop.svc.global. global",
 		"svc.svc":                                   "svc.svc.svc.clusterset.local. mcs",
-		"a.b.c":                                     "is not the name of a service",
-		"web":                                       "is not the name of a service",
-		"":                                          "is not the name of a service",
+		"a.b.c":                                     "isn't the name of a service",
+		"web":                                       "isn't the name of a service",
+		"":                                          "isn't the name of a service",
 		"svc.global":                                "svc.global.svc.clusterset.local. mcs",
 		"shop/":                                     "must be a DNS label",
 		"*.shop.svc.global":                         "must be a DNS label",
 		"shop/web.v1":                               "must be a DNS label",
-		"shop.svc.clusterset.local":                 "is not the name of a service",
+		"shop.svc.clusterset.local":                 "isn't the name of a service",
 		strings.Repeat("a", 64) + ".shop.svc.global": "must be a DNS label",
 	} {
 		n, err := ParseName(in)

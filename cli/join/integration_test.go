@@ -140,7 +140,7 @@ func TestJoinMakesAMemberAndLeaveUndoesIt(t *testing.T) {
 				return nil
 			})
 		}
-		if _, err := join.Join(ctx, join.At(hub.Config()), join.Options{Cluster: "beijing", Revoke: true}); err == nil || !strings.Contains(err.Error(), "set rejoin too") {
+		if _, err := join.Join(ctx, join.At(hub.Config()), join.Options{Cluster: "beijing", Revoke: true}); err == nil || !strings.Contains(err.Error(), "--revoke requires --rejoin") {
 			t.Errorf("without rejoin: %v", err)
 		}
 		member = newClient(t, configOf(t, again))

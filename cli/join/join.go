@@ -27,7 +27,7 @@ import (
 )
 
 // ErrNameInUse is why a name is refused: two clusters with one name would overwrite each other's records.
-var ErrNameInUse = errors.New("name in use")
+var ErrNameInUse = errors.New("the name is in use")
 
 // ErrNotTheHub is why an API server is refused: it is a member's, and its MemberClusters are copies of a hub's.
 var ErrNotTheHub = errors.New("its MemberClusters are copies, so it is a member and not the hub")
@@ -82,10 +82,10 @@ func (o *Options) complete() error {
 	}
 	o.TokenLifetime = o.Lifetime()
 	if o.TokenLifetime < connect.MinTokenLifetime {
-		return fmt.Errorf("token lifetime %s must be at least %s", o.TokenLifetime, connect.MinTokenLifetime)
+		return fmt.Errorf("--token-lifetime is %s; it must be at least %s", o.TokenLifetime, connect.MinTokenLifetime)
 	}
 	if o.Revoke && !o.Rejoin {
-		return errors.New("revoke is for a membership that exists, so set rejoin too")
+		return errors.New("--revoke requires --rejoin")
 	}
 	return memberCluster(*o).Validate().ToAggregate()
 }
@@ -141,12 +141,12 @@ func Join(ctx context.Context, hub Server, o Options) (kubeconfig []byte, err er
 	}
 	for _, obj := range append(access.Objects(o.Cluster, api.ManagedByJoin), access.Networks(o.Cluster, &mc.Spec), access.ClusterRoleBinding(o.Cluster)) {
 		if err := ensure(ctx, c, obj); err != nil {
-			return nil, fmt.Errorf("join %s: %w (join again with --rejoin, or leave to undo what was done)", o.Cluster, err)
+			return nil, fmt.Errorf("join %s: %w (join again with --rejoin, or undo what was done with clusterset leave)", o.Cluster, err)
 		}
 	}
 	token, err := connect.RequestToken(ctx, c, o.Cluster, o.TokenLifetime)
 	if err != nil {
-		return nil, fmt.Errorf("join %s: %w (join again with --rejoin, or leave to undo what was done)", o.Cluster, err)
+		return nil, fmt.Errorf("join %s: %w (join again with --rejoin, or undo what was done with clusterset leave)", o.Cluster, err)
 	}
 	kubeconfig, err = connect.Kubeconfig(hub.Config, o.Server, o.Cluster, token)
 	if err != nil {
@@ -195,9 +195,9 @@ func takeName(ctx context.Context, c client.Client, o Options) error {
 	var ns corev1.Namespace
 	switch err := c.Get(ctx, client.ObjectKey{Name: api.MemberNamespace(o.Cluster)}, &ns); {
 	case err == nil && ns.DeletionTimestamp != nil:
-		return fmt.Errorf("namespace %s of an earlier member is still being deleted, try again in a moment: %w", ns.Name, ErrNameInUse)
+		return fmt.Errorf("%w: namespace %s of an earlier member is still being deleted; try again in a moment", ErrNameInUse, ns.Name)
 	case err == nil && !o.Rejoin && !free:
-		return fmt.Errorf("namespace %s exists on the hub; choose another name, or leave first: %w", ns.Name, ErrNameInUse)
+		return inUse(o.Cluster, "namespace "+ns.Name)
 	case err != nil && !apierrors.IsNotFound(err):
 		return fmt.Errorf("get Namespace %s: %w", api.MemberNamespace(o.Cluster), err)
 	}
@@ -208,11 +208,11 @@ func takeName(ctx context.Context, c client.Client, o Options) error {
 	case err == nil:
 		return nil
 	case apierrors.IsNotFound(err) || meta.IsNoMatchError(err):
-		return errors.New("the hub doesn't know MemberCluster; install our CRDs there first (join with --install-crds)")
+		return errors.New("the hub doesn't know MemberCluster; install clusterset's CRDs there with --install-crds")
 	case !apierrors.IsAlreadyExists(err):
 		return fmt.Errorf("create MemberCluster %s: %w", o.Cluster, err)
 	case !o.Rejoin:
-		return fmt.Errorf("MemberCluster %s exists on the hub; choose another name, or leave first: %w", o.Cluster, ErrNameInUse)
+		return inUse(o.Cluster, "MemberCluster "+o.Cluster)
 	}
 	err = retry.OnError(retry.DefaultRetry, outrun, func() error {
 		mc := &clustersetv1alpha1.MemberCluster{}
@@ -243,6 +243,12 @@ func takeName(ctx context.Context, c client.Client, o Options) error {
 	return nil
 }
 
+// inUse says whose the name may be, and what to do then.
+func inUse(cluster, what string) error {
+	return fmt.Errorf("%w: %s exists on the hub; if it is this cluster's, use --rejoin; if not, choose another name, or remove the other cluster with clusterset leave %s",
+		ErrNameInUse, what, cluster)
+}
+
 // takeUp removes the MemberCluster of a cluster that has left, and reports whether there was one.
 func takeUp(ctx context.Context, c client.Client, cluster string) (was bool, err error) {
 	key := client.ObjectKey{Name: cluster}
@@ -269,7 +275,7 @@ func takeUp(ctx context.Context, c client.Client, cluster string) (was bool, err
 		return false, nil
 	})
 	if wait.Interrupted(err) && ctx.Err() == nil {
-		err = fmt.Errorf("MemberCluster %s of the cluster that left is still there; kubectl get -o yaml shows which finalizer keeps it: %w", cluster, ErrNameInUse)
+		err = fmt.Errorf("%w: MemberCluster %s of the cluster that left is still there; kubectl get membercluster %[2]s -o yaml shows which finalizer keeps it", ErrNameInUse, cluster)
 	}
 	return was, err
 }

@@ -110,7 +110,7 @@ func WriteProperties(ctx context.Context, member client.Client, cluster, set str
 			is, _, _ := unstructured.NestedString(property.Object, "spec", "value")
 			foreign := property.GetResourceVersion() != "" && property.GetLabels()[api.LabelManagedBy] != api.ManagedByJoin
 			if foreign && is != value {
-				return fmt.Errorf("one that clusterset didn't create says %q, not %q", is, value)
+				return fmt.Errorf("it says %q, not %q; clusterset didn't create it, so it stays: correct it if it is wrong", is, value)
 			}
 			if foreign {
 				return nil

@@ -14,7 +14,7 @@ import (
 )
 
 // ErrNoServiceCIDR is why a cluster can't be asked for the networks of its ClusterIPs: its Kubernetes is older than 1.33.
-var ErrNoServiceCIDR = errors.New("it has no ServiceCIDR, which Kubernetes has since 1.33")
+var ErrNoServiceCIDR = errors.New("no ServiceCIDRs, which Kubernetes has since 1.33")
 
 // StatedNetwork is a network that an object of a cluster states.
 type StatedNetwork struct{ CIDR, From string }

@@ -87,7 +87,7 @@ func TestClusterProperties(t *testing.T) {
 	check("after a leave", map[string]string{})
 
 	plane.Apply(t, []byte(foreignProperty))
-	if err := join.WriteProperties(ctx, member, "", "china"); err == nil || !strings.Contains(err.Error(), `one that clusterset didn't create says "theirs", not "china"`) {
+	if err := join.WriteProperties(ctx, member, "", "china"); err == nil || !strings.Contains(err.Error(), `it says "theirs", not "china"; clusterset didn't create it`) {
 		t.Errorf("somebody else's property: %v", err)
 	}
 	write("beijing", "theirs")

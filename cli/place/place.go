@@ -32,7 +32,7 @@ func Parse(text string) (topology.Location, error) {
 	var l topology.Location
 	parts := strings.Split(text, "/")
 	if len(parts) > 3 {
-		return l, fmt.Errorf("%q is not a place; use cluster/zone/region, with - for a part that is unknown", text)
+		return l, fmt.Errorf("%q isn't a place; use cluster/zone/region, with - for a part that is unknown", text)
 	}
 	for i, to := range []*string{&l.Cluster, &l.Zone, &l.Region} {
 		if i < len(parts) && parts[i] != "-" {

@@ -133,7 +133,7 @@ func (a *after) change(c *Change) error {
 	add(c.ExportTo != nil, func() error { return a.exportTo(c.ExportTo) })
 	add(c.Network != nil, func() error { return a.network(c.Network) })
 	if len(steps) != 1 {
-		return fmt.Errorf("want one of %s, not %d of them", Kinds, len(steps))
+		return fmt.Errorf("it has %d of %s; want one", len(steps), Kinds)
 	}
 	return steps[0]()
 }
@@ -172,7 +172,7 @@ func (a *after) service(text string) (types.NamespacedName, *records, error) {
 func ParseService(text string) (types.NamespacedName, error) {
 	namespace, name, ok := strings.Cut(text, "/")
 	if !ok || namespace == "" || name == "" || strings.Contains(name, "/") {
-		return types.NamespacedName{}, fmt.Errorf("%q is not a service: want NAMESPACE/NAME", text)
+		return types.NamespacedName{}, fmt.Errorf("%q isn't a service: want NAMESPACE/NAME", text)
 	}
 	return types.NamespacedName{Namespace: namespace, Name: name}, nil
 }
@@ -184,7 +184,7 @@ func (a *after) drain(clusters []string, drain bool) error {
 			return err
 		}
 		if m.Spec.Drain == drain {
-			a.notes = append(a.notes, fmt.Sprintf("%s is %s", name, map[bool]string{true: "drained already", false: "not drained"}[drain]))
+			a.notes = append(a.notes, name+map[bool]string{true: " is drained already", false: " isn't drained"}[drain])
 		}
 		m.Spec.Drain = drain
 		a.touch(name)
@@ -195,7 +195,7 @@ func (a *after) drain(clusters []string, drain bool) error {
 // cut breaks the way to clusters.
 func (a *after) cut(u *Unreachable) error {
 	if len(u.Clusters) == 0 {
-		return errors.New("unreachable: want clusters")
+		return errors.New("unreachable: clusters is missing: want names of clusters")
 	}
 	for _, name := range slices.Concat(u.Clusters, u.From) {
 		if _, err := a.member(name); err != nil {
@@ -298,7 +298,7 @@ func (a *after) exporting(r *records, key types.NamespacedName, cluster string) 
 			by = append(by, of(s))
 		}
 		slices.Sort(by)
-		return fmt.Errorf("%s is not exported from %s, but from %s", key, cluster, strings.Join(by, ", "))
+		return fmt.Errorf("%s isn't exported from %s, but from %s", key, cluster, strings.Join(by, ", "))
 	}
 	return nil
 }
@@ -309,7 +309,7 @@ func (a *after) move(m *Move) error {
 		return err
 	}
 	if len(m.Zones) == 0 && m.Region == "" {
-		return errors.New("place: want zones, a region or both")
+		return errors.New("place: zones and region are missing: want one or both")
 	}
 	if len(m.Zones) > 0 {
 		zones := slices.DeleteFunc(slices.Clone(m.Zones), func(zone string) bool { return zone == "-" })
@@ -339,7 +339,7 @@ func (a *after) state(p *Policy) error {
 		return fmt.Errorf("policy of %s: %w", p.Service, errs.ToAggregate())
 	}
 	if stated.IsZero() {
-		return errors.New("policy: want prefer, boundary or minReady")
+		return errors.New("policy: prefer, boundary and minReady are missing: want at least one")
 	}
 	return a.exports(p.Service, p.From, func(spec *clustersetv1alpha1.ExportedServiceSpec) {
 		was, _ := policy.FromExport(spec.Policy, field.NewPath("spec"))

@@ -21,7 +21,7 @@ func (a *after) network(n *Network) error {
 		return err
 	}
 	if n.To == "" {
-		return errors.New("network: want the name of a network, or - for the one of clusters that name none")
+		return errors.New("network: to is missing: want the name of a network, or - for the one of clusters that name none")
 	}
 	if m.Spec.Network = n.To; n.To == "-" {
 		m.Spec.Network = ""

@@ -101,7 +101,7 @@ func TestImpossibleChangesOfNetworks(t *testing.T) {
 		want string
 	}{
 		{Network{Cluster: "z", To: "x"}, "there is no cluster z"},
-		{Network{Cluster: "a"}, "network: want the name of a network, or - for the one of clusters that name none"},
+		{Network{Cluster: "a"}, "network: to is missing: want the name of a network, or - for the one of clusters that name none"},
 		{Network{Cluster: "a", To: "Edge"}, `network of a: spec.network: Invalid value: "Edge"`},
 		{Network{Cluster: "a", To: "edge", ExternalCIDRs: []string{"192.0.2.1/24"}}, "network of a: spec.externalCIDRs[0]"},
 	} {

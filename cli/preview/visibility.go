@@ -33,7 +33,7 @@ func (a *after) community(c *Communities) error {
 		return err
 	}
 	if len(c.To) == 0 {
-		return fmt.Errorf("communities of %s: want at least one; the one of clusters that name none is %s", c.Cluster, communities.Default)
+		return fmt.Errorf("communities of %s: to is missing: want at least one; the community of clusters that name none is %s", c.Cluster, communities.Default)
 	}
 	m.Spec.Communities = c.To
 	if errs := m.Validate(); len(errs) > 0 {
@@ -48,7 +48,7 @@ func (a *after) exportTo(e *ExportTo) error {
 	to := e.To
 	switch {
 	case len(to) == 0:
-		return errors.New("exportTo: want clusters or communities, or - for all")
+		return errors.New("exportTo: to is missing: want clusters or communities, or - for all")
 	case len(to) > clustersetv1alpha1.MaxExportTo:
 		return fmt.Errorf("exportTo: there are %d names; want %d at most", len(to), clustersetv1alpha1.MaxExportTo)
 	case slices.Equal(to, []string{"-"}):

@@ -114,14 +114,14 @@ func TestImpossibleChangesOfWhoSeesWhat(t *testing.T) {
 		want string
 	}{
 		{Change{Communities: &Communities{Cluster: "z", To: []string{"x"}}}, "there is no cluster z"},
-		{Change{Communities: &Communities{Cluster: "a"}}, "want at least one; the one of clusters that name none is default"},
+		{Change{Communities: &Communities{Cluster: "a"}}, "communities of a: to is missing: want at least one; the community of clusters that name none is default"},
 		{Change{Communities: &Communities{Cluster: "a", To: []string{"x", "Y"}}}, `communities of a: spec.communities[1]: Invalid value: "Y"`},
 		{Change{Communities: &Communities{Cluster: "a", To: []string{"x", "x"}}}, "Duplicate"},
 		{Change{Communities: &Communities{Cluster: "a", To: many}}, "Too many"},
-		{Change{ExportTo: &ExportTo{Service: "shop/web"}}, "want clusters or communities, or - for all"},
+		{Change{ExportTo: &ExportTo{Service: "shop/web"}}, "to is missing: want clusters or communities, or - for all"},
 		{Change{ExportTo: &ExportTo{Service: "shop/web", To: []string{"*"}}}, `exportTo: "*" must be a DNS label`},
 		{Change{ExportTo: &ExportTo{Service: "shop/web", To: many}}, "want 64 at most"},
-		{Change{ExportTo: &ExportTo{Service: "shop/web", From: "b", To: []string{"a"}}}, "shop/web is not exported from b, but from a, c"},
+		{Change{ExportTo: &ExportTo{Service: "shop/web", From: "b", To: []string{"a"}}}, "shop/web isn't exported from b, but from a, c"},
 	} {
 		if _, err := apart(t).state().Preview(t.Context(), []Change{c.what}, Options{}); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", c.what.String(), err, c.want)

@@ -207,7 +207,7 @@ func (s *Services) here(l *LocalFacts, now time.Time) {
 		if c := notTrue(e.Status.Conditions, string(mcsv1beta1.ServiceExportConditionValid), string(mcsv1beta1.ServiceExportConditionReady)); c != nil {
 			s.Problems = append(s.Problems, problem.because(c))
 		} else if len(e.Status.Conditions) == 0 {
-			problem.Reason, problem.Message = "Unseen", "no agent has processed it: does clusterset member run in this cluster?"
+			problem.Reason, problem.Message = "Unseen", "no agent has processed it"
 			problem.Cure = "start clusterset member in this cluster; if it runs, its log says what it waits for"
 			s.Problems = append(s.Problems, problem)
 		}
@@ -223,7 +223,7 @@ func (s *Services) here(l *LocalFacts, now time.Time) {
 			s.Problems = append(s.Problems, Problem{
 				Namespace: o.Namespace, Name: o.Name, What: "ServiceExport", Reason: "Held",
 				Message: "it was deleted, and the Service is still exported: the agent is down, or holds back a mass withdrawal. " +
-					"Create it again; or, to confirm, delete the Service, wait for --hold-withdrawals (10m), or start the agent with 0",
+					"Create it again; or, to confirm, delete the Service, wait 10m (--hold-withdrawals), or start the agent with --hold-withdrawals=0",
 			})
 		}
 		if c := notTrue(o.Status.Conditions, string(mcsv1beta1.ServiceImportConditionReady)); c != nil {

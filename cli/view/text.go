@@ -58,11 +58,11 @@ func (s Screen) hub(w *screen.Writer, r Report) {
 		HubRefused:     {Text: "answers, and refuses this account", Colour: screen.Bad},
 		HubElsewhere:   {Text: "is no hub: it doesn't know MemberClusters", Colour: screen.Bad},
 		HubHeard:       {Text: "answers the agent; --hub-kubeconfig asks it", Colour: screen.Good},
-		HubQuiet:       {Text: "has not answered the agent for " + away + "; names stay as they are", Colour: screen.Bad},
+		HubQuiet:       {Text: "hasn't answered the agent for " + away + "; names stay as they are", Colour: screen.Bad},
 		HubUnknown:     {Text: "unknown; ask it with --hub-kubeconfig"},
 	}[h.State]
 	if h.State == HubUnreachable && h.AwaySince != nil {
-		state.Text += ", and has not answered the agent for " + away + "; names stay as they are"
+		state.Text += ", and hasn't answered the agent for " + away + "; names stay as they are"
 	}
 	w.Line(screen.Cell{Text: "Hub       ", Colour: screen.Head}, screen.Cell{Text: at}, state)
 	if h.Error != "" {

@@ -31,7 +31,7 @@ export const severity = Object.keys(effects);
 export const phases = {
   Ready: { icon: "ready", tone: "good", text: "renews its heartbeat" },
   Suspect: { icon: "suspect", tone: "warn", text: "silent for a while: others are preferred" },
-  Expired: { icon: "expired", tone: "bad", text: "silent for too long: its endpoints are not answered" },
+  Expired: { icon: "expired", tone: "bad", text: "silent for too long: its endpoints aren't answered" },
   Unknown: { icon: "unknown", tone: "calm", text: "the hub has never seen a heartbeat" },
   Left: { icon: "left", tone: "calm", text: "has left the set" },
 };
