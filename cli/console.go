@@ -39,8 +39,8 @@ func newConsole() *cobra.Command {
 		Long: `Serves a page at 127.0.0.1 and opens it in the browser: the map of the clusters, the services, what each place uses of a service
 and why, and what would change if clusters went down, were drained, left or moved, or a service had another policy.
 
-It reads the hub with the rights of your kubeconfig, and changes nothing. With --context it also reads members: the problems with
-their exports and imports, and what their DNS servers answer. Only this machine can open the page, and only with the address that is
+It reads the hub with the rights of your kubeconfig, and changes nothing. With --context it also reads members: the problems that
+clusterset status and doctor find there, and what their DNS servers answer. Only this machine can open the page, and only with the address that is
 printed. It ends with the command.
 
 --manifests shows what a hub has from files, as written by

@@ -145,6 +145,7 @@ func testConsole(t *testing.T, s lookedAt) {
 		return errors.Join(in(m, "hub", console.Live, ""), in(m, "beijing", console.Live, ""),
 			in(m, "nobody", console.Refused, "clusterset doctor lists what is needed"), in(m, "away", console.Away, "can't be reached"))
 	})
+	testFindings(t, c)
 	var svc console.Service
 	changes := url.QueryEscape(`[{"drain":["beijing"]}]`)
 	if err := c.get(t.Context(), c.address+"/api/service?service=shop/web&changes="+changes, &svc); err != nil || len(svc.Columns) != 2 || len(svc.Conflicts) != 1 ||
@@ -186,6 +187,40 @@ func testConsole(t *testing.T, s lookedAt) {
 	fails(t, exitUsage, "--hub-kubeconfig, --hub-context or --manifests is required", "console")
 	fails(t, exitUsage, "there is no context", "console", "--hub-context", "hub", "--context", "paris")
 	fails(t, exitUsage, "--manifests and", "console", "--hub-context", "hub", "--manifests", ".")
+}
+
+// testFindings waits for what the doctor finds: in beijing a zone that its cluster DNS doesn't send, in another account's context that it
+// can't tell, and of the server that can't be reached nothing, because that is a problem of its own.
+func testFindings(t *testing.T, c consoled) {
+	t.Helper()
+	kube.Eventually(t, func() error {
+		var p console.Problems
+		if err := c.get(t.Context(), c.address+"/api/problems", &p); err != nil {
+			return err
+		}
+		found := map[string]string{}
+		for _, f := range p.Items {
+			found[f.Context+" "+f.Reason] = f.Message + "; " + strings.Join(f.Commands, "; ")
+		}
+		for _, f := range p.Unchecked {
+			found[f.Context+" unchecked "+f.Reason] = f.Message
+		}
+		for what, says := range map[string]string{
+			"beijing clusterdns":          "no stanza for svc.global: pods' queries there never reach the clusterset servers; svc.global:53 {",
+			"nobody unchecked clusterdns": `User "nobody" cannot get resource "configmaps"`,
+			"away Away":                   "can't be reached",
+		} {
+			if !strings.Contains(found[what], says) {
+				return fmt.Errorf("%s is %q, want %q; all are %v", what, found[what], says, found)
+			}
+		}
+		for what := range found {
+			if strings.HasPrefix(what, "away ") && what != "away Away" {
+				return fmt.Errorf("%s: %s", what, found[what])
+			}
+		}
+		return nil
+	})
 }
 
 // testConsoleHubDown stops the hub's API server. The console keeps showing what it knows.

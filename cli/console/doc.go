@@ -8,7 +8,7 @@
 //	GET /             the page's files, below web ─ web.go
 //	GET /api/map      Map        the state of each cluster, and of the sources ─ map.go
 //	GET /api/services Services   a page of the services that match ─ services.go, set.go
-//	GET /api/problems Problems   what is wrong, the most urgent first ─ problems.go
+//	GET /api/problems Problems   what is wrong, the most urgent first ─ problems.go, findings.go
 //	GET /api/service  Service    what each place uses of one service ─ service.go
 //	GET /api/endpoints Endpoints why, for one place: every endpoint with the verdict on it ─ endpoints.go
 //	GET /api/whatif   WhatIf     the services that changes affect, in the whole set ─ whatif.go

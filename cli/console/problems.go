@@ -25,6 +25,8 @@ type Problems struct {
 	Total  int     `json:"total"`
 	Urgent int     `json:"urgent"`
 	Items  []Found `json:"items"`
+	// Unchecked is what `clusterset doctor` couldn't check. It isn't counted.
+	Unchecked []Found `json:"unchecked,omitempty"`
 }
 
 // Found is a problem, and where it was found.
@@ -34,6 +36,8 @@ type Found struct {
 	Urgent bool `json:"urgent,omitempty"`
 	// Commands cure it, or show more.
 	Commands []string `json:"commands,omitempty"`
+	// Checked is when it was found, unless it follows from what the console has just read.
+	Checked time.Time `json:"checked,omitzero"`
 }
 
 // later are the reasons of problems that aren't urgent: names are answered, or something was asked for that isn't done.
@@ -42,7 +46,8 @@ var later = map[string]bool{"Limited": true, "Invalid": true, "NotExtended": tru
 // problems answers /api/problems.
 func (s *Server) problems(context.Context, query) (any, error) {
 	is := s.current()
-	out := &Problems{Version: is.version, Items: is.found(s.options.Flags, time.Now())}
+	out := &Problems{Version: is.version}
+	out.Items, out.Unchecked = is.found(s.options.Flags, time.Now())
 	for i := range out.Items {
 		if out.Items[i].Urgent {
 			out.Urgent++
@@ -56,6 +61,7 @@ func (s *Server) problems(context.Context, query) (any, error) {
 	})
 	out.Total = len(out.Items)
 	out.Items = out.Items[:min(len(out.Items), maxProblems)]
+	out.Unchecked = out.Unchecked[:min(len(out.Unchecked), maxProblems)]
 	return out, nil
 }
 
@@ -64,16 +70,28 @@ const whatSource = "Source"
 
 // rank orders problems: what is the cause of others comes first.
 func rank(what string) int {
-	at := slices.Index([]string{whatSource, "Hub", "MemberCluster", "Namespace"}, what)
+	at := slices.Index([]string{whatSource, "Hub", whatDoctor, "MemberCluster", "Namespace"}, what)
 	if at < 0 {
-		return 4
+		return 5
 	}
 	return at
 }
 
-// found returns all problems: of the sources, of the hub, of the services, and what each member has of its own.
-func (s *shown) found(flags Flags, now time.Time) []Found {
-	all := []Found{}
+// hub is the source of the records.
+func (s *shown) hub() *Source {
+	hub := &Source{}
+	for i := range s.sources {
+		if s.sources[i].Role != RoleMember {
+			hub = &s.sources[i]
+		}
+	}
+	return hub
+}
+
+// found returns all problems: of the sources, of the hub, of the services, and what each member has of its own. unchecked is what the doctor
+// couldn't check.
+func (s *shown) found(flags Flags, now time.Time) (all, unchecked []Found) {
+	all = []Found{}
 	add := func(from *Source, urgent bool, problems ...view.Problem) {
 		for _, p := range problems {
 			f := Found{Problem: Problem{Context: from.Context, Cluster: from.Cluster, Problem: p}, Urgent: urgent && !later[p.Reason]}
@@ -81,12 +99,9 @@ func (s *shown) found(flags Flags, now time.Time) []Found {
 			all = append(all, f)
 		}
 	}
-	hub := &Source{}
+	hub := s.hub()
 	for i := range s.sources {
 		from := &s.sources[i]
-		if from.Role != RoleMember {
-			hub = from
-		}
 		if from.State == Away || from.State == Refused {
 			name := cmp.Or(from.Cluster, from.Context, from.Role)
 			add(from, true, view.Problem{Name: name, What: whatSource, Reason: string(from.State), Message: from.Error, Cure: "until then, what is shown of it is what it said last"})
@@ -105,19 +120,29 @@ func (s *shown) found(flags Flags, now time.Time) []Found {
 	}
 	for i := range s.sources {
 		from := &s.sources[i]
-		if from.Local == nil {
-			continue
+		facts, own := s.ofMember(from, records, now)
+		problems, couldNot := s.findings(flags, from, facts, own)
+		if own != nil {
+			add(from, true, slices.DeleteFunc(own.Problems, func(p view.Problem) bool { return known[p] })...)
+			add(from, true, slices.DeleteFunc(own.Services.Problems, func(p view.Problem) bool { return caused(p, problems) })...)
+			add(from, false, own.Services.LastResort...)
 		}
-		facts := view.Facts{Now: now, Local: from.Local}
-		if hub.Role == RoleHub && len(s.set.members) > 0 {
-			facts.Hub = &view.HubFacts{Members: records.Members, Heard: records.Heard, Exports: s.without(from.Local.Namespaces)}
-		}
-		own := view.Build(facts)
-		add(from, true, slices.DeleteFunc(own.Problems, func(p view.Problem) bool { return known[p] })...)
-		add(from, true, own.Services.Problems...)
-		add(from, false, own.Services.LastResort...)
+		all, unchecked = append(all, problems...), append(unchecked, couldNot...)
 	}
-	return all
+	return all, unchecked
+}
+
+// ofMember is what is known of a member and the Report of that, nil if nothing is.
+func (s *shown) ofMember(from *Source, records *view.HubFacts, now time.Time) (*view.Facts, *view.Report) {
+	if from.Local == nil {
+		return nil, nil
+	}
+	facts := view.Facts{Now: now, Local: from.Local}
+	if s.hub().Role == RoleHub && len(s.set.members) > 0 {
+		facts.Hub = &view.HubFacts{Members: records.Members, Heard: records.Heard, Exports: s.without(from.Local.Namespaces)}
+	}
+	report := view.Build(facts)
+	return &facts, &report
 }
 
 // records are what the hub has, without the exports: their conflicts are known from the set.

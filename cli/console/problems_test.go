@@ -7,11 +7,13 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/cli/doctor"
 	"github.com/clusterset/clusterset/cli/view"
 	"github.com/clusterset/clusterset/importer/desired"
 )
@@ -40,11 +42,22 @@ func observed(t *testing.T) *Server {
 	}
 	report := view.Build(view.Facts{Local: local, Now: time.Now()})
 	s.SetSources([]Source{
-		{Role: RoleHub, Context: "hub", State: Live},
-		{Role: RoleMember, Context: "bj", Cluster: "beijing", State: Live, Local: local, Report: &report},
+		{Role: RoleHub, Context: "hub", State: Live, Asked: &doctor.Facts{Now: askedAt, Hub: &doctor.Server{What: "hub", Timed: true, Skew: -90 * time.Second}}},
+		{Role: RoleMember, Context: "bj", Cluster: "beijing", State: Live, Local: local, Report: &report, Asked: asked()},
 		{Role: RoleMember, Context: "tj", Cluster: "tianjin", State: Away, Error: errors.New("connection refused").Error()},
 	})
 	return s
+}
+
+var askedAt = time.Date(2026, 2, 3, 0, 1, 0, 0, time.UTC)
+
+// asked is what the doctor has asked of a member: its cluster DNS sends one of two zones, and another ConfigMap can't be read.
+func asked() *doctor.Facts {
+	return &doctor.Facts{
+		Now: askedAt, Zones: doctor.Zones, Cluster: &doctor.Server{What: "cluster", Address: "https://bj", Timed: true},
+		ClusterDNS:   doctor.ConfigMap{Key: "kube-system/coredns", Found: true, Data: map[string]string{"Corefile": "clusterset.local {\n forward . 10.96.0.53\n}"}},
+		NodeLocalDNS: doctor.ConfigMap{Key: "kube-system/node-local-dns", Err: errors.New("it is forbidden")},
+	}
 }
 
 // own is a Service that asks to be extended.
@@ -55,13 +68,80 @@ func own(name string) *corev1.Service {
 	}
 }
 
-// Problems has all that status knows of the hub and of each member, what can't be read, and what services have, each with a cure and
-// a command. The most urgent are first.
+// Problems has all that status and doctor know of the hub and of each member, what can't be read, and what services have, each with a cure and
+// a command. The most urgent are first. What doctor couldn't check is no problem.
 func TestProblems(t *testing.T) {
 	s := observed(t)
 	answers(t, s, "problems", "/api/problems")
 	answers(t, s, "service-member", "/api/service?service=shop/web&from=tianjin")
 	answers(t, s, "services-clustersetip", "/api/services?q=10.96.7.7")
+}
+
+// What status and doctor both report is listed once: of a cluster that shares its name, the cause instead of each of its exports.
+func TestProblemsAreListedOnce(t *testing.T) {
+	s := observed(t)
+	cloned := metav1.Condition{Type: "Ready", Status: metav1.ConditionFalse, Reason: api.ReasonClusterCloned, Message: "another agent is at work"}
+	sources := s.current().sources
+	local := sources[1].Local
+	local.Exports[0].Status.Conditions = []metav1.Condition{cloned}
+	beijing := s.current().set.members[0]
+	beijing.Status.Conditions = []metav1.Condition{{Type: clustersetv1alpha1.ConditionCloned, Status: metav1.ConditionTrue, Message: "two agents renew its Lease"}}
+	for _, name := range []string{"beijing", "tianjin"} { // of the latter, the hub doesn't know it yet
+		m := *beijing.DeepCopy()
+		m.Name = name
+		local.Members = append(local.Members, m)
+	}
+	local.Exports = append(local.Exports, mcsv1beta1.ServiceExport{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "absent"}, Status: mcsv1beta1.ServiceExportStatus{
+		Conditions: []metav1.Condition{{Type: "Valid", Status: metav1.ConditionFalse, Reason: "NoService", Message: "there is no such Service"}},
+	}})
+	suspect := clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "shanghai"}, Status: clustersetv1alpha1.MemberClusterStatus{Phase: clustersetv1alpha1.MemberSuspect}}
+	local.Members = append(local.Members, suspect)
+	local.Imports = append(local.Imports, mcsv1beta1.ServiceImport{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "db"}, Spec: mcsv1beta1.ServiceImportSpec{Type: mcsv1beta1.Headless}})
+	local.Slices = []discoveryv1.EndpointSlice{{
+		ObjectMeta:  metav1.ObjectMeta{Namespace: "shop", Name: "db", Labels: map[string]string{mcsv1beta1.LabelServiceName: "db", api.LabelSourceCluster: "shanghai"}},
+		AddressType: discoveryv1.AddressTypeIPv4, Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"10.8.2.10"}}},
+	}}
+	s.SetSources(sources)
+
+	is := s.current()
+	problems, unchecked := is.found(Flags{}, time.Now())
+	reasons := map[string]int{}
+	for i, p := range problems {
+		reasons[p.Reason]++
+		for j, other := range problems {
+			if i != j && strings.Contains(p.Message, other.Message) {
+				t.Errorf("%s %q says the same as %s %q", p.Reason, p.Message, other.Reason, other.Message)
+			}
+		}
+	}
+	for reason, n := range map[string]int{"Cloned": 1, "names": 1, "NoService": 1, api.ReasonClusterCloned: 0, "Suspect": 1, "set": 0, "LastResort": 1, "lastresort": 0, "clusterdns": 1, "clock": 2} {
+		if reasons[reason] != n {
+			t.Errorf("%s is listed %d times, want %d", reason, reasons[reason], n)
+		}
+	}
+	for _, u := range unchecked {
+		if u.Urgent || overlap.here[u.Reason] != "" {
+			t.Errorf("unchecked: %+v", u)
+		}
+	}
+}
+
+// Of a member that can't be read any more, what the doctor asked stays. It has nothing to say of a member that it hasn't asked yet.
+func TestFindingsOfAMemberThatIsAway(t *testing.T) {
+	s := New(Options{})
+	s.SetSources([]Source{
+		{Role: RoleMember, Context: "bj", State: Away, Error: "connection refused", Asked: asked()},
+		{Role: RoleMember, Context: "tj", State: Loading},
+	})
+	is := s.current()
+	problems, unchecked := is.found(Flags{}, time.Now())
+	var all []string
+	for _, f := range append(problems, unchecked...) {
+		all = append(all, f.Name+" "+f.Reason)
+	}
+	if got, want := strings.Join(all, ", "), "bj Away, bj clusterdns, bj nodelocaldns"; got != want {
+		t.Errorf("got %s; want %s", got, want)
+	}
 }
 
 // Links has what leads from each cluster to each, and who reaches whom: as its Lease says, or with the round trip as its own cluster does.

@@ -3,6 +3,7 @@ package console
 import (
 	"time"
 
+	"github.com/clusterset/clusterset/cli/doctor"
 	"github.com/clusterset/clusterset/cli/explain"
 	"github.com/clusterset/clusterset/cli/place"
 	"github.com/clusterset/clusterset/cli/preview"
@@ -75,6 +76,8 @@ type Source struct {
 	// Local is what was read of a member, and Report what `clusterset status` says of that alone.
 	Local  *view.LocalFacts `json:"-"`
 	Report *view.Report     `json:"-"`
+	// Asked is what only `clusterset doctor` asks of it, as of its Now. Nil: it hasn't been asked.
+	Asked *doctor.Facts `json:"-"`
 }
 
 // MemberCounts are numbers of a member's services, as in the Report of `clusterset status`.

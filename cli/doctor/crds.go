@@ -29,9 +29,9 @@ var kinds = map[string][]CRD{
 }
 
 // definitions checks the kinds: which are served, and whether their definitions are as new as ours. Anyone may ask for both.
-func definitions(ctx context.Context, disco discovery.DiscoveryInterface, config *rest.Config, what string) []CRD {
+func definitions(ctx context.Context, disco *discovery.DiscoveryClient, config *rest.Config, what string) []CRD {
 	all := slices.Clone(kinds[what])
-	groups, err := disco.ServerGroups()
+	groups, err := disco.ServerGroupsWithContext(ctx)
 	for i := range all {
 		k := &all[i]
 		plural, group, _ := strings.Cut(k.Name, ".")
@@ -40,7 +40,7 @@ func definitions(ctx context.Context, disco discovery.DiscoveryInterface, config
 		}
 		for _, g := range groups.Groups {
 			for _, v := range g.Versions {
-				if g.Name == group && serves(disco, v.GroupVersion, plural) {
+				if g.Name == group && serves(ctx, disco, v.GroupVersion, plural) {
 					k.Served = append(k.Served, v.Version)
 				}
 			}
@@ -54,8 +54,8 @@ func definitions(ctx context.Context, disco discovery.DiscoveryInterface, config
 	return all
 }
 
-func serves(disco discovery.DiscoveryInterface, groupVersion, plural string) bool {
-	list, err := disco.ServerResourcesForGroupVersion(groupVersion)
+func serves(ctx context.Context, disco *discovery.DiscoveryClient, groupVersion, plural string) bool {
+	list, err := disco.ServerResourcesForGroupVersionWithContext(ctx, groupVersion)
 	if err != nil {
 		return false // a version that has just gone
 	}

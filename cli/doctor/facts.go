@@ -9,7 +9,7 @@ import (
 // Facts are the input of the checks.
 type Facts struct {
 	Now time.Time
-	// Cluster is the member and Hub the hub. nil means that it is not checked.
+	// Cluster is the member and Hub the hub. nil means that it is not checked: without a Cluster, only the hub's API server is.
 	Cluster, Hub *Server
 	// Zones are the zones that clients query, without the final dot.
 	Zones []string

@@ -37,15 +37,22 @@ type Diagnosis struct {
 	Problems int       `json:"problems"`
 }
 
-// checks are run in this order, so that a problem comes before those it causes.
-var checks = []func(*Facts) []Finding{
-	checkServers, checkCRDs, checkRights, checkClocks, checkCredentials, checkClusterDNS, checkNodeLocalDNS, checkSearchPath, checkDNS, checkExpress,
-	checkPods, checkSet, checkReach, checkLastResort, checkExtended, checkNames,
-}
+// ofServers and ofCluster are run in this order, so that a problem comes before those it causes. The latter need a Cluster.
+var (
+	ofServers = []func(*Facts) []Finding{checkServers, checkCRDs, checkRights, checkClocks}
+	ofCluster = []func(*Facts) []Finding{
+		checkCredentials, checkClusterDNS, checkNodeLocalDNS, checkSearchPath, checkDNS, checkExpress,
+		checkPods, checkSet, checkReach, checkLastResort, checkExtended, checkNames,
+	}
+)
 
 // Diagnose runs every check.
 func Diagnose(f *Facts) Diagnosis {
 	var d Diagnosis
+	checks := ofServers
+	if f.Cluster != nil {
+		checks = slices.Concat(ofServers, ofCluster)
+	}
 	for _, check := range checks {
 		d.Findings = append(d.Findings, check(f)...)
 	}

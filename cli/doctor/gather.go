@@ -24,9 +24,16 @@ import (
 	"github.com/clusterset/clusterset/internal/connect"
 )
 
+// What is checked unless something else is given: the zones, and the ConfigMaps of the cluster DNS and NodeLocal DNSCache.
+var (
+	Zones        = []string{"clusterset.local", ourZone}
+	ClusterDNS   = client.ObjectKey{Namespace: "kube-system", Name: "coredns"}
+	NodeLocalDNS = client.ObjectKey{Namespace: "kube-system", Name: "node-local-dns"}
+)
+
 // Gatherer reads Facts.
 type Gatherer struct {
-	// Cluster and Hub are how to connect to them. Hub may be nil.
+	// Cluster and Hub are how to connect to them. Either may be nil.
 	Cluster, Hub *rest.Config
 	// ClusterFlags and HubFlags are the flags that chose them, for messages.
 	ClusterFlags, HubFlags string
@@ -35,7 +42,7 @@ type Gatherer struct {
 	As    string
 	// MemberNamespace is the member's namespace on the hub, if the account there is a member's.
 	MemberNamespace string
-	// ClusterDNS and NodeLocalDNS are the names of the ConfigMaps, Secret that of the agent's credentials.
+	// ClusterDNS and NodeLocalDNS are the names of the ConfigMaps, Secret that of the agent's credentials, empty if it isn't to be read.
 	ClusterDNS, NodeLocalDNS, Secret client.ObjectKey
 	// DNSServer is an address with a port, or empty. DNSMetrics is the address of its metrics, by default port 9153 there.
 	DNSServer  string
@@ -46,25 +53,35 @@ type Gatherer struct {
 
 // Gather reads the Facts. They include what can't be read.
 func (g *Gatherer) Gather(ctx context.Context) *Facts {
-	f := &Facts{Now: time.Now(), Zones: g.Zones, ResolvConf: g.ResolvConf, DNSServer: g.DNSServer}
-	var c *objects.Cluster
-	f.Cluster, c = g.server(ctx, g.Cluster, "cluster", g.ClusterFlags)
-	f.ClusterDNS, f.NodeLocalDNS = ConfigMap{Key: g.ClusterDNS.String()}, ConfigMap{Key: g.NodeLocalDNS.String()}
-	if f.Cluster.Err == nil {
-		f.ClusterDNS.read(ctx, c, g.ClusterDNS)
-		f.NodeLocalDNS.read(ctx, c, g.NodeLocalDNS)
-		f.Credentials = credentials(ctx, c, g.Secret)
-	} else {
-		f.ClusterDNS.Err, f.NodeLocalDNS.Err = errUnreached, errUnreached
+	f, c, hub := g.ask(ctx)
+	if c == nil {
+		return f
 	}
-	var hub *objects.Cluster
+	facts, err := view.Fetch(ctx, c, hub)
+	if err != nil {
+		f.SetErr, f.LastResortErr = err, err
+		return f
+	}
+	f.See(&facts, view.Build(facts))
+	return f
+}
+
+// Ask reads the Facts except those that See adds.
+func (g *Gatherer) Ask(ctx context.Context) *Facts {
+	f, _, _ := g.ask(ctx)
+	return f
+}
+
+// ask also returns the cluster and the hub, nil if they can't be reached.
+func (g *Gatherer) ask(ctx context.Context) (f *Facts, c, hub *objects.Cluster) {
+	f = &Facts{Now: time.Now(), Zones: g.Zones, ResolvConf: g.ResolvConf, DNSServer: g.DNSServer}
+	if g.Cluster != nil {
+		c = g.askCluster(ctx, f)
+	}
 	if g.Hub != nil {
 		if f.Hub, hub = g.server(ctx, g.Hub, "hub", g.HubFlags); f.Hub.Err != nil {
 			hub = nil // checkServers says so
 		}
-	}
-	if f.Cluster.Err == nil {
-		f.see(ctx, c, hub)
 	}
 	if g.DNSServer != "" {
 		for _, zone := range g.Zones {
@@ -72,7 +89,23 @@ func (g *Gatherer) Gather(ctx context.Context) *Facts {
 		}
 		f.Express = express(ctx, cmp.Or(g.DNSMetrics, metricsAddress(g.DNSServer)))
 	}
-	return f
+	return f, c, hub
+}
+
+// askCluster returns nil if the cluster can't be reached.
+func (g *Gatherer) askCluster(ctx context.Context, f *Facts) (c *objects.Cluster) {
+	f.Cluster, c = g.server(ctx, g.Cluster, "cluster", g.ClusterFlags)
+	f.ClusterDNS, f.NodeLocalDNS = ConfigMap{Key: g.ClusterDNS.String()}, ConfigMap{Key: g.NodeLocalDNS.String()}
+	if f.Cluster.Err != nil {
+		f.ClusterDNS.Err, f.NodeLocalDNS.Err = errUnreached, errUnreached
+		return nil
+	}
+	f.ClusterDNS.read(ctx, c, g.ClusterDNS)
+	f.NodeLocalDNS.read(ctx, c, g.NodeLocalDNS)
+	if g.Secret.Name != "" {
+		f.Credentials = credentials(ctx, c, g.Secret)
+	}
+	return c
 }
 
 var errUnreached = errors.New("the cluster can't be reached")
@@ -95,7 +128,7 @@ func (g *Gatherer) server(ctx context.Context, config *rest.Config, what, flags 
 		return s, c
 	}
 	s.CRDs = definitions(ctx, disco, config, what)
-	confined := what == "hub" && inCommunities(ctx, c)
+	confined := what == "hub" && len(g.Roles) > 0 && inCommunities(ctx, c)
 	for _, role := range g.Roles {
 		s.Rights = append(s.Rights, wanted(role, what, g.MemberNamespace, confined)...)
 	}
@@ -191,14 +224,9 @@ func (m *ConfigMap) custom(ctx context.Context, c *objects.Cluster, key client.O
 	}
 }
 
-// see reads what the cluster's own objects and the hub say about the set.
-func (f *Facts) see(ctx context.Context, c, hub *objects.Cluster) {
-	facts, err := view.Fetch(ctx, c, hub)
-	if err != nil {
-		f.SetErr, f.LastResortErr = err, err
-		return
-	}
-	f.Set, f.LastResortErr = view.Build(facts), facts.Local.RoutesErr
+// See adds what the cluster's own objects and the hub say of the set, and the Report of that.
+func (f *Facts) See(facts *view.Facts, set view.Report) {
+	f.Set, f.LastResortErr = set, facts.Local.RoutesErr
 	f.Pods, f.PodsErr = facts.Local.Pods, facts.Local.PodsErr
 	f.Names.seeCluster(facts.Local)
 	if facts.Hub != nil && facts.Hub.Err == nil { // otherwise only what the cluster knows is used

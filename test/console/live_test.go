@@ -1,6 +1,7 @@
 package console
 
 import (
+	"context"
 	"net/url"
 	"strings"
 	"testing"
@@ -73,6 +74,31 @@ func TestAway(t *testing.T) {
 	f.links["hub"].Set(faultproxy.Condition{})
 	p.seesNot("doesn't answer")
 	p.until(`document.querySelector(".liveness").innerText === "Live"`)
+}
+
+// Problems has what the doctor finds, with lines to paste and the age, and what it couldn't check.
+func TestFindings(t *testing.T) {
+	f := theFleet(t)
+	corefile := []byte("apiVersion: v1\nkind: ConfigMap\nmetadata: {namespace: kube-system, name: coredns}\ndata: {Corefile: \". {\\n forward . /etc/resolv.conf\\n}\"}\n")
+	beijing := f.members["beijing"].Plane
+	beijing.Apply(t, corefile)
+	t.Cleanup(func() {
+		if err := beijing.DeleteContext(context.Background(), corefile); err != nil {
+			t.Error(err)
+		}
+	})
+	p := open(t, f.console(t, "beijing"), "#/problems")
+	p.sees("The Corefile in kube-system/coredns has no stanza for clusterset.local and svc.global", "Doctor, checked", "What to do: add to the Corefile", "forward . CLUSTER-IP",
+		"clusterset doctor", "Not checked", "No pod of clusterset member is in this cluster")
+	p.accessible()
+	p.click(".toggle", "Checks")
+	p.fill("#search", "corefile stanza")
+	p.until(`document.querySelectorAll(".problem").length === 1 && document.querySelector(".problem.bad b a").innerText === "beijing"`)
+	p.size(390, 844)
+	p.until(`document.documentElement.scrollWidth <= innerWidth`)
+	p.accessible()
+	p.click(".problem b a", "beijing")
+	p.sees("Clients in zones")
 }
 
 func TestHalfOfTheContextsUnreachable(t *testing.T) {

@@ -20,6 +20,7 @@ import (
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/cli/console"
+	"github.com/clusterset/clusterset/cli/doctor"
 	"github.com/clusterset/clusterset/cli/objects"
 	"github.com/clusterset/clusterset/cli/view"
 	"github.com/clusterset/clusterset/internal/connect"
@@ -40,6 +41,7 @@ type Hub struct {
 	cluster *objects.Cluster
 	config  *rest.Config
 	source  source
+	asks    *doctor.Gatherer
 
 	mu      sync.Mutex
 	objects map[objectKey]runtime.Object
@@ -61,6 +63,7 @@ func NewHub(config *rest.Config, name, flags string, to *Sources) (*Hub, error) 
 	}
 	return &Hub{
 		console: to.console, cluster: c, config: config, source: to.add(console.Source{Role: console.RoleHub, Context: name, Server: c.Server}),
+		asks:    &doctor.Gatherer{Hub: config, HubFlags: flags},
 		objects: map[objectKey]runtime.Object{}, changed: make(chan struct{}, 1),
 	}, nil
 }
@@ -103,6 +106,7 @@ func (h *Hub) run(ctx context.Context) error {
 	workers.Go(func() {
 		each(ctx, look, func() { h.source.tell(ctx, h.cluster, ofHub) })
 	})
+	workers.Go(func() { h.source.checkUps(ctx, h.asks.Ask) })
 	err = hub.Start(ctx)
 	workers.Wait()
 	return err

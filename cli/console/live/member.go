@@ -4,12 +4,14 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
 	"github.com/clusterset/clusterset/cli/console"
+	"github.com/clusterset/clusterset/cli/doctor"
 	"github.com/clusterset/clusterset/cli/explain"
 	"github.com/clusterset/clusterset/cli/objects"
 	"github.com/clusterset/clusterset/cli/view"
@@ -28,6 +30,7 @@ type Member struct {
 	cluster *objects.Cluster
 	api     kubernetes.Interface
 	source  source
+	asks    *doctor.Gatherer
 }
 
 // NewMember returns a Member for the kubeconfig context of that name. It sends no request yet, so the member may be down.
@@ -40,11 +43,16 @@ func NewMember(config *rest.Config, name, flags string, all *Sources) (*Member, 
 	if err != nil {
 		return nil, c.Words(err)
 	}
-	return &Member{name, c, api, all.add(console.Source{Role: console.RoleMember, Context: name, Server: c.Server})}, nil
+	// It reads no Secret, and asks for no rights: what the account may not read shows anyway.
+	asks := &doctor.Gatherer{Cluster: config, ClusterFlags: flags, Zones: doctor.Zones, ClusterDNS: doctor.ClusterDNS, NodeLocalDNS: doctor.NodeLocalDNS}
+	return &Member{name, c, api, all.add(console.Source{Role: console.RoleMember, Context: name, Server: c.Server}), asks}, nil
 }
 
 // Run reads the member periodically until the context is done.
 func (m *Member) Run(ctx context.Context) {
+	var asks sync.WaitGroup
+	defer asks.Wait()
+	asks.Go(func() { m.source.checkUps(ctx, m.asks.Ask) })
 	each(ctx, look, func() {
 		local, err := view.FetchLocal(ctx, m.cluster)
 		if ctx.Err() != nil {

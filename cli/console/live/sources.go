@@ -17,12 +17,16 @@ import (
 type Sources struct {
 	console *console.Server
 
+	checking chan struct{} // a place for each that may be made at once
+
 	mu  sync.Mutex
 	all []console.Source
 }
 
 // NewSources returns an empty Sources.
-func NewSources(c *console.Server) *Sources { return &Sources{console: c} }
+func NewSources(c *console.Server) *Sources {
+	return &Sources{console: c, checking: make(chan struct{}, maxCheckUps)}
+}
 
 // source is one of the Sources.
 type source struct {

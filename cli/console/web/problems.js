@@ -1,10 +1,10 @@
 // Problems: everything that is known to be wrong, the most urgent first, each with its cure and a command to copy.
 import { html } from "./html.js";
 import { go, here, to } from "./address.js";
-import { Command, Icon, Outcome, Search, Tag, Toggle } from "./parts.js";
+import { Age, Command, Icon, Outcome, Search, Tag, Toggle } from "./parts.js";
 import { count } from "./words.js";
 
-const kinds = { Source: "Sources", Hub: "Hub", MemberCluster: "Clusters", Namespace: "Namespaces", Service: "Services" };
+const kinds = { Source: "Sources", Hub: "Hub", Doctor: "Checks", MemberCluster: "Clusters", Namespace: "Namespaces", Service: "Services" };
 const kindOf = (p) => (kinds[p.what] ? p.what : "Service");
 
 export function ProblemsView({ address, problems }) {
@@ -12,30 +12,34 @@ export function ProblemsView({ address, problems }) {
   const find = (params.get("find") ?? "").toLowerCase();
   const only = params.get("only");
   if (!problems.data) return html`<h1 tabindex="-1">Problems</h1><${Outcome} got=${problems} what="the problems" />`;
-  const { items, total, urgent } = problems.data;
+  const { items, total, urgent, unchecked = [] } = problems.data;
   const text = (p) => [p.namespace && p.namespace + "/" + p.name, p.name, p.what, p.reason, p.message, p.cure, p.cluster].join(" ").toLowerCase();
-  const found = items.filter((p) => find.split(/\s+/).every((w) => text(p).includes(w)));
+  const found = [...items, ...unchecked].filter((p) => find.split(/\s+/).every((w) => text(p).includes(w)));
   const shown = found.filter((p) => only === null || kindOf(p) === only);
-  const groups = [["urgent", "Urgent", shown.filter((p) => p.urgent)], ["later", "Less urgent", shown.filter((p) => !p.urgent)]].filter(([, , list]) => list.length);
+  const groups = [["urgent", "Urgent", shown.filter((p) => p.urgent)], ["later", "Less urgent", shown.filter((p) => !p.urgent && !unchecked.includes(p))],
+    ["unchecked", "Not checked", shown.filter((p) => unchecked.includes(p))]].filter(([, , list]) => list.length);
+  const all = items.length + unchecked.length;
   const lead = total === 0 ? "None is known." : `${count(total, "problem")}, ${urgent} urgent${total > items.length ? `; the first ${items.length} are shown` : ""}`;
   return html`
     <div class="viewhead"><h1 tabindex="-1">Problems</h1><p class="lead">${lead}</p></div>
-    ${total > 0 && html`<div class="bar">
+    ${all > 0 && html`<div class="bar">
       <${Search} label="Find: a name, a cluster, a word" value=${params.get("find") ?? ""} onChange=${(v) => go(here({ find: v }), { replace: true })} />
       <div class="filters" role="group" aria-label="Show only">${Object.entries(kinds).map(([id, name]) => [id, name, found.filter((p) => kindOf(p) === id).length]).filter(([id, , n]) => n > 0 || id === only).map(([id, name, n]) => html`
         <${Toggle} key=${id} on=${only === id} values=${{ only: only === id ? null : id }}><b>${n}</b> ${name}<//>`)}</div>
     </div>`}
-    ${total > 0 && shown.length === 0 && html`<p class="notice">No problem matches.</p>`}
+    ${all > 0 && shown.length === 0 && html`<p class="notice">No problem matches.</p>`}
     ${groups.map(([id, name, list]) => html`<section key=${id} aria-labelledby=${id}><h2 id=${id}>${name} <span class="faint">${list.length}</span></h2>
-      <ul class="problems">${list.map((p) => html`<${Problem} key=${[p.what, p.namespace, p.name, p.reason, p.context].join()} p=${p} />`)}</ul></section>`)}
-    <p class="faint small above">The console reads the hub, and the members that <code>--context</code> names. <code>clusterset doctor</code> checks a member's DNS, rights and clocks as well.</p>`;
+      <ul class="problems">${list.map((p) => html`<${Problem} key=${[p.what, p.namespace, p.name, p.reason, p.context, p.what === "Doctor" && p.message].join()} p=${p} level=${id} />`)}</ul></section>`)}
+    <p class="faint small above">The console reads the hub, and the members that <code>--context</code> names. Every five minutes it makes the checks of <code>clusterset doctor</code>, except those of rights and of the agent's token, and those that take a pod or a DNS server's address.</p>`;
 }
 
-function Problem({ p }) {
-  const tone = p.urgent ? "bad" : "warn";
+const levels = { urgent: ["bad", "alert", "Urgent"], later: ["warn", "conflict", "Less urgent"], unchecked: ["calm", "unknown", "Not checked"] };
+
+function Problem({ p, level }) {
+  const [tone, icon, label] = levels[level];
   return html`<li class=${"problem " + tone}>
-    <div class="problemhead"><${Icon} name=${p.urgent ? "alert" : "conflict"} label=${p.urgent ? "Urgent" : "Less urgent"} /><b><${About} p=${p} /></b> <${Tag} tone=${tone}>${p.reason}<//>
-      <span class="faint">${p.what !== "Exports" && p.what !== "MemberCluster" && p.what}${p.cluster && p.cluster !== p.name && html` in ${p.cluster}`}</span></div>
+    <div class="problemhead"><${Icon} name=${icon} label=${label} /><b><${About} p=${p} /></b> <${Tag} tone=${tone}>${p.reason}<//>
+      <span class="faint">${p.what !== "Exports" && p.what !== "MemberCluster" && p.what}${p.cluster && p.cluster !== p.name && html` in ${p.cluster}`}${p.checked && html`, checked <${Age} time=${p.checked} />`}</span></div>
     <p>${capital(p.message)}.</p>
     ${p.cure && html`<p><b>What to do:</b> ${p.cure}.</p>`}
     ${p.commands?.map((c) => html`<${Command} key=${c} text=${c} />`)}
@@ -47,6 +51,6 @@ const capital = (text = "") => text.charAt(0).toUpperCase() + text.slice(1).repl
 /** About names what a problem is about, and links to it. */
 function About({ p }) {
   if (p.namespace) return html`<a href=${to("service", [p.namespace, p.name])}>${p.namespace}/${p.name}</a>`;
-  if (p.what === "MemberCluster") return html`<a href=${to("map", [], { cluster: p.name })}>${p.name}</a>`;
+  if (p.what === "MemberCluster" || p.what === "Doctor" && p.cluster) return html`<a href=${to("map", [], { cluster: p.name })}>${p.name}</a>`;
   return p.name;
 }
