@@ -24,7 +24,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -116,7 +115,7 @@ func (c *Cache) SetPeers(clusters []string) {
 // SetQuota bounds how much memory the records of each cluster take here, this cluster's own apart; see DefaultQuota. changed is called when
 // something of a cluster is left out, and when its records are read again because there is room. It must be called before Start.
 func (c *Cache) SetQuota(bytes int, own string, changed func(cluster string, over bool)) {
-	q := &quota{limit: bytes, own: api.MemberNamespace(own), changed: changed, used: map[string]int{}, over: map[string]time.Time{}}
+	q := &quota{limit: bytes, own: api.MemberNamespace(own), changed: changed, again: c.readAgain, used: map[string]int{}, over: map[string]*over{}}
 	for _, k := range c.records {
 		k.quota = q
 	}

@@ -23,10 +23,17 @@ type quota struct {
 	limit   int
 	own     string // the namespace that has no quota
 	changed func(cluster string, over bool)
+	again   func() // reads everything again
 
 	mu   sync.Mutex
-	used map[string]int       // by namespace on the hub: what is stored, and what a list under way has that isn't yet
-	over map[string]time.Time // namespaces of which something was left out, and since when
+	used map[string]int   // by namespace on the hub: what is stored, and what a list under way has that isn't yet
+	over map[string]*over // namespaces of which something was left out
+}
+
+// over is since when something is left out, and whether it is going to be read again.
+type over struct {
+	since  time.Time
+	waited bool
 }
 
 // admit reports whether there is room for a record that takes size, in place of one that takes was.
@@ -36,8 +43,8 @@ func (q *quota) admit(namespace string, size, was int) bool {
 	if namespace == q.own || size <= was || q.used[namespace]+size-was <= q.limit {
 		return true
 	}
-	if q.over[namespace].IsZero() {
-		q.over[namespace] = time.Now()
+	if q.over[namespace] == nil {
+		q.over[namespace] = &over{since: time.Now()}
 		if q.changed != nil {
 			go q.changed(clusterOf(namespace), true)
 		}
@@ -45,22 +52,36 @@ func (q *quota) admit(namespace string, size, was int) bool {
 	return false
 }
 
-// use adds to what a member uses. It reports whether what was left out of it may be read again: a quarter of the quota is free.
-func (q *quota) use(namespace string, more int) (again bool) {
+// use adds to what a member uses. If that makes room, what was left out of it is read again once that is allowed.
+func (q *quota) use(namespace string, more int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.used[namespace] += more; q.used[namespace] <= 0 {
 		delete(q.used, namespace)
 	}
-	since, over := q.over[namespace]
-	if !over || more >= 0 || q.used[namespace] > q.limit/4*3 || time.Since(since) < readAgain {
-		return false
+	if o := q.over[namespace]; o != nil && !o.waited && q.room(namespace) {
+		o.waited = true
+		time.AfterFunc(max(0, readAgain-time.Since(o.since)), func() { q.read(namespace) })
+	}
+}
+
+// room reports whether a quarter of the quota is free. The caller has locked q.
+func (q *quota) room(namespace string) bool { return q.used[namespace] <= q.limit/4*3 }
+
+// read reads what was left out of a member, unless the room was filled while it waited.
+func (q *quota) read(namespace string) {
+	q.mu.Lock()
+	if !q.room(namespace) {
+		q.over[namespace].waited = false
+		q.mu.Unlock()
+		return
 	}
 	delete(q.over, namespace)
+	q.mu.Unlock()
 	if q.changed != nil {
-		go q.changed(clusterOf(namespace), false)
+		q.changed(clusterOf(namespace), false)
 	}
-	return true
+	q.again()
 }
 
 func clusterOf(namespace string) string {
@@ -109,21 +130,15 @@ func (k *kind) reserve(f *feed, namespace string, more int) {
 		f.reserved = map[string]int{}
 	}
 	f.reserved[namespace] += more
-	k.use(namespace, more)
+	k.quota.use(namespace, more)
 }
 
 // release ends the reservations of a feed. The caller has locked k.
 func (k *kind) release(f *feed) {
 	for namespace, size := range f.reserved {
-		k.use(namespace, -size)
+		k.quota.use(namespace, -size)
 	}
 	f.reserved = nil
-}
-
-func (k *kind) use(namespace string, more int) {
-	if k.quota.use(namespace, more) {
-		go k.cache.readAgain()
-	}
 }
 
 // count counts a change of the store. The caller has locked k.
@@ -140,5 +155,5 @@ func (k *kind) count(c change) {
 		o := c.was.(client.Object)
 		more, namespace = more-heap.Size(o), o.GetNamespace()
 	}
-	k.use(namespace, more)
+	k.quota.use(namespace, more)
 }
