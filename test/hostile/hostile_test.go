@@ -225,9 +225,17 @@ func (w *witness) quiet() {
 	})
 }
 
-// await waits for what takes as long as the thief's write budgets make it.
+// await waits for what takes as long as the thief's write budgets make it. Meanwhile the thief's heartbeats go on: what goes while a cluster
+// is Expired, and a watch is broken, would be kept for a day.
 func (w *witness) await(f func() error) {
-	if err := poll.Within(context.Background(), patience, func(context.Context) error { return f() }); err != nil {
+	var beat time.Time
+	if err := poll.Within(context.Background(), patience, func(context.Context) error {
+		if time.Since(beat) >= time.Second {
+			beat = time.Now()
+			w.thief.Beat()
+		}
+		return f()
+	}); err != nil {
 		w.Error(err)
 	}
 }
