@@ -95,7 +95,7 @@ func blockTokens(c *caddy.Controller) (map[string][]caddyfile.Token, error) {
 		}
 		blocks, err := caddyfile.Parse(instance.Caddyfile().Path(), bytes.NewReader(instance.Caddyfile().Body()), caddy.ValidDirectives(c.ServerType()))
 		if err == nil && c.ServerBlockIndex >= len(blocks) {
-			err = fmt.Errorf("it has %d server blocks", len(blocks))
+			err = fmt.Errorf("there are %d server blocks, and this is block %d", len(blocks), c.ServerBlockIndex+1)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("the Corefile can't be read again: %w", err)

@@ -55,7 +55,7 @@ var (
 
 	staleGauge = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Namespace: plugin.Namespace, Subsystem: pluginName, Name: "source_stale",
-		Help: "1 while queries are answered from a state file because the source has not been read since the start.",
+		Help: "1 while queries are answered from a state file because the source hasn't been read since the start.",
 	}, []string{"source"})
 
 	staleAnswers = prometheus.NewCounter(prometheus.CounterOpts{

@@ -187,7 +187,7 @@ func (p *parser) manifestsOption(args []string) error {
 		return err
 	}
 	if !info.IsDir() {
-		return fmt.Errorf("%s is not a directory", p.manifests)
+		return fmt.Errorf("%s isn't a directory", p.manifests)
 	}
 	return nil
 }
@@ -258,7 +258,7 @@ func (p *parser) dialectOption(args []string) error {
 		name := strings.ToLower(plugin.Name(arg).Normalize())
 		i := slices.IndexFunc(p.options.zones, func(z *zone) bool { return z.name == name })
 		if i < 0 {
-			return fmt.Errorf("%s is not a zone of this stanza", name)
+			return fmt.Errorf("%s isn't a zone of this stanza", name)
 		}
 		p.options.zones[i].dialect = d
 	}
@@ -317,7 +317,7 @@ func (p *parser) snapshotOption(args []string) error {
 	}
 	p.snapshot.path = p.path(args[0])
 	if info, err := os.Stat(p.snapshot.path); err == nil && !info.Mode().IsRegular() {
-		return fmt.Errorf("%s is not a regular file", p.snapshot.path)
+		return fmt.Errorf("%s isn't a regular file", p.snapshot.path)
 	}
 	if len(args) == 2 {
 		d, err := time.ParseDuration(args[1])
@@ -369,7 +369,7 @@ func (p *parser) finish() error {
 func checkZoneNames(args []string) error {
 	for _, arg := range args {
 		if len(plugin.Host(arg).NormalizeExact()) == 0 {
-			return fmt.Errorf("%q is not a zone", arg)
+			return fmt.Errorf("%q isn't a zone", arg)
 		}
 	}
 	return nil

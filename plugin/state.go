@@ -156,7 +156,7 @@ func (k *keeper) restore() {
 	}
 	for _, x := range k.indexes {
 		if !s.Covers(x.namespaces) {
-			log.Errorf("snapshot %s: not used for a stanza that serves other namespaces: it was written for %q", k.path, s.Namespaces)
+			log.Errorf("snapshot %s: not used for a stanza that serves other namespaces: the file was written for %q", k.path, s.Namespaces)
 			x.Resume(s.Serial)
 			continue
 		}
@@ -172,10 +172,10 @@ func (k *keeper) restore() {
 // usable returns an error if a state must not be used: it is another cluster's, or too old.
 func (k *keeper) usable(s *statefile.State) error {
 	if differs := k.cluster().Differs(s.Cluster); differs != "" {
-		return fmt.Errorf("it is from another cluster: here, %s", differs)
+		return fmt.Errorf("the file is from another cluster: %s", differs)
 	}
 	if age := time.Since(s.Known); k.maxAge > 0 && age > k.maxAge {
-		return fmt.Errorf("it is from %s, %v ago, and older than %v", s.Known.UTC().Format(time.RFC3339), age.Round(time.Second), k.maxAge)
+		return fmt.Errorf("the file is from %s, %v ago, older than the maximum age of %v", s.Known.UTC().Format(time.RFC3339), age.Round(time.Second), k.maxAge)
 	}
 	return nil
 }
@@ -188,7 +188,7 @@ func (k *keeper) recognised() {
 		return
 	}
 	if differs := k.cluster().Differs(k.restored.Cluster); differs != "" {
-		log.Errorf("snapshot %s: no longer used: it is from another cluster: here, %s", k.path, differs)
+		log.Errorf("snapshot %s: no longer used: the file is from another cluster: %s", k.path, differs)
 		stateReads.WithLabelValues("refused").Inc()
 		k.found, k.restored = nil, nil
 		for _, x := range k.indexes {

@@ -25,11 +25,11 @@ func Decode(f io.ReaderAt, size int64) (*State, []manifests.Note, error) {
 		return nil, nil, err
 	}
 	if !bytes.HasPrefix(first, []byte(opening)) {
-		return nil, nil, errors.New("not a state of a clusterset DNS server")
+		return nil, nil, errors.New("the file isn't a state of a clusterset DNS server")
 	}
 	var written int
 	if n, _ := fmt.Sscanf(string(first[len(opening):]), `{"version":%d`, &written); n == 1 && written != version {
-		return nil, nil, fmt.Errorf("its format is version %d, and this release reads %d", written, version)
+		return nil, nil, fmt.Errorf("the file's format is version %d; this release reads version %d", written, version)
 	}
 	if err := checkSum(f, size); err != nil {
 		return nil, nil, err
@@ -39,7 +39,7 @@ func Decode(f io.ReaderAt, size int64) (*State, []manifests.Note, error) {
 
 // checkSum verifies the whole file before any object is decoded.
 func checkSum(f io.ReaderAt, size int64) error {
-	errChanged := errors.New("cut off or changed: its checksum doesn't match")
+	errChanged := errors.New("the file is cut off or changed: its checksum doesn't match")
 	at := size - int64(footerSize)
 	if at < 0 {
 		return errChanged
@@ -62,7 +62,7 @@ func decodeLines(r io.Reader) (*State, []manifests.Note, error) {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(make([]byte, 0, 256<<10), MaxSize)
 	if !lines.Scan() {
-		return nil, nil, errors.New("it has no first line")
+		return nil, nil, errors.New("the file has no first line")
 	}
 	s, err := decodeHeader(lines.Text())
 	if err != nil {
@@ -86,7 +86,7 @@ func decodeHeader(line string) (*State, error) {
 	text, ok := strings.CutSuffix(strings.TrimPrefix(line, opening), opened)
 	var h header
 	if err := json.Unmarshal([]byte(text), &h); err != nil || !ok {
-		return nil, fmt.Errorf("its first line is not that of a state: %w", err)
+		return nil, fmt.Errorf("the file's first line isn't that of a state: %w", err)
 	}
 	return &State{Known: h.Known.Local(), Cluster: h.Cluster, Serial: h.Serial, Namespaces: h.Namespaces}, nil
 }

@@ -36,7 +36,7 @@ type header struct {
 }
 
 // errTooLarge is returned by Encode for a state that Decode would refuse.
-var errTooLarge = fmt.Errorf("larger than %d MiB", MaxSize>>20)
+var errTooLarge = fmt.Errorf("the state is larger than %d MiB", MaxSize>>20)
 
 // Encode writes a State object by object: its allocations don't grow with the number of objects.
 func Encode(w io.Writer, s *State) error {

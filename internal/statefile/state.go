@@ -43,20 +43,20 @@ type Cluster struct {
 	Server string `json:"server,omitempty" cbor:"3,keyasint,omitempty"`
 }
 
-// Differs returns how c and o are known to be different clusters, or "" if they aren't. One CA in common is enough, because
+// Differs returns how c, the cluster here, and o are known to be different clusters, or "" if they aren't. One CA in common is enough, because
 // both CAs are trusted while one is being replaced.
 func (c Cluster) Differs(o Cluster) string {
 	switch {
 	case c.UID != "" && o.UID != "":
 		if c.UID != o.UID {
-			return fmt.Sprintf("its namespace kube-system has the UID %s, not %s", c.UID, o.UID)
+			return fmt.Sprintf("the namespace kube-system has the UID %s here, and %s there", c.UID, o.UID)
 		}
 	case len(c.CAs) > 0 && len(o.CAs) > 0:
 		if !slices.ContainsFunc(c.CAs, func(ca string) bool { return slices.Contains(o.CAs, ca) }) {
-			return "its API server is trusted by another CA certificate"
+			return "the API server has another CA certificate here"
 		}
 	case c.Server != "" && o.Server != "" && c.Server != o.Server:
-		return fmt.Sprintf("its API server is %s, not %s", c.Server, o.Server)
+		return fmt.Sprintf("the API server is %s here, and %s there", c.Server, o.Server)
 	}
 	return ""
 }

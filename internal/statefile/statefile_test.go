@@ -143,20 +143,20 @@ func TestUselessFilesAreRefusedWithAReason(t *testing.T) {
 		data []byte
 		want string
 	}{
-		{"empty", nil, "not a state"},
-		{"another program's", []byte("{}\n"), "not a state"},
-		{"a zeroed disk", make([]byte, 4096), "not a state"},
-		{"the first word only", good[:len(opening)-1], "not a state"},
+		{"empty", nil, "isn't a state"},
+		{"another program's", []byte("{}\n"), "isn't a state"},
+		{"a zeroed disk", make([]byte, 4096), "isn't a state"},
+		{"the first word only", good[:len(opening)-1], "isn't a state"},
 		{"the first line only", good[:bytes.IndexByte(good, '\n')], "cut off"},
-		{"a later version", sealed(strings.Replace(firstLine, `"version":1`, `"version":2`, 1)), "its format is version 2, and this release reads 1"},
+		{"a later version", sealed(strings.Replace(firstLine, `"version":1`, `"version":2`, 1)), "the file's format is version 2; this release reads version 1"},
 		{"cut off within the checksum", good[:len(good)-10], "cut off"},
 		{"cut off", good[:len(good)-200], "cut off or changed"},
 		{"one byte short", good[:len(good)-1], "cut off or changed"},
 		{"one byte more", append(bytes.Clone(good), '\n'), "cut off or changed"},
 		{"a bit flipped in the middle", changed(good, len(good)/2), "cut off or changed"},
 		{"a bit flipped in the checksum", changed(good, -20), "cut off or changed"},
-		{"no version", sealed(opening + "{}" + opened + "x"), "not that of a state"},
-		{"a header that isn't one", sealed(opening + `{"serial":"x"}` + opened), "not that of a state"},
+		{"no version", sealed(opening + "{}" + opened + "x"), "isn't that of a state"},
+		{"a header that isn't one", sealed(opening + `{"serial":"x"}` + opened), "isn't that of a state"},
 		{"a line that is no JSON", sealed(firstLine, "{"), "item 1"},
 		{"a line of another kind of thing", sealed(firstLine, `[1]`), "item 1: want an object"},
 	} {
@@ -232,7 +232,7 @@ func TestClustersAreToldApart(t *testing.T) {
 		{"the same UID behind another CA", Cluster{UID: "1", CAs: []string{"z"}}, ""},
 		{"another CA", Cluster{CAs: []string{"z"}, Server: full.Server}, "another CA"},
 		{"a CA that is being replaced, at another address", Cluster{CAs: []string{"b", "z"}, Server: "https://y"}, ""},
-		{"another address and no CA", Cluster{Server: "https://y"}, "its API server is"},
+		{"another address and no CA", Cluster{Server: "https://y"}, "the API server is https://y here, and https://x there"},
 		{"the same address and no CA", Cluster{Server: "https://x"}, ""},
 	} {
 		if got := row.c.Differs(full); (got == "") != (row.differs == "") || !strings.Contains(got, row.differs) {

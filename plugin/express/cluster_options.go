@@ -72,7 +72,7 @@ func newCluster(k *kubernetes.Kubernetes, options []caddyfile.Token) (c *Cluster
 	c = &Cluster{store: storeOf(k), namespaces: k.Namespaces}
 	c.replies = Answers{TTL: k.MinTTL(request.Request{}), Refresh: 7200, Retry: 1800, Expire: 86400}
 	if c.replies.TTL > maxClusterTTL {
-		return nil, fmt.Sprintf("its ttl is above %d", maxClusterTTL)
+		return nil, fmt.Sprintf("the ttl of kubernetes is %d, above %d", c.replies.TTL, maxClusterTTL)
 	}
 	d := caddyfile.NewDispenserTokens("", options)
 	for d.Next() {
@@ -85,7 +85,7 @@ func newCluster(k *kubernetes.Kubernetes, options []caddyfile.Token) (c *Cluster
 				c.ignoreEmpty = c.ignoreEmpty || d.NextArg()
 			default:
 				if !slices.Contains(clusterOptions, option) {
-					return nil, "it doesn't know what the option " + option + " does to replies"
+					return nil, "the express path doesn't know the option " + option + " of kubernetes"
 				}
 			}
 			d.RemainingArgs()
@@ -110,16 +110,16 @@ func refuseCache(cache []caddyfile.Token, ttl int) string {
 			switch args := d.RemainingArgs(); option {
 			case "success", "denial":
 				if len(args) > 1 {
-					return "cache has a TTL for " + option
+					return "cache sets a TTL of its own for " + option
 				}
 			case "prefetch", "serve_stale", "serve_stale_policy", "servfail", "disable", "keepttl":
 			default:
-				return "it doesn't know what the option " + option + " of cache does to replies"
+				return "the express path doesn't know the option " + option + " of cache"
 			}
 		}
 	}
 	if len(cache) > 0 && (ttl < minCacheTTL || ttl > limit) {
-		return fmt.Sprintf("cache changes its ttl of %d", ttl)
+		return fmt.Sprintf("cache changes the ttl of kubernetes, %d", ttl)
 	}
 	return ""
 }

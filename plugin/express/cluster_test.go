@@ -74,12 +74,12 @@ func TestZonesOfKubernetes(t *testing.T) {
 		{"none", "forward . 192.0.2.1", nil, nil, ""},
 		{"two", "kubernetes cluster.local b.cluster.local", []string{"cluster.local.", "b.cluster.local."}, nil, ""},
 		{"one in ours", "kubernetes cluster.local a.clusterset.local", []string{"cluster.local."}, nil, ""},
-		{"another plugin's option", "kubernetes cluster.local {\nmulticluster cluster.local\n}", nil, nil, "it doesn't know what the option multicluster does to replies"},
-		{"a long TTL", "kubernetes cluster.local {\nttl 301\n}", nil, nil, "its ttl is above 300"},
-		{"a cache that cuts", "kubernetes cluster.local {\nttl 30\n}\ncache 10", nil, nil, "cache changes its ttl of 30"},
-		{"a cache that raises", "kubernetes cluster.local {\nttl 2\n}\ncache", nil, nil, "cache changes its ttl of 2"},
-		{"a cache with its own TTL", "kubernetes cluster.local\ncache {\ndenial 100 7\n}", nil, nil, "cache has a TTL for denial"},
-		{"a cache with a new option", "kubernetes cluster.local\ncache {\nnovelty\n}", nil, nil, "it doesn't know what the option novelty of cache does to replies"},
+		{"another plugin's option", "kubernetes cluster.local {\nmulticluster cluster.local\n}", nil, nil, "the express path doesn't know the option multicluster of kubernetes"},
+		{"a long TTL", "kubernetes cluster.local {\nttl 301\n}", nil, nil, "the ttl of kubernetes is 301, above 300"},
+		{"a cache that cuts", "kubernetes cluster.local {\nttl 30\n}\ncache 10", nil, nil, "cache changes the ttl of kubernetes, 30"},
+		{"a cache that raises", "kubernetes cluster.local {\nttl 2\n}\ncache", nil, nil, "cache changes the ttl of kubernetes, 2"},
+		{"a cache with its own TTL", "kubernetes cluster.local\ncache {\ndenial 100 7\n}", nil, nil, "cache sets a TTL of its own for denial"},
+		{"a cache with a new option", "kubernetes cluster.local\ncache {\nnovelty\n}", nil, nil, "the express path doesn't know the option novelty of cache"},
 		{"another block's zone", "kubernetes cluster.local", nil, []*dnsserver.Config{config("svc.cluster.local.", "53", "")}, "another server block at this address has the zone svc.cluster.local."},
 	} {
 		b := &Block{Configs: []*dnsserver.Config{config(".", "53", "")}, Others: c.others, Tokens: parseBlock(t, ".:53 {\n"+c.directives+"\n}\n")}

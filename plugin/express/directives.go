@@ -43,7 +43,7 @@ var directives = map[string]effect{
 func refuse(tokens map[string][]caddyfile.Token) string {
 	for _, name := range slices.Sorted(maps.Keys(tokens)) {
 		if _, allowed := directives[name]; !allowed {
-			return name + " may change replies"
+			return name + " may have to see every query"
 		}
 	}
 	for i, token := range tokens["loadbalance"] {

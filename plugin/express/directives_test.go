@@ -53,9 +53,9 @@ func TestRefusalsNameTheDirective(t *testing.T) {
 		{"loadbalance round_robin", ""},
 		{"loadbalance weighted weights", "loadbalance does more than round_robin"},
 		{"loadbalance {\nprefer 10.0.0.0/8\n}", "loadbalance does more than round_robin"},
-		{"rewrite name a b", "rewrite may change replies"},
-		{"log", "log may change replies"},
-		{"novelty", "novelty may change replies"},
+		{"rewrite name a b", "rewrite may have to see every query"},
+		{"log", "log may have to see every query"},
+		{"novelty", "novelty may have to see every query"},
 	} {
 		if got := refuse(parseBlock(t, ".:53 {\n"+c.directives+"\n}\n")); got != c.want {
 			t.Errorf("%s: got %q, want %q", c.directives, got, c.want)

@@ -65,7 +65,7 @@ func (b *Block) Refuse(addr string, a *Answers) string {
 	}
 	mine, others := at(b.Configs, addr), at(b.Others, addr)
 	if mine[0].Port == "0" {
-		return "the port is not a fixed one"
+		return "the port isn't fixed"
 	}
 	for _, c := range append(slices.Clone(mine), others...) {
 		switch {

@@ -38,7 +38,7 @@ func TestRefusals(t *testing.T) {
 	}{
 		{"our zone's block", []*dnsserver.Config{config(zone, "53", "")}, nil, ""},
 		{"the root's", []*dnsserver.Config{config(".", "53", "")}, []*dnsserver.Config{config("example.org.", "53", "")}, ""},
-		{"any port", []*dnsserver.Config{config(zone, "0", "")}, nil, "the port is not a fixed one"},
+		{"any port", []*dnsserver.Config{config(zone, "0", "")}, nil, "the port isn't fixed"},
 		{"debug", []*dnsserver.Config{config(zone, "53", "")}, []*dnsserver.Config{debug}, "debug is on"},
 		{"tsig", []*dnsserver.Config{config(zone, "53", "")}, []*dnsserver.Config{tsig}, "a server block at this address has tsig"},
 		{"view", []*dnsserver.Config{config(zone, "53", "")}, []*dnsserver.Config{view}, "a server block at this address has a view"},

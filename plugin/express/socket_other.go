@@ -11,7 +11,7 @@ import (
 type socket struct{}
 
 func newSocket(*net.UDPConn, *target, int) (*socket, error) {
-	return nil, errors.New("only Linux on amd64 and arm64 has it")
+	return nil, errors.New("only Linux on amd64 and arm64 has the express path")
 }
 func (*socket) serve() {}
 func (*socket) stop()  {}

@@ -258,11 +258,11 @@ func TestDNSStartsFromItsSnapshot(t *testing.T) {
 		data         func() []byte
 	}{
 		{"cut off", "checksum doesn't match", func() []byte { return good[:len(good)/2] }},
-		{"another program's", "not a state of a clusterset DNS server", func() []byte { return []byte("{}") }},
-		{"another cluster's", "it is from another cluster", func() []byte {
+		{"another program's", "isn't a state of a clusterset DNS server", func() []byte { return []byte("{}") }},
+		{"another cluster's", "the file is from another cluster", func() []byte {
 			return changedState(t, good, func(s *statefile.State) { s.Cluster.CAs = []string{"00"} })
 		}},
-		{"old", "older than 1h0m0s", func() []byte {
+		{"old", "older than the maximum age of 1h0m0s", func() []byte {
 			return changedState(t, good, func(s *statefile.State) { s.Known = s.Known.Add(-2 * time.Hour) })
 		}},
 	} {
