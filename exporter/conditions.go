@@ -60,9 +60,9 @@ func readyCondition(export *mcsv1beta1.ServiceExport, d Desired, out outcome) me
 	case errors.As(out.err, &stopped):
 		return ready(metav1.ConditionFalse, mcsv1beta1.ServiceExportConditionReason(stopped.reason), stopped.message)
 	case out.refused:
-		return ready(metav1.ConditionFalse, mcsv1beta1.ServiceExportReasonFailed, "the hub refuses it: "+out.err.Error())
+		return ready(metav1.ConditionFalse, mcsv1beta1.ServiceExportReasonFailed, "the hub refuses the export: "+out.err.Error())
 	case out.err != nil && answered(out.err) && (out.failing >= passPatience || !meta.IsStatusConditionTrue(export.Status.Conditions, string(mcsv1beta1.ServiceExportConditionReady))):
-		return ready(metav1.ConditionUnknown, mcsv1beta1.ServiceExportReasonPending, "the hub doesn't accept it at the moment: "+out.err.Error())
+		return ready(metav1.ConditionUnknown, mcsv1beta1.ServiceExportReasonPending, "the hub doesn't accept the export at the moment: "+out.err.Error())
 	case out.err != nil:
 		// The hub is unreachable or fails temporarily. It still serves what it has, so an export that is ready stays ready:
 		// otherwise every short interruption would rewrite every ServiceExport.

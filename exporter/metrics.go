@@ -46,7 +46,7 @@ var (
 
 	metricPassPending = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "clusterset_exporter_first_pass_pending_services",
-		Help: "Services that the first export pass has not yet compared with the hub.",
+		Help: "Services that the first export pass hasn't yet compared with the hub.",
 	})
 
 	metricNameTaken = prometheus.NewGauge(prometheus.GaugeOpts{

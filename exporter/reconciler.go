@@ -158,7 +158,7 @@ func (r *reconciler) reconcile(ctx context.Context, req reconcile.Request) (reco
 }
 
 // errNotSynced is returned until the hub has been read.
-var errNotSynced = errors.New("the cache of the hub has not synced")
+var errNotSynced = errors.New("the cache of the hub hasn't synced")
 
 // source reads the member's objects of a service.
 func (r *reconciler) source(ctx context.Context, key types.NamespacedName) (Source, error) {

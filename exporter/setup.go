@@ -106,7 +106,7 @@ func (o *Options) complete() error {
 		return fmt.Errorf("heartbeat interval %s must be at least a second", o.HeartbeatInterval)
 	}
 	if o.MaxPerNamespace = cmp.Or(o.MaxPerNamespace, DefaultMaxPerNamespace); o.MaxPerNamespace < 1 {
-		return fmt.Errorf("the most exports of one namespace are %d; it must be at least 1", o.MaxPerNamespace)
+		return fmt.Errorf("--max-exports-per-namespace is %d; it must be at least 1", o.MaxPerNamespace)
 	}
 	o.ReplaceFor = cmp.Or(o.ReplaceFor, DefaultReplaceFor)
 	o.Workers = max(cmp.Or(o.Workers, DefaultWorkers), 1)

@@ -23,10 +23,10 @@ func TestInvalidValuesAreNamed(t *testing.T) {
 		{[]string{"10.1.0.0/16"}, "", ""},
 		{
 			[]string{"10.1.0.0/16", "10.2.0.1/16"},
-			`False not used as it is: spec.cidrs[1]: Invalid value: "10.2.0.1/16": must be a network without host bits, such as 10.1.0.0/16 or fd00:1::/48`,
+			`False the MemberCluster isn't used as it is: spec.cidrs[1]: Invalid value: "10.2.0.1/16": must be a network without host bits, such as 10.1.0.0/16 or fd00:1::/48`,
 			"Warning Invalid",
 		},
-		{[]string{"10.1.0.0/16"}, "True all of it is used", "Normal Valid"},
+		{[]string{"10.1.0.0/16"}, "True all values of the MemberCluster are used", "Normal Valid"},
 	} {
 		was := mc.Status
 		mc.Spec.CIDRs = c.networks

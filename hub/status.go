@@ -94,7 +94,7 @@ func conditions(mc *clustersetv1alpha1.MemberCluster, d liveness.Decision, f fac
 			"no heartbeat "+since+"; the cluster's endpoints rank behind those of healthy clusters"
 	case clustersetv1alpha1.MemberExpired:
 		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, clustersetv1alpha1.ReasonHeartbeatExpired,
-			"no heartbeat "+since+"; the cluster's endpoints are not answered until it returns"
+			"no heartbeat "+since+"; the cluster's endpoints aren't answered until it returns"
 	default:
 		ready.Status, ready.Reason, ready.Message = metav1.ConditionUnknown, clustersetv1alpha1.ReasonNoHeartbeat,
 			"the cluster has never sent a heartbeat"
@@ -117,7 +117,7 @@ func conditions(mc *clustersetv1alpha1.MemberCluster, d liveness.Decision, f fac
 	case f.full:
 		all = append(all, metav1.Condition{
 			Type: clustersetv1alpha1.ConditionLimited, Status: metav1.ConditionTrue, Reason: clustersetv1alpha1.ReasonTooManyServices,
-			Message: "the cluster has as many services on the hub as it may (--max-services), and more are refused; check whether its token was stolen",
+			Message: "the cluster has as many services on the hub as it may (--max-services), and more are refused; check whether its token was stolen, or raise the limit",
 		})
 	case meta.FindStatusCondition(mc.Status.Conditions, clustersetv1alpha1.ConditionLimited) != nil:
 		all = append(all, metav1.Condition{
@@ -142,12 +142,12 @@ func conditions(mc *clustersetv1alpha1.MemberCluster, d liveness.Decision, f fac
 	case len(errs) > 0:
 		all = append(all, metav1.Condition{
 			Type: clustersetv1alpha1.ConditionValid, Status: metav1.ConditionFalse, Reason: clustersetv1alpha1.ReasonInvalid,
-			Message: "not used as it is: " + several(errs),
+			Message: "the MemberCluster isn't used as it is: " + several(errs),
 		})
 	case meta.FindStatusCondition(mc.Status.Conditions, clustersetv1alpha1.ConditionValid) != nil:
 		all = append(all, metav1.Condition{
 			Type: clustersetv1alpha1.ConditionValid, Status: metav1.ConditionTrue, Reason: clustersetv1alpha1.ReasonValid,
-			Message: "all of it is used",
+			Message: "all values of the MemberCluster are used",
 		})
 	}
 	return all

@@ -40,7 +40,7 @@ func memberSources(hub, local cache.Cache, own string) []source.Source {
 		var all clustersetv1alpha1.MemberClusterList
 		if o.GetName() == own {
 			if err := hub.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil { // it has synced, or we are stopping
-				logf.FromContext(ctx).V(1).Info("Listed no MemberClusters", "reason", err.Error())
+				logf.FromContext(ctx).V(1).Info("Can't list the MemberClusters", "reason", err.Error())
 			}
 		}
 		requests := []reconcile.Request{{NamespacedName: client.ObjectKeyFromObject(o)}}

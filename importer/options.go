@@ -103,7 +103,7 @@ type Options struct {
 }
 
 // ErrNoAddresses is the error for DataPathNone with SkipGlobalServices.
-var ErrNoAddresses = errors.New("with the data path none services have no ClusterSetIP: only GlobalServices have their addresses, and these are skipped; " +
+var ErrNoAddresses = errors.New("no name would have an address, which services without a ClusterSetIP have only in GlobalServices; " +
 	"use the data path pods or clusterips, or write GlobalServices")
 
 // DefaultConcurrency is the default of Options.Concurrency.
@@ -122,7 +122,7 @@ const DefaultAwaitRejoin = 24 * time.Hour
 func (o Options) withDefaults() (Options, error) {
 	var errs []error
 	if err := api.CheckMemberName(o.Cluster); err != nil {
-		errs = append(errs, fmt.Errorf("cluster %q: %w", o.Cluster, err))
+		errs = append(errs, fmt.Errorf("cluster name %q %w", o.Cluster, err))
 	}
 	if o.DataPath == "" {
 		o.DataPath = desired.DataPathPods

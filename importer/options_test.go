@@ -16,7 +16,7 @@ func TestOptions(t *testing.T) {
 	_, err = Options{
 		Cluster: "Bei.jing", DataPath: "tunnel", IncludeNamespaces: []string{"["}, ExcludeNamespaces: []string{"a/b"},
 	}.withDefaults()
-	for _, want := range []string{`cluster "Bei.jing"`, `data path "tunnel"`, `pattern "["`, `pattern "a/b"`} {
+	for _, want := range []string{`cluster name "Bei.jing"`, `data path "tunnel"`, `pattern "["`, `pattern "a/b"`} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error does not mention %s: %v", want, err)
 		}

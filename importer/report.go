@@ -75,7 +75,7 @@ type foreignError struct {
 }
 
 func (e *foreignError) Error() string {
-	return fmt.Sprintf("%s %s exists and is not the importer's", e.kind, client.ObjectKeyFromObject(e.object))
+	return fmt.Sprintf("%s %s exists and isn't the importer's", e.kind, client.ObjectKeyFromObject(e.object))
 }
 
 // foreignErrors returns the foreignErrors among joined errors, and whether there are no others.
@@ -167,10 +167,10 @@ func (r *reporter) foreign(ctx context.Context, key types.NamespacedName, found 
 		if uid, known := rep.foreign[f.kind]; known && uid == f.object.GetUID() {
 			continue
 		}
-		logf.FromContext(ctx).Info("Left an object that the importer didn't write unchanged; the service is not imported through it",
-			"kind", f.kind, "object", client.ObjectKeyFromObject(f.object))
+		logf.FromContext(ctx).Info("A service isn't imported: an object that the importer didn't write has its name, and stays as it is",
+			"service", key, "kind", f.kind, "object", client.ObjectKeyFromObject(f.object))
 		r.events.Eventf(f.object, nil, corev1.EventTypeWarning, reasonForeign, "Import",
-			"the clusterset importer leaves this object alone because it didn't write it; service %s is not imported through it. Delete or rename it to import the service.",
+			"service %s isn't imported through this object, which clusterset didn't write and leaves alone. Delete or rename it to import the service",
 			key)
 	}
 	r.setForeign(rep, now)
@@ -340,7 +340,7 @@ func (r *reporter) awaited(cluster string, is bool) {
 func (r *reporter) lost(ctx context.Context, mirrored client.Object, err *retention.LostError) {
 	logf.FromContext(ctx).Info("The hub has lost a cluster; what it exported is kept", "cluster", err.Cluster, "until", err.Until)
 	r.events.Eventf(mirrored, nil, corev1.EventTypeWarning, reasonNotRejoined, "Import",
-		"%s. Join it with --rejoin; or, if it won't come back, delete this MemberCluster here, in each member", err.Error())
+		"%s. Run clusterset join %s --rejoin; or, if it won't come back, delete its MemberCluster here, in each member", err.Error(), err.Cluster)
 }
 
 // namespaceMissing reports a namespace that services are exported from and that doesn't exist here.

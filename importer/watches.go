@@ -156,7 +156,7 @@ func enqueueListed(hub client.Reader, which func(client.Object) client.ListOptio
 		var services clustersetv1alpha1.ExportedServiceList
 		if err := hub.List(ctx, &services, which(o), client.UnsafeDisableDeepCopy); err != nil {
 			// A cache answers once it has synced, or when the process stops. Until then its own events enqueue everything.
-			logf.FromContext(ctx).V(1).Info("Listed no ExportedServices", "reason", err.Error())
+			logf.FromContext(ctx).V(1).Info("Can't list the ExportedServices", "reason", err.Error())
 			return nil
 		}
 		requests := make([]reconcile.Request, 0, len(services.Items))

@@ -47,7 +47,7 @@ func (e *Extended) Refused() string {
 	case value != api.ExtendTrue:
 		return fmt.Sprintf("the annotation %s is %q; it must be %q", api.KeyExtend, value, api.ExtendTrue)
 	case strings.HasPrefix(svc.Namespace, "kube-"):
-		return "Services of the namespaces kube-… are not extended"
+		return "Services of the namespaces kube-… aren't extended"
 	case !e.Allowed:
 		return fmt.Sprintf("the namespace isn't open for it; as an administrator, run kubectl label namespace %s %s=%s", svc.Namespace, api.KeyExtend, api.ExtendAllowed)
 	case e.Excluded:

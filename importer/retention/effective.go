@@ -19,12 +19,12 @@ var (
 	errUnproved = errors.New("its record disappeared while this agent didn't watch the hub, which may have been restored from a backup; no heartbeat of the cluster has confirmed since that it is gone")
 	errUnheard  = errors.New("the cluster has joined but sent no heartbeat yet, so its exports may not be on the hub")
 	errLeaving  = errors.New("the cluster has just left")
-	errUnread   = errors.New("the cluster's records have not all been read yet: the hub gives the right to read them a moment after its MemberCluster's communities change")
+	errUnread   = errors.New("the cluster's records haven't all been read yet: the hub gives the right to read them a moment after its MemberCluster's communities change")
 	errSpread   = errors.New("waiting for a moment, so that not all members ask the hub at once")
 )
 
 // errHubUnread is why an agent that starts while the hub is away deletes nothing.
-var errHubUnread = errors.New("the hub's records have not been read yet")
+var errHubUnread = errors.New("the hub's records haven't been read yet")
 
 const (
 	// VanishedGrace is how long a part is kept after its record was seen to go, if its exporter didn't withdraw it. A running exporter
@@ -48,7 +48,7 @@ type LostError struct {
 }
 
 func (e *LostError) Error() string {
-	return fmt.Sprintf("%s is not on the hub, which has lost it, because a cluster that leaves stays there for a while, and has not joined again; what it exported is kept until %s",
+	return fmt.Sprintf("the hub has lost %s, which hasn't left and hasn't joined again; what it exported is kept until %s",
 		e.Cluster, e.Until.UTC().Format(time.RFC3339))
 }
 

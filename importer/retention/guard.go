@@ -39,7 +39,7 @@ const (
 var ErrLost = errors.New("the hub has lost records")
 
 // errUnexported is why nothing is deleted at the start. It resolves itself.
-var errUnexported = errors.New("this cluster's own exports are not on the hub yet")
+var errUnexported = errors.New("this cluster's own exports aren't on the hub yet")
 
 // RetryAfter returns when to retry what MayDelete or Left refused.
 func RetryAfter(err error) time.Duration {
@@ -127,7 +127,7 @@ func (g *Guard) settled(err error) error {
 		return err
 	}
 	if since := g.Clock.Since(g.lostAt); since < settleFor {
-		return fmt.Errorf("%w until %s ago, and other members may not have restored theirs yet; what is missing in %s counts as un-exported",
+		return fmt.Errorf("%w; it has accepted them again for %s, and other members may not have restored theirs yet: what is still missing in %s counts as un-exported",
 			ErrLost, since.Round(time.Second), (settleFor - since).Round(time.Second))
 	}
 	g.lostAt = time.Time{}

@@ -69,7 +69,7 @@ func TestMayDelete(t *testing.T) {
 		}
 	}
 	later := func() { now.SetTime(now.Now().Add(2 * trustFor)) }
-	check("our own exports are on their way", "not on the hub yet", 0)
+	check("our own exports are on their way", "aren't on the hub yet", 0)
 	close(exported)
 	check("it knows us", "", 1)
 	check("it did just now", "", 0)

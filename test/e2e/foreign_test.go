@@ -57,7 +57,7 @@ endpoints: [{addresses: [10.9.9.3]}]
 	}
 	kube.Eventually(t, func() error {
 		return errors.Join(
-			b.HasEvent("ServiceImport", ns, "by-import", "ForeignObject", "leaves this object alone"),
+			b.HasEvent("ServiceImport", ns, "by-import", "ForeignObject", "which clusterset didn't write and leaves alone"),
 			b.HasEvent("GlobalService", ns, "by-global", "ForeignObject"),
 			b.HasEvent("Service", ns, derived, "ForeignObject"))
 	})

@@ -114,7 +114,7 @@ func TestLeftAndLost(t *testing.T) {
 			if err == nil && awaited != 1 {
 				err = fmt.Errorf("%s waits for %v clusters", m.Spec.Name, awaited)
 			}
-			return errors.Join(err, m.HasEvent("MemberCluster", "", "shanghai", "NotRejoined", "which has lost it"), importedFrom(m, ns, "web", "beijing", "tianjin", "shanghai"))
+			return errors.Join(err, m.HasEvent("MemberCluster", "", "shanghai", "NotRejoined", "the hub has lost shanghai"), importedFrom(m, ns, "web", "beijing", "tianjin", "shanghai"))
 		})
 	}
 	if err := shanghai.Join(t.Context(), f.Hub, "--rejoin"); err != nil {

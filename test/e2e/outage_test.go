@@ -257,7 +257,7 @@ func TestHubThatLosesItsData(t *testing.T) {
 		})
 		for _, other := range f.Members[i+1:] {
 			kube.Eventually(t, func() error {
-				return m.HasEvent("MemberCluster", "", other.Spec.Name, "NotRejoined", "has not joined again")
+				return m.HasEvent("MemberCluster", "", other.Spec.Name, "NotRejoined", "hasn't joined again")
 			})
 		}
 		if i == 0 {
@@ -293,7 +293,7 @@ func TestAwaitRejoinEnds(t *testing.T) {
 		}
 	}
 	kube.Eventually(t, func() error {
-		return tianjin.HasEvent("MemberCluster", "", "shanghai", "NotRejoined", "has not joined again")
+		return tianjin.HasEvent("MemberCluster", "", "shanghai", "NotRejoined", "hasn't joined again")
 	})
 	kube.Eventually(t, func() error { return importedFrom(beijing, ns, "web", "beijing", "tianjin") })
 	if after := time.Since(began); after < 8*time.Second { // creation times have a resolution of one second
