@@ -10,7 +10,7 @@ schema could only show a regular expression. Each message says what to do.
 {{- end }}
 {{- include "clusterset.validate.texts" $ }}
 {{- if and (has "none" .prefer) (gt (len .prefer) 1) }}
-{{- fail (printf "prefer is %s; none can't be combined with tiers" (toJson .prefer)) }}
+{{- fail (printf "prefer is %s; none can't be combined with tiers: keep either none or the tiers" (toJson .prefer)) }}
 {{- end }}
 {{- if .dns.enabled }}
 {{- include "clusterset.validate.zones" $ }}
@@ -18,11 +18,11 @@ schema could only show a regular expression. Each message says what to do.
 {{- if eq .dns.mode "clusterDNS" }}
 {{- include "clusterset.validate.clusterDNS" $ }}
 {{- else if not .dns.service.create }}
-{{- fail "dns.service.create is false, but mode standalone has no other Service: the cluster DNS needs an address to forward to" }}
+{{- fail "dns.service.create is false, but in dns.mode standalone the cluster DNS needs a Service to forward to; set it to true, or dns.mode to clusterDNS" }}
 {{- end }}
 {{- end }}
 {{- if and .member.enabled .member.skipGlobalServices (eq .member.dataPath "none") }}
-{{- fail "with member.dataPath none and member.skipGlobalServices no name would have an address; set member.dataPath to pods or clusterips, or member.skipGlobalServices=false" }}
+{{- fail "member.dataPath is none and member.skipGlobalServices is true, so no name would have an address; set member.dataPath to pods or clusterips, or member.skipGlobalServices to false" }}
 {{- end }}
 {{- if .hub.enabled }}
 {{- include "clusterset.validate.hub" $ }}
@@ -105,7 +105,7 @@ schema could only show a regular expression. Each message says what to do.
 {{- fail (printf "dns.service.create is false, but the Service kube-dns finds its pods in kube-system only, not in %s; install with --namespace kube-system" $.Release.Namespace) }}
 {{- end }}
 {{- if has .clusterDNS.domain .zones }}
-{{- fail (printf "dns.zones has %s, which is dns.clusterDNS.domain: the cluster's own names would not be answered" .clusterDNS.domain) }}
+{{- fail (printf "dns.zones has %s, which is dns.clusterDNS.domain: the cluster's own names wouldn't be answered; remove it from dns.zones" .clusterDNS.domain) }}
 {{- end }}
 {{- end }}
 {{- end }}
@@ -124,7 +124,7 @@ schema could only show a regular expression. Each message says what to do.
 {{- fail (printf "hub.admissionPolicy.enabled needs Kubernetes 1.31, whose policies can check networks; this is %s. Upgrade the hub's cluster, or set it to false: importers still drop addresses outside a member's networks, but nothing limits the size of what a member writes" $.Capabilities.KubeVersion.Version) }}
 {{- end }}
 {{- if and .manageMembers (not (regexMatch "^https://[^/ ]+" .server)) }}
-{{- fail (printf "hub.manageMembers needs hub.server, the URL at which members reach the hub's API server, such as https://hub.example.com:6443; it is %q" .server) }}
+{{- fail (printf "hub.server is %q; with hub.manageMembers it must be the URL at which members reach the hub's API server, such as https://hub.example.com:6443" .server) }}
 {{- end }}
 {{- if and .members (not .manageMembers) }}
 {{- fail "hub.members is set, but hub.manageMembers is false; set it to true" }}
@@ -135,7 +135,7 @@ schema could only show a regular expression. Each message says what to do.
 {{- fail (printf "hub.members has the name %q; want a cluster's name in the set, a DNS label (a-z, 0-9, '-') of at most 45 letters such as beijing" .name) }}
 {{- end }}
 {{- if hasKey $seen .name }}
-{{- fail (printf "hub.members has %s twice" .name) }}
+{{- fail (printf "hub.members has the name %s twice; remove one of the two" .name) }}
 {{- end }}
 {{- $_ := set $seen .name true }}
 {{- range concat (default list .cidrs) (default list .externalCIDRs) }}
