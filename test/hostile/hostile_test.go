@@ -261,21 +261,25 @@ func (w *witness) clean() {
 	})
 }
 
-// uncount tells the hub's quota that the thief's records are gone. The controller manager of a hub does, which this one hasn't.
+// uncount tells the hub's quota that the thief's records are gone. The controller manager of a hub does, which this one hasn't. The hub process
+// writes the quota, too.
 func (w *witness) uncount() {
-	var quotas corev1.ResourceQuotaList
-	if err := w.hub.Client.List(context.Background(), &quotas, client.InNamespace(api.MemberNamespace(thief))); err != nil {
-		w.Fatal(err)
-	}
-	for i := range quotas.Items {
-		used := quotas.Items[i].Status.Used
-		for what := range used {
-			if strings.HasPrefix(string(what), "count/exported") {
-				used[what] = resource.MustParse("0")
+	w.await(func() error {
+		var quotas corev1.ResourceQuotaList
+		if err := w.hub.Client.List(context.Background(), &quotas, client.InNamespace(api.MemberNamespace(thief))); err != nil {
+			return err
+		}
+		for i := range quotas.Items {
+			used := quotas.Items[i].Status.Used
+			for what := range used {
+				if strings.HasPrefix(string(what), "count/exported") {
+					used[what] = resource.MustParse("0")
+				}
+			}
+			if err := w.hub.Client.Status().Update(context.Background(), &quotas.Items[i]); err != nil {
+				return err
 			}
 		}
-		if err := w.hub.Client.Status().Update(context.Background(), &quotas.Items[i]); err != nil {
-			w.Fatal(err)
-		}
-	}
+		return nil
+	})
 }
