@@ -46,7 +46,7 @@ var rules = []rule{
 		why: "what everyone builds on knows none of its users",
 	},
 	{
-		from: []string{"exporter", "importer", "hub"}, without: []string{module + "cli", module + "cmd"},
+		from: []string{"exporter", "importer", "hub", "prober"}, without: []string{module + "cli", module + "cmd"},
 		why: "a controller runs without a person",
 	},
 	{
@@ -70,7 +70,7 @@ var rules = []rule{
 		why: "what the importer writes is computed from values alone",
 	},
 	{
-		from: []string{"exporter", "importer", "hub", "cli", "cmd/clusterset"}, without: []string{coreDNS, module + "plugin"},
+		from: []string{"exporter", "importer", "hub", "prober", "cli", "cmd/clusterset"}, without: []string{coreDNS, module + "plugin"},
 		why: "the control plane answers no queries",
 	},
 	{
@@ -78,11 +78,11 @@ var rules = []rule{
 		why: "whoever uses our kinds gets types, and no client",
 	},
 	{
-		from: []string{"plugin", "cmd", "cli", "exporter", "importer", "hub", "internal", "api"}, without: []string{module + "test", module + "hack"},
+		from: []string{"plugin", "cmd", "cli", "exporter", "importer", "hub", "prober", "internal", "api"}, without: []string{module + "test", module + "hack"},
 		why: "tests stay out of the binaries",
 	},
 	{
-		from: []string{"plugin", "cmd/clusterset", "cli", "exporter", "importer", "hub", "internal", "api"}, without: []string{"testing"},
+		from: []string{"plugin", "cmd/clusterset", "cli", "exporter", "importer", "hub", "prober", "internal", "api"}, without: []string{"testing"},
 		why: "tests stay out of the binaries", // cmd/coredns is exempt: one of CoreDNS's plugins imports testing
 	},
 }

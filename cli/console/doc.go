@@ -13,6 +13,8 @@
 //	GET /api/endpoints Endpoints why, for one place: every endpoint with the verdict on it ─ endpoints.go
 //	GET /api/whatif   WhatIf     the services that changes affect, in the whole set ─ whatif.go
 //	GET /api/links    Links      what leads from each cluster to each, and who reaches whom; links.csv is the same as a table ─ links.go
+//	GET /api/history  History    what happened, the newest first ─ history.go
+//	GET /api/traffic  Traffic    what the DNS servers of one cluster answer ─ traffic.go
 //	GET /api/events   Changes    server-sent events that say what to fetch again ─ events.go
 //
 // The parameter changes of map, service, endpoints, links and whatif is a JSON array of preview.Change. The answers then have both the current

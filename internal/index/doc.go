@@ -4,7 +4,7 @@
 // It sits between the plugin's sources, which put objects in as they change, and the plugin's handler, which reads. The
 // flow:
 //
-//	API object ─ convert.go ─► ServiceImport, EndpointSlice, GlobalService, Cluster   (compact, checked)
+//	API object ─ convert.go ─► ServiceImport, EndpointSlice, GlobalService, Cluster, Reachability   (compact, checked)
 //	           ─ index.go   ─► the inputs of one service change
 //	           ─ rank.go    ─► its Set: the endpoints of the best tier, hosts, ports
 //	           ─ tree.go    ─► a new Snapshot that shares all other services with the last
