@@ -23,35 +23,36 @@ import (
 func TestCheckUps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := NewSources(console.New(console.Options{})).add(console.Source{Role: console.RoleMember})
-		asked, away := 0, false
+		var asked atomic.Int32
+		var away atomic.Bool
 		ctx, stop := context.WithCancel(t.Context())
 		var loop sync.WaitGroup
 		loop.Go(func() {
 			s.checkUps(ctx, func(context.Context) *doctor.Facts {
-				asked++
+				asked.Add(1)
 				f := &doctor.Facts{Now: time.Now(), Cluster: &doctor.Server{}}
-				if away {
+				if away.Load() {
 					f.Cluster.Err = errors.New("connection refused")
 				}
 				return f
 			})
 		})
 		began := time.Now()
-		after := func(d time.Duration, times int, at time.Duration) {
+		after := func(d time.Duration, times int32, at time.Duration) {
 			t.Helper()
 			time.Sleep(d) //nolint:forbidigo // on the clock of synctest
 			synctest.Wait()
-			if is := s.get().Asked; asked != times || !is.Now.Equal(began.Add(at)) {
-				t.Errorf("after %s it was asked %d times, want %d, and has what it said at %s, want %s", time.Since(began), asked, times, is.Now.Sub(began), at)
+			if is := s.get().Asked; asked.Load() != times || !is.Now.Equal(began.Add(at)) {
+				t.Errorf("after %s it was asked %d times, want %d, and has what it said at %s, want %s", time.Since(began), asked.Load(), times, is.Now.Sub(began), at)
 			}
 		}
 		after(time.Second, 1, 0)
 		after(4*time.Minute, 1, 0)
 		after(time.Minute, 2, 5*time.Minute)
-		away = true
+		away.Store(true)
 		after(5*time.Minute, 3, 5*time.Minute)
 		after(time.Minute, 4, 5*time.Minute)
-		away = false
+		away.Store(false)
 		after(time.Minute, 5, 12*time.Minute)
 		stop()
 		loop.Wait()
