@@ -61,7 +61,7 @@ func TestKeyboard(t *testing.T) {
 	p.write("1")
 	p.sees("No service matches.") // in a field, keys are text
 	p.goTo("#/services?keys=off")
-	p.sees("14 services")
+	p.until(`document.querySelector("main .lead").innerText === "14 services"`)
 	p.do(`document.activeElement.blur()`)
 	p.shortcut("1")
 	p.until(`location.hash.startsWith("#/services")`)

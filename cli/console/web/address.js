@@ -53,6 +53,11 @@ export function here(values) {
   return format(current.view, current.rest, set(current.params, values));
 }
 
+/** param is a parameter of the address as it is now, which a handler of an event needs: what was rendered may be a moment older. */
+export function param(name) {
+  return parse(location.hash).params.get(name);
+}
+
 /** go goes to an address. With replace, "back" doesn't return to the one before. */
 export function go(href, { replace = false } = {}) {
   if (href === location.hash) return;

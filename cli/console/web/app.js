@@ -1,6 +1,6 @@
 // The frame around the views: navigation, what is wrong with the sources, the changes of "what if", and the shortcuts.
 import { html, render, useEffect, useMemo, useRef } from "./html.js";
-import { go, here, to, useAddress } from "./address.js";
+import { go, here, param, to, useAddress } from "./address.js";
 import { chips, fromAddress, toParameter, toWords } from "./changes.js";
 import { listen, serverNow, setServerTime, useApi, useConnection } from "./live.js";
 import { Announcer, announce, Effect, Icon, useClock } from "./parts.js";
@@ -36,7 +36,7 @@ function App() {
     document.title = `${address.view === "service" ? address.rest.join("/") : name} · clusterset console`;
   }, [address.view, address.rest.join("/")]);
   useFocusOnView(address);
-  useShortcuts(params.get("keys") !== "off");
+  useShortcuts();
   useEffect(() => { if (map.data) setServerTime(map.data.time); }, [map.data]);
   useSpokenPhases(map.data);
   useEffect(() => { if (whatif.data) announce(whatif.data.summary.text); }, [whatif.data?.summary.text]);
@@ -173,7 +173,7 @@ function showHelp() {
   document.getElementById("help").showModal();
 }
 
-function useShortcuts(on) {
+function useShortcuts() {
   useEffect(() => {
     const f = (e) => {
       if (e.altKey || e.ctrlKey || e.metaKey || e.defaultPrevented) return;
@@ -183,7 +183,7 @@ function useShortcuts(on) {
         if (close && !typing) close.click();
         return;
       }
-      if (!on || typing) return;
+      if (typing || param("keys") === "off") return;
       const view = Object.entries(views).find(([, v]) => v[2] === e.key);
       if (view) go(to(view[0]));
       else if (e.key === "/") {
@@ -194,14 +194,13 @@ function useShortcuts(on) {
       } else if (e.key === "?") showHelp();
       else if (e.key === "t") {
         const ids = Object.keys(themes);
-        const now = new URLSearchParams(location.hash.split("?")[1]).get("theme") ?? "";
-        go(here({ theme: ids[(ids.indexOf(now) + 1) % ids.length] }), { replace: true });
+        go(here({ theme: ids[(ids.indexOf(param("theme") ?? "") + 1) % ids.length] }), { replace: true });
       } else return;
       e.preventDefault();
     };
     document.addEventListener("keydown", f);
     return () => document.removeEventListener("keydown", f);
-  }, [on]);
+  }, []);
 }
 
 function Help({ singleKeys }) {
