@@ -13,6 +13,7 @@ import (
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/importer/desired"
 	"github.com/clusterset/clusterset/importer/retention"
 )
@@ -49,7 +50,6 @@ func (r *reconciler) skipGlobal() bool {
 
 // Reconcile implements reconcile.Reconciler for the (namespace, name) of a service.
 func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (result reconcile.Result, err error) {
-	r.turns.began(req.NamespacedName)
 	began, late := r.options.Facts.following.began(), false
 	defer func() {
 		if err == nil && !late {
@@ -59,6 +59,12 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (resu
 	ctx, spent := metered(ctx)
 	in := r.input(req.NamespacedName)
 	r.gatherHub(ctx, in.Key, &in)
+	end := r.turns.begin(in.Key, onlyExporter(in.Services))
+	if end == nil {
+		late = true
+		return reconcile.Result{}, nil
+	}
+	defer end()
 	cur, own, err := r.gatherLocal(ctx, in.Key)
 	if err != nil {
 		return reconcile.Result{}, err
@@ -163,6 +169,18 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (resu
 		result.RequeueAfter = sooner(sooner(sooner(result.RequeueAfter, returns), again), r.formerFor(in.Key))
 	}
 	return result, err
+}
+
+// onlyExporter returns the cluster that records come from, "" if there are several.
+func onlyExporter(services []*clustersetv1alpha1.ExportedService) (only string) {
+	for _, s := range services {
+		cluster, ok := s.SourceCluster()
+		if !ok || only != "" && cluster != only {
+			return ""
+		}
+		only = cluster
+	}
+	return only
 }
 
 // effective replaces the hub's records of a service by those to use. As long as all that is imported has a record, and none goes, these are

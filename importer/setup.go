@@ -145,7 +145,7 @@ func (i *importer) Start(ctx context.Context) error {
 	limits := newCaps(i.options.MaxServices, report.capped)
 	reconciler := &reconciler{
 		options: i.options, hub: hub, records: records, keeper: held, local: l, report: report, families: newFamilyMemory(clock.RealClock{}),
-		nodes: nodes, returning: back, caps: limits, memories: newMemories(), turns: newTurns(), made: newMade(), globals: globals,
+		nodes: nodes, returning: back, caps: limits, memories: newMemories(), turns: newTurns(i.options.Concurrency), made: newMade(), globals: globals,
 		budget:       newBudget(clock.RealClock{}, i.options, "all", report.late),
 		globalBudget: newBudget(clock.RealClock{}, i.options, "GlobalService", report.late),
 	}

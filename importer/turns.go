@@ -20,16 +20,27 @@ import (
 // at the same time.
 const perTurn = 16
 
-// turns shares the workers out among the source clusters: of two clusters, the one with fewer services waiting goes first. So a cluster that
-// changes thousands at once doesn't delay the others (rule C78 of docs/spec/control-plane.md).
+// turns shares the workers out among the source clusters: of two clusters, the one with fewer services waiting goes first, and none has all
+// workers. So a cluster that changes thousands at once, or services that take long, doesn't delay the others (rule C78 of
+// docs/spec/control-plane.md).
 type turns struct {
+	most int // how many services are reconciled at a time because one cluster changed them
+
 	mu      sync.Mutex
-	waiting map[string]int                    // services, by the cluster that changed them
-	by      map[types.NamespacedName][]string // the clusters that changed a service
+	queue   priorityqueue.PriorityQueue[reconcile.Request] // that services were enqueued in; nil: none yet
+	waiting map[string]int                                 // services, by the cluster that changed them
+	by      map[types.NamespacedName][]string              // the clusters that changed a service
+	running map[string]int                                 // services, by the cluster on whose account they are reconciled
+	line    map[string][]types.NamespacedName              // services that a worker had taken, and that wait until another one of the cluster is done
+	inLine  map[types.NamespacedName]bool
 }
 
-func newTurns() *turns {
-	return &turns{waiting: map[string]int{}, by: map[types.NamespacedName][]string{}}
+// newTurns returns turns for so many workers, of which a cluster may have three quarters.
+func newTurns(workers int) *turns {
+	return &turns{
+		most: max(1, workers*3/4), waiting: map[string]int{}, by: map[types.NamespacedName][]string{},
+		running: map[string]int{}, line: map[string][]types.NamespacedName{}, inLine: map[types.NamespacedName]bool{},
+	}
 }
 
 // enqueued notes that a cluster changed a service, and returns its priority in the queue: 0, or less if others of that cluster wait.
@@ -44,17 +55,64 @@ func (t *turns) enqueued(cluster string, service types.NamespacedName) (priority
 	return priority
 }
 
-// began notes that a service is being reconciled, so it no longer waits.
-func (t *turns) began(service types.NamespacedName) {
+// begin notes that a service is being reconciled until end is called, on the account of the clusters that changed it; if none has, because
+// something here changed, on that of its only exporter. If all of these have as many workers as they may, begin returns nil; the service is then
+// enqueued again when one of them is done.
+func (t *turns) begin(service types.NamespacedName, onlyExporter string) (end func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, c := range t.by[service] {
-		t.waiting[c]--
-		if t.waiting[c] == 0 {
-			delete(t.waiting, c)
+	clusters := t.by[service]
+	if len(clusters) == 0 && onlyExporter != "" {
+		clusters = []string{onlyExporter}
+	}
+	mayRun := func(cluster string) bool { return t.running[cluster] < t.most }
+	if t.queue != nil && len(clusters) > 0 && !slices.ContainsFunc(clusters, mayRun) {
+		if !t.inLine[service] {
+			t.inLine[service] = true
+			t.line[clusters[0]] = append(t.line[clusters[0]], service)
 		}
+		return nil
+	}
+	for _, c := range t.by[service] {
+		subtract(t.waiting, c)
 	}
 	delete(t.by, service)
+	for _, c := range clusters {
+		t.running[c]++
+	}
+	return func() { t.end(clusters) }
+}
+
+// end notes that a service has been reconciled on the account of some clusters, and enqueues the next in their lines.
+func (t *turns) end(clusters []string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, c := range clusters {
+		subtract(t.running, c)
+		line := t.line[c]
+		if len(line) == 0 {
+			continue
+		}
+		delete(t.inLine, line[0])
+		t.queue.Add(reconcile.Request{NamespacedName: line[0]})
+		if t.line[c] = line[1:]; len(line) == 1 {
+			delete(t.line, c)
+		}
+	}
+}
+
+// subtract takes one away, and forgets a cluster that has none left.
+func subtract(of map[string]int, cluster string) {
+	if of[cluster]--; of[cluster] <= 0 {
+		delete(of, cluster)
+	}
+}
+
+// in notes in which queue services wait.
+func (t *turns) in(q priorityqueue.PriorityQueue[reconcile.Request]) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.queue = q
 }
 
 // inTurn wraps a handler of the hub's objects, so that what it enqueues waits for the turn of the object's cluster.
@@ -87,6 +145,7 @@ func (h inTurn) queue(o client.Object, q queue) queue {
 	if !ok || !is {
 		return q
 	}
+	h.turns.in(prioritized)
 	return turnQueue{prioritized, h.turns, cluster}
 }
 

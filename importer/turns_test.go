@@ -37,7 +37,7 @@ type line struct {
 func newLine(t *testing.T) *line {
 	q := priorityqueue.New[reconcile.Request](t.Name())
 	t.Cleanup(q.ShutDown)
-	return &line{t, q, newTurns()}
+	return &line{t, q, newTurns(DefaultConcurrency)}
 }
 
 func (l *line) changed(record *clustersetv1alpha1.ExportedService) {
@@ -58,7 +58,7 @@ func (l *line) deleted(record *clustersetv1alpha1.ExportedService) {
 func (l *line) before(name string) int {
 	for n := range l.queue.Len() + 1 {
 		r, _ := l.queue.Get()
-		l.turns.began(r.NamespacedName)
+		l.turns.begin(r.NamespacedName, "")()
 		l.queue.Done(r)
 		if r.Name == name {
 			return n
@@ -127,6 +127,83 @@ func TestAReconcileEndsTheWait(t *testing.T) {
 	g.reconcile(t)
 	if len(g.turns.waiting) > 0 {
 		t.Errorf("%v wait", g.turns.waiting)
+	}
+}
+
+// Rule C78 of docs/spec/control-plane.md: a cluster whose services take long leaves workers to the others. It gets the next worker when one of
+// its own is free, however often its services are enqueued meanwhile, and also if something here made them due.
+func TestAClusterLeavesWorkersToOthers(t *testing.T) {
+	l := newLine(t)
+	for n := range DefaultConcurrency {
+		l.changed(exportOf("thief", n))
+	}
+	taken := func() types.NamespacedName {
+		r, _ := l.queue.Get()
+		l.queue.Done(r)
+		return r.NamespacedName
+	}
+	var ends []func()
+	var waits []types.NamespacedName
+	for range DefaultConcurrency {
+		service := taken()
+		if end := l.turns.begin(service, ""); end != nil {
+			ends = append(ends, end)
+		} else {
+			waits = append(waits, service)
+		}
+	}
+	if len(ends) != 6 || len(waits) != 2 {
+		t.Fatalf("thief has %d workers of %d, want 6", len(ends), DefaultConcurrency)
+	}
+	if l.turns.begin(waits[0], "") != nil || l.turns.begin(types.NamespacedName{Namespace: "shop", Name: "local"}, "thief") != nil {
+		t.Error("thief gets another worker")
+	}
+	for _, cluster := range []string{"honest", ""} { // nobody's account: several clusters export it
+		if end := l.turns.begin(types.NamespacedName{Namespace: "shop", Name: "other"}, cluster); end == nil {
+			t.Errorf("a service on the account of %q waits for thief's", cluster)
+		} else {
+			end()
+		}
+	}
+	l.changed(exportOf("honest", 0))
+	if got := taken(); got.Name != "honest-0" {
+		t.Errorf("the queue has %s", got)
+	}
+	l.turns.begin(types.NamespacedName{Namespace: "shop", Name: "honest-0"}, "")()
+	for i, want := range []string{waits[0].Name, waits[1].Name, "local"} {
+		ends[i]()
+		if got := taken(); got.Name != want {
+			t.Errorf("a worker is free, and the queue has %s, want %s", got, want)
+		}
+		end := l.turns.begin(types.NamespacedName{Namespace: "shop", Name: want}, "thief")
+		if end == nil {
+			t.Fatalf("%s gets no worker", want)
+		}
+		ends = append(ends, end)
+	}
+	for _, end := range ends[3:] {
+		end()
+	}
+	if n := l.queue.Len(); n > 0 || len(l.turns.running)+len(l.turns.line)+len(l.turns.inLine)+len(l.turns.by) > 0 {
+		t.Errorf("%d services are enqueued, and %+v is remembered", n, l.turns)
+	}
+}
+
+// A change by several clusters waits for none of them as long as one has a worker.
+func TestAChangeWaitsForOneOfItsClusters(t *testing.T) {
+	l := newLine(t)
+	for n := range 6 {
+		l.changed(exportOf("thief", n))
+		l.turns.begin(types.NamespacedName{Namespace: "shop", Name: fmt.Sprint("thief-", n)}, "")
+	}
+	shared := types.NamespacedName{Namespace: "shop", Name: "shared"}
+	l.turns.enqueued("thief", shared)
+	if l.turns.begin(shared, "") != nil {
+		t.Error("thief's change of a shared service gets a seventh worker")
+	}
+	l.turns.enqueued("honest", shared)
+	if l.turns.begin(shared, "") == nil {
+		t.Error("an honest change of a shared service waits for thief")
 	}
 }
 
