@@ -29,7 +29,7 @@ type heartbeat struct {
 	renew    func(context.Context) error
 	back     <-chan struct{} // the hub may be back
 	relist   func()          // makes the hub's caches read everything again
-	changed  <-chan struct{} // someone else keeps changing our records; see overwritten
+	changed  <-chan struct{} // someone else keeps changing our records; see written
 	// current returns once the cache has what the hub has, which may have lost something while it was unreachable, and catchUp writes
 	// what couldn't be written meanwhile. If that takes longer, their error is errBehind.
 	current, catchUp func(context.Context) error

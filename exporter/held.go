@@ -26,11 +26,11 @@ func abandoned(src Source) bool {
 
 // staying returns what stays on the hub of a service whose Service or ServiceExport is missing, and when to look again; nil if there is
 // nothing, or if neither is missing. Rules C7 and C8 of docs/spec/control-plane.md.
-func (r *reconciler) staying(ctx context.Context, src Source, onHub *clustersetv1alpha1.ExportedService) (*Desired, stopped, error) {
+func (r *reconciler) staying(ctx context.Context, src Source, onHub *clustersetv1alpha1.ExportedService, known *serviceState) (*Desired, stopped, error) {
 	missing := src.Service == nil || src.Service.DeletionTimestamp != nil
 	// What was given up by a process before this one isn't brought back.
 	nothing := onHub == nil || withdrawn(onHub) || src.Excluded
-	since := r.missing.note(src.Key, missing && !nothing)
+	since := known.missing.note(missing && !nothing)
 	if nothing || !abandoned(src) {
 		r.brake.forget(src.Key)
 	}

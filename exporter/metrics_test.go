@@ -7,33 +7,31 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 )
 
 func TestConflictsAreCountedOncePerService(t *testing.T) {
-	var c stats
+	var one, two entry
 	src := Source{Export: &mcsv1beta1.ServiceExport{}}
 	differs, agrees := &metav1.Condition{Status: metav1.ConditionTrue}, &metav1.Condition{Status: metav1.ConditionFalse}
-	one, two := types.NamespacedName{Name: "one"}, types.NamespacedName{Name: "two"}
 	for i, step := range []struct {
-		key  types.NamespacedName
+		was  *entry
 		now  entry
 		want float64
 	}{
-		{one, entryOf(src, Desired{}, outcome{}, agrees), 0},
-		{one, entryOf(src, Desired{}, outcome{}, differs), 1},
-		{one, entryOf(src, Desired{}, outcome{}, differs), 1},
-		{two, entryOf(src, Desired{}, outcome{}, differs), 2},
-		{one, entryOf(src, Desired{}, outcome{}, nil), 1},      // the hub can't be asked
-		{two, entryOf(Source{}, Desired{}, outcome{}, nil), 0}, // no longer exported
+		{&one, entryOf(src, Desired{}, outcome{}, agrees), 0},
+		{&one, entryOf(src, Desired{}, outcome{}, differs), 1},
+		{&one, entryOf(src, Desired{}, outcome{}, differs), 1},
+		{&two, entryOf(src, Desired{}, outcome{}, differs), 2},
+		{&one, entryOf(src, Desired{}, outcome{}, nil), 1},      // the hub can't be asked
+		{&two, entryOf(Source{}, Desired{}, outcome{}, nil), 0}, // no longer exported
 	} {
-		c.record(step.key, step.now)
+		step.was.replace(step.now)
 		if got := testutil.ToFloat64(metricConflicts); got != step.want {
 			t.Errorf("step %d: %v conflicts, want %v", i, got, step.want)
 		}
 	}
-	c.record(one, entry{})
+	one.replace(entry{})
 }
 
 func TestMetricsAreWellNamed(t *testing.T) {

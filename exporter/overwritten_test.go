@@ -15,7 +15,7 @@ import (
 // If someone else changes records, they are restored at once the first time, and then once a second. Local changes are written at once.
 func TestRecordsThatOthersChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		o := newOverwritten()
+		var w written
 		of := func(version string) (Source, Desired) {
 			src := Source{Key: web}
 			if version == "" {
@@ -42,24 +42,16 @@ func TestRecordsThatOthersChange(t *testing.T) {
 			{"and again", "", true, true, true},
 		} {
 			src, want := of(step.version)
-			others, wait := o.ask(src, want, step.passDone)
+			others, wait := w.ask(src, want, step.passDone)
 			if others != step.others || wait > 0 != step.waits {
 				t.Errorf("%s: others %v, wait %s", step.what, others, wait)
 			}
 			elapse(wait)
-			if _, wait := o.ask(src, want, step.passDone); wait > 0 {
+			if _, wait := w.ask(src, want, step.passDone); wait > 0 {
 				t.Errorf("%s: still %s to wait", step.what, wait)
 			}
-			o.note(src, want, others)
-			select {
-			case <-o.seen:
-				if !step.waits {
-					t.Errorf("%s: said to be somebody else's again", step.what)
-				}
-			default:
-				if step.waits {
-					t.Errorf("%s: not said", step.what)
-				}
+			if again := w.note(src, want, others); again != step.waits {
+				t.Errorf("%s: somebody else's again: %v", step.what, again)
 			}
 		}
 	})

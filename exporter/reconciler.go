@@ -43,18 +43,16 @@ type reconciler struct {
 	unheard func() error // why it can't or isn't
 	events  events.EventRecorder
 	pass    *pass
-	unread  unread
-	failing failures
-	missing failures // Services whose ServiceExports may still exist
+	states  states
 	gate    *gate
 	brake   brake
 	places  places
-	stats   stats
+	visible visibility
+	nodes   *nodes
+	names   *names
 
-	overwritten *overwritten
-	visible     visibility
-	nodes       *nodes
-	names       *names
+	// fought has an element if someone else has changed the same records again; see written.
+	fought chan struct{}
 }
 
 // maxBackoff is the longest wait before a failed service is retried. controller-runtime's default of a quarter of an hour would
@@ -64,10 +62,11 @@ const maxBackoff = 30 * time.Second
 // Reconcile implements reconcile.Reconciler. The request names a service, which may not exist.
 func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	r.pass.tried(req.NamespacedName)
-	return r.reconcile(ctx, req)
+	defer r.states.tidy(req.NamespacedName)
+	return r.reconcile(ctx, req, r.states.get(req.NamespacedName))
 }
 
-func (r *reconciler) reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+func (r *reconciler) reconcile(ctx context.Context, req reconcile.Request, known *serviceState) (reconcile.Result, error) {
 	src, err := r.source(ctx, req.NamespacedName)
 	if err != nil {
 		return reconcile.Result{}, err
@@ -94,7 +93,7 @@ func (r *reconciler) reconcile(ctx context.Context, req reconcile.Request) (reco
 	resolved()
 	if ready {
 		var stay *Desired
-		if stay, stop, err = r.staying(ctx, src, have.Service); err != nil {
+		if stay, stop, err = r.staying(ctx, src, have.Service, known); err != nil {
 			return reconcile.Result{}, err
 		}
 		if stay != nil {
@@ -109,27 +108,28 @@ func (r *reconciler) reconcile(ctx context.Context, req reconcile.Request) (reco
 		var othersDid bool
 		if len(steps) > 0 {
 			var wait time.Duration
-			if othersDid, wait = r.overwritten.ask(src, want, r.pass.isDone()); wait == 0 {
-				wait = r.unread.wait(steps)
+			if othersDid, wait = known.wrote.ask(src, want, r.pass.isDone()); wait == 0 {
+				wait = known.unread.wait(steps)
 			}
 			if wait > 0 {
 				return reconcile.Result{RequeueAfter: wait}, nil
 			}
 		}
-		if out = r.writeInTurn(ctx, req.NamespacedName, steps); out.err == nil && len(steps) > 0 {
-			r.overwritten.note(src, want, othersDid)
+		out = r.writeInTurn(ctx, req.NamespacedName, steps, &known.unread)
+		if out.err == nil && len(steps) > 0 && known.wrote.note(src, want, othersDid) {
+			signal(r.fought)
 		}
 	}
 	var conflict *metav1.Condition
 	if !errors.Is(out.err, errNotSynced) {
 		conflict = conflictOf(want.Service, others, func(cluster string) *clustersetv1alpha1.MemberCluster { return r.member(ctx, cluster) })
 	}
-	out.failing = r.failing.note(req.NamespacedName, out.transient() != nil)
+	out.failing = known.failing.note(out.transient() != nil)
 	counted := entryOf(src, want, out, conflict)
 	if stop.held {
 		counted.state = stateHeld
 	}
-	r.stats.record(req.NamespacedName, counted)
+	known.counted.replace(counted)
 	r.pass.incomplete.note(want.Service != nil && out.err != nil, req.NamespacedName)
 	if out.err == nil || out.refused {
 		// A record that the hub rejects is as done as it can be: it must not hold back the whole cluster's heartbeat.

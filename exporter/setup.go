@@ -176,9 +176,8 @@ func Setup(mgr manager.Manager, hub cluster.Cluster, opts Options) (firstPass <-
 		pass:    newPass(),
 		places:  places{most: opts.MaxPerNamespace},
 		gate:    newGate(),
-
-		overwritten: newOverwritten(),
-		visible:     visibility{own: opts.Cluster},
+		visible: visibility{own: opts.Cluster},
+		fought:  make(chan struct{}, 1),
 	}
 	name.report = r.reportAll
 	r.nodes, r.names = newNodes(r.pass.send, opts.Nodes), newNames(opts.Lookup, r.pass.send)
@@ -207,7 +206,7 @@ func Setup(mgr manager.Manager, hub cluster.Cluster, opts Options) (firstPass <-
 		renew:    renewLease(hub.GetClient(), name, r.pass.lacking, opts),
 		back:     opts.HubBack,
 		relist:   opts.Relist,
-		changed:  r.overwritten.seen,
+		changed:  r.fought,
 		current:  r.current,
 		catchUp:  r.catchUp,
 		hurry:    r.gate.hurry,

@@ -1,11 +1,5 @@
 package exporter
 
-import (
-	"sync"
-
-	"k8s.io/apimachinery/pkg/types"
-)
-
 // state of a ServiceExport, a label value of clusterset_exporter_services.
 type state string
 
@@ -17,7 +11,7 @@ const (
 	stateHeld     state = "held"
 )
 
-// entry is what one service adds to the gauges.
+// entry is what one service adds to the gauges. Each reconcile replaces it, so no pass over everything is needed.
 type entry struct {
 	state     state
 	endpoints int
@@ -25,27 +19,14 @@ type entry struct {
 	conflict  bool
 }
 
-// stats keeps the gauges. Each reconcile replaces its key's entry, so no pass over everything is needed.
-type stats struct {
-	mu      sync.Mutex
-	entries map[types.NamespacedName]entry
-}
-
-// record replaces a key's entry. An entry without a state removes it.
-func (s *stats) record(key types.NamespacedName, now entry) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	was, counted := s.entries[key]
-	if counted {
+// replace replaces it in the gauges. An entry without a state removes it.
+func (e *entry) replace(now entry) {
+	was := *e
+	*e = now
+	if was.state != "" {
 		metricServices.WithLabelValues(string(was.state)).Dec()
 	}
-	if now.state == "" {
-		delete(s.entries, key)
-	} else {
-		if s.entries == nil {
-			s.entries = make(map[types.NamespacedName]entry)
-		}
-		s.entries[key] = now
+	if now.state != "" {
 		metricServices.WithLabelValues(string(now.state)).Inc()
 	}
 	metricEndpoints.Add(float64(now.endpoints - was.endpoints))

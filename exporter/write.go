@@ -19,7 +19,7 @@ import (
 )
 
 // writeInTurn writes a service's records unless the hub fails and it isn't the service's turn.
-func (r *reconciler) writeInTurn(ctx context.Context, key types.NamespacedName, steps []step) outcome {
+func (r *reconciler) writeInTurn(ctx context.Context, key types.NamespacedName, steps []step, unread *unread) outcome {
 	if len(steps) == 0 {
 		r.gate.forget(key)
 		return outcome{}
@@ -27,7 +27,7 @@ func (r *reconciler) writeInTurn(ctx context.Context, key types.NamespacedName, 
 	if err := r.gate.ask(key); err != nil {
 		return outcome{err: err}
 	}
-	out := r.write(ctx, steps)
+	out := r.write(ctx, steps, unread)
 	switch err := out.transient(); {
 	case err == nil || apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err):
 		r.gate.answered(key)
@@ -39,16 +39,16 @@ func (r *reconciler) writeInTurn(ctx context.Context, key types.NamespacedName, 
 
 // write executes a plan's steps in order. It continues after a step that the hub rejects: a single record too many or too large
 // must not keep the others from being updated.
-func (r *reconciler) write(ctx context.Context, steps []step) outcome {
+func (r *reconciler) write(ctx context.Context, steps []step, unread *unread) outcome {
 	var refusals []error
 	for _, s := range steps {
 		err := r.take(ctx, s)
 		if err == nil {
 			switch s.verb {
 			case verbCreate, verbUpdate:
-				r.unread.note(s.kind, s.object)
+				unread.note(s.kind, s.object)
 			case verbDelete:
-				r.unread.forget(s.kind, s.object.GetName())
+				unread.forget(s.kind, s.object.GetName())
 			}
 			metricWrites.WithLabelValues(s.kind, string(s.verb), "ok").Inc()
 			continue

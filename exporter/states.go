@@ -1,0 +1,63 @@
+package exporter
+
+import (
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// states remembers the services that something is known of. Each is reconciled by one worker at a time, which alone uses its state.
+type states struct {
+	mu sync.Mutex
+	of map[types.NamespacedName]*serviceState
+}
+
+func (s *states) get(key types.NamespacedName) *serviceState {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.of[key] == nil {
+		if s.of == nil {
+			s.of = map[types.NamespacedName]*serviceState{}
+		}
+		s.of[key] = &serviceState{}
+	}
+	return s.of[key]
+}
+
+// tidy forgets a service of which nothing is known any more.
+func (s *states) tidy(key types.NamespacedName) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.of[key].over() {
+		delete(s.of, key)
+	}
+}
+
+// serviceState is what is remembered of a service from one reconcile to the next.
+type serviceState struct {
+	failing since // to write its records
+	missing since // its Service, while its ServiceExport may still exist
+	counted entry
+	wrote   written
+	unread  unread
+}
+
+func (s *serviceState) over() bool {
+	return s.failing.IsZero() && s.missing.IsZero() && s.counted == entry{} && s.wrote == written{} && len(s.unread) == 0
+}
+
+// since is when something that still is so began.
+type since struct{ time.Time }
+
+// note records whether it is so, and returns for how long it has been.
+func (s *since) note(is bool) time.Duration {
+	if !is {
+		*s = since{}
+		return 0
+	}
+	if s.IsZero() {
+		s.Time = time.Now()
+	}
+	return time.Since(s.Time)
+}
