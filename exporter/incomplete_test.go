@@ -27,14 +27,14 @@ func TestHeartbeatsNameWhatTheHubMayLack(t *testing.T) {
 		}
 	}
 	is("nothing is exported", "")
-	p.incomplete.note(true, web)
+	p.lack(web, true)
 	is("one was refused", "shop/web")
 	p.begin([]types.NamespacedName{web, other})
 	is("a pass", "shop/db,shop/web")
 	p.done(web)
 	p.done(other)
 	is("it is done, and the refused one is still refused", "shop/web")
-	p.incomplete.note(false, web)
+	p.lack(web, false)
 	is("it was taken", "")
 
 	first := newPass()
@@ -47,12 +47,12 @@ func TestHeartbeatsNameWhatTheHubMayLack(t *testing.T) {
 
 	for i := range 40 {
 		key := types.NamespacedName{Namespace: "n", Name: fmt.Sprintf("s%02d", i)}
-		p.incomplete.note(true, key)
+		p.lack(key, true)
 		if got := p.lacking(); len(got) > maxIncomplete || strings.Count(got, ",") != i {
 			t.Fatalf("%d services: %q", i+1, got)
 		}
 	}
-	p.incomplete.note(true, types.NamespacedName{Namespace: "n", Name: strings.Repeat("x", 63)})
+	p.lack(types.NamespacedName{Namespace: "n", Name: strings.Repeat("x", 63)}, true)
 	is("more than an annotation has room for", api.IncompleteAll)
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -32,8 +33,9 @@ type pass struct {
 	pending map[types.NamespacedName]time.Time // and when it was first tried, if it was; nil before the first pass has begun
 	over    chan struct{}                      // closed when the current pass is done
 	closed  bool
-
-	incomplete incomplete
+	// incomplete are the exported services whose records the hub may lack (rule C75 of docs/spec/control-plane.md). Importers must not take
+	// the absence of such a record for an un-export, although heartbeats go on.
+	incomplete map[types.NamespacedName]bool
 }
 
 // passPatience is how long the first pass waits for services that aren't done although they were tried, for whatever reason: a webhook
@@ -48,6 +50,8 @@ func newPass() *pass {
 	return &pass{
 		keys:     make(chan event.TypedGenericEvent[types.NamespacedName]),
 		finished: make(chan struct{}),
+
+		incomplete: map[types.NamespacedName]bool{},
 	}
 }
 
@@ -106,17 +110,45 @@ func (p *pass) giveUp(ctx context.Context) {
 		return
 	}
 	log.FromContext(ctx).Info("Services fail in the first export pass; heartbeats begin without them", "services", stuck, "not done", len(p.pending))
-	p.incomplete.note(true, slices.Collect(maps.Keys(p.pending))...)
+	for key := range p.pending {
+		p.incomplete[key] = true
+	}
 	clear(p.pending)
 	p.check()
 }
+
+// lack records whether the hub may lack records of an exported service.
+func (p *pass) lack(key types.NamespacedName, lacks bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if lacks {
+		p.incomplete[key] = true
+	} else {
+		delete(p.incomplete, key)
+	}
+}
+
+// maxIncomplete is how long the names of incomplete services in a heartbeat may be: the hub's policy admits no more in an annotation.
+const maxIncomplete = 256
 
 // lacking returns what a heartbeat says about the services whose records the hub may lack: those that failed, and those of a pass that
 // isn't done.
 func (p *pass) lacking() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.incomplete.say(slices.Collect(maps.Keys(p.pending)))
+	all := maps.Clone(p.incomplete)
+	for key := range p.pending {
+		all[key] = true
+	}
+	var names []string
+	for key := range all {
+		names = append(names, key.String())
+	}
+	slices.Sort(names)
+	if text := strings.Join(names, ","); len(text) <= maxIncomplete {
+		return text
+	}
+	return api.IncompleteAll
 }
 
 func (p *pass) check() {

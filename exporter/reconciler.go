@@ -130,7 +130,7 @@ func (r *reconciler) reconcile(ctx context.Context, req reconcile.Request, known
 		counted.state = stateHeld
 	}
 	known.counted.replace(counted)
-	r.pass.incomplete.note(want.Service != nil && out.err != nil, req.NamespacedName)
+	r.pass.lack(req.NamespacedName, want.Service != nil && out.err != nil)
 	if out.err == nil || out.refused {
 		// A record that the hub rejects is as done as it can be: it must not hold back the whole cluster's heartbeat.
 		r.pass.done(req.NamespacedName)
