@@ -26,10 +26,9 @@ type names struct {
 	lookup  func(ctx context.Context, network, host string) ([]netip.Addr, error)
 	changed func(context.Context, []types.NamespacedName) bool // of services
 
-	mu    sync.Mutex
-	of    map[string]*resolved
-	users map[types.NamespacedName][]string
-	due   chan struct{} // a name is to be resolved for the first time
+	mu  sync.Mutex
+	of  map[string]*resolved
+	due chan struct{} // a name is to be resolved for the first time
 }
 
 // resolved is what is known of a name.
@@ -41,27 +40,23 @@ type resolved struct {
 }
 
 func newNames(lookup func(ctx context.Context, network, host string) ([]netip.Addr, error), changed func(context.Context, []types.NamespacedName) bool) *names {
-	return &names{
-		lookup: lookup, changed: changed,
-		of: map[string]*resolved{}, users: map[types.NamespacedName][]string{}, due: make(chan struct{}, 1),
-	}
+	return &names{lookup: lookup, changed: changed, of: map[string]*resolved{}, due: make(chan struct{}, 1)}
 }
 
-// resolve returns a function for External.Resolve that notes which names a service uses. done is called when it has asked for all.
-func (n *names) resolve(user types.NamespacedName) (resolve func(host string) ([]netip.Addr, bool), done func()) {
-	var asked []string
+// resolve returns a function for External.Resolve that notes which names a service uses, in place of those that it used. done is called when
+// it has asked for all.
+func (n *names) resolve(user types.NamespacedName, uses *[]string) (resolve func(host string) ([]netip.Addr, bool), done func()) {
+	used := *uses
+	*uses = nil
 	resolve = func(host string) ([]netip.Addr, bool) {
-		asked = append(asked, host)
+		*uses = append(*uses, host)
 		n.mu.Lock()
 		defer n.mu.Unlock()
 		r := n.of[host]
 		if r == nil {
 			r = &resolved{users: map[types.NamespacedName]bool{}}
 			n.of[host] = r
-			select {
-			case n.due <- struct{}{}:
-			default:
-			}
+			signal(n.due)
 		}
 		r.users[user] = true
 		return r.last, r.known
@@ -69,16 +64,13 @@ func (n *names) resolve(user types.NamespacedName) (resolve func(host string) ([
 	return resolve, func() {
 		n.mu.Lock()
 		defer n.mu.Unlock()
-		for _, host := range n.users[user] {
-			if r := n.of[host]; r != nil && !slices.Contains(asked, host) {
+		for _, host := range used {
+			if r := n.of[host]; r != nil && !slices.Contains(*uses, host) {
 				delete(r.users, user)
 				if len(r.users) == 0 {
 					delete(n.of, host)
 				}
 			}
-		}
-		if n.users[user] = asked; len(asked) == 0 {
-			delete(n.users, user)
 		}
 	}
 }
