@@ -20,6 +20,8 @@ type Facts struct {
 	Imports map[string]Import
 	// Routed has the clusters whose ClusterIPs, instead of pods, are behind this cluster's ClusterSetIPs.
 	Routed map[string]bool
+	// Endpoints has an address behind each imported service, by "name family", nil if that couldn't be read.
+	Endpoints map[string]string
 	// NotExtended is why the Service of a cluster's name isn't extended, as the agent's Event says.
 	NotExtended map[string]string
 	// Reached is what this cluster's agent has measured of the way to others.
@@ -73,6 +75,11 @@ func (f *Facts) families(of *Facts) (both []Family) {
 		}
 	}
 	return both
+}
+
+// lacksEndpoints reports whether nothing is behind the import of a cluster's service, as far as that is known.
+func (f *Facts) lacksEndpoints(of *Facts, family Family) bool {
+	return f.Endpoints != nil && f.Endpoints[serviceOf(of.Cluster)+" "+family.String()] == ""
 }
 
 // waitsFor returns what isn't there yet before the questions can be asked.

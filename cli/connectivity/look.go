@@ -136,6 +136,7 @@ func (f *Facts) behind(ctx context.Context, c *Cluster, namespace string) {
 			first[s.Labels[api.LabelServiceName]+" "+string(s.AddressType)] = s.Endpoints[0].Addresses[0]
 		}
 	}
+	f.Endpoints = first
 	for i := range all.Items {
 		of, family := all.Items[i].Labels[api.LabelSourceCluster], string(all.Items[i].AddressType)
 		service, headless := first[serviceOf(of)+" "+family], first[headlessOf(of)+" "+family]

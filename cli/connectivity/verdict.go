@@ -245,6 +245,9 @@ func (j *judge) unreached(here, there *Facts, a Answer, way string) {
 	}
 	pods := j.outcome(here, there, Headless, a.Family)
 	switch {
+	case a.Kind != Headless && here.lacksEndpoints(there, a.Family):
+		j.problem(j.whyBehind(here),
+			"%s: %s %s, because %s doesn't have the endpoints of what %s exports (yet)", way, a.At, what, here.Cluster, there.Cluster)
 	case a.Kind != Headless && pods == Works && a.Kind == ClusterSetIP:
 		j.problem("see whether this cluster's kube-proxy, or what replaces it, uses EndpointSlices of Services without a selector: docs/data-planes.md",
 			"%s: the pods answer, but the ClusterSetIP %s %s", way, a.At, what)
@@ -266,6 +269,14 @@ func (j *judge) unreached(here, there *Facts, a Answer, way string) {
 		j.problem(fmt.Sprintf("routes between the clusters' pod networks, firewalls and network policies decide that; clusterset only names addresses. The test uses TCP port %d", port),
 			"%s: the name leads to %s, which %s", way, a.At, what)
 	}
+}
+
+// whyBehind says what keeps a cluster from importing endpoints.
+func (j *judge) whyBehind(here *Facts) string {
+	if why := j.broken[here.Cluster]; why != "" {
+		return fmt.Sprintf("its agent imports them from the hub; see the problem above: %s", why)
+	}
+	return fmt.Sprintf("its agent imports them from the hub; clusterset status --context %s says more", here.Context)
 }
 
 // outcome returns how a question was answered.

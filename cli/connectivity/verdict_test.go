@@ -145,6 +145,31 @@ func TestVerdicts(t *testing.T) {
 		}, false},
 		{"an image that isn't there", func(w *world) { w.of("shanghai").Server = Pod{Why: "ErrImagePull not found"} }, false},
 		{"a client that doesn't end", func(w *world) { w.of("beijing").Client.Why = "ContainerCreating" }, false},
+		{"an agent that is cut off from the hub, whose imports are half there", func(w *world) {
+			f := w.of("beijing")
+			f.Exports[serviceOf("beijing")] = Export{Seen: true, Message: "waiting for the hub"}
+			f.Reached["shanghai"] = metav1.ConditionTrue
+			f.Endpoints = map[string]string{}
+			w.answer = func(from string, a *Answer) {
+				fails("beijing", "shanghai", Refused, ClusterSetIP, OwnName)(from, a)
+				fails("beijing", "shanghai", NoName, Headless)(from, a)
+			}
+		}, false},
+		{"endpoints of one family that aren't imported, although the pods answer", func(w *world) {
+			f := w.of("beijing")
+			f.Endpoints = map[string]string{serviceOf("shanghai") + " IPv4": "10.2.0.5"}
+			w.answer = func(from string, a *Answer) {
+				if a.Family == IPv6 {
+					fails("beijing", "shanghai", Refused, ClusterSetIP, OwnName)(from, a)
+				}
+			}
+		}, false},
+		{"a blocked port, with all endpoints there", func(w *world) {
+			f := w.of("beijing")
+			f.Reached["shanghai"] = metav1.ConditionTrue
+			f.Endpoints = map[string]string{serviceOf("shanghai") + " IPv4": "10.2.0.5", serviceOf("shanghai") + " IPv6": "fd00:2::5"}
+			w.answer = fails("beijing", "shanghai", Refused, connections...)
+		}, false},
 		{"kube-proxy doesn't use our slices", func(w *world) { w.answer = fails("beijing", "shanghai", Refused, ClusterSetIP) }, false},
 		{"kube-proxy doesn't use terminating endpoints", func(w *world) { w.answer = fails("beijing", "shanghai", Refused, OwnName) }, false},
 		{"a Service that isn't extended", func(w *world) {
