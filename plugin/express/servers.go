@@ -28,10 +28,10 @@ func (c *servers) MakeServers() ([]caddy.Server, error) {
 	for i := range all {
 		switch s := all[i].(type) {
 		case *dnsserver.Server:
-			all[i] = &server{Server: s, plan: c.plan}
+			all[i] = newServer(s, c.plan)
 			c.plan.servers = append(c.plan.servers, s)
 		case *dnsserver.ServerTLS:
-			all[i] = &tlsServer{ServerTLS: s, plan: c.plan}
+			all[i] = &tlsServer{stoppable{coreServer: s}, s, c.plan}
 			c.plan.servers = append(c.plan.servers, s.Server)
 		}
 	}
@@ -64,16 +64,38 @@ func (p *Plan) wrap(instance *caddy.Instance, context caddy.Context) {
 	}
 }
 
-// sockets are those that a server was given. CoreDNS can't stop a server that doesn't serve yet (docs/upstream.md): it would begin a moment
-// later, read a share of the queries, and answer them from the old Corefile for ever. So its sockets are closed, too.
-type sockets struct {
+// stoppable is a server of CoreDNS that stays stopped. CoreDNS can't stop one that doesn't serve yet (docs/upstream.md): it would begin a
+// moment later, read a share of the queries, and answer them from the old Corefile for ever. So the sockets that it was given are closed, too.
+type stoppable struct {
+	coreServer
 	mu      sync.Mutex
 	stopped bool
 	given   []io.Closer
 }
 
+// coreServer is what caddy calls of CoreDNS's servers.
+type coreServer interface {
+	caddy.GracefulServer
+	caddy.AfterStartup
+}
+
+// Stop implements [caddy.Stopper].
+func (s *stoppable) Stop() error {
+	defer s.close()
+	return s.coreServer.Stop()
+}
+
+func (s *stoppable) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stopped = true
+	for _, c := range s.given {
+		_ = c.Close() // an error says that it was closed before, as it usually was
+	}
+}
+
 // take returns whether the server may serve c. After the server was stopped it may not, and take closes c.
-func (s *sockets) take(c io.Closer) bool {
+func (s *stoppable) take(c io.Closer) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.stopped {
@@ -84,75 +106,58 @@ func (s *sockets) take(c io.Closer) bool {
 	return true
 }
 
-func (s *sockets) close() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.stopped = true
-	for _, c := range s.given {
-		_ = c.Close() // an error says that it was closed before, as it usually was
-	}
-}
-
 // server is a server for UDP and TCP.
 type server struct {
-	*dnsserver.Server
-	plan    *Plan
-	sockets sockets
+	stoppable
+	core *dnsserver.Server
+	plan *Plan
 }
 
-// Stop implements [caddy.Stopper].
-func (s *server) Stop() error {
-	defer s.sockets.close()
-	return s.Server.Stop()
+func newServer(s *dnsserver.Server, p *Plan) *server {
+	return &server{stoppable{coreServer: s}, s, p}
 }
 
 // Serve implements [caddy.TCPServer].
 func (s *server) Serve(l net.Listener) error {
-	if !s.sockets.take(l) {
+	if !s.take(l) {
 		return nil
 	}
-	return s.Server.Serve(s.plan.listen(s.Server, l))
+	return s.core.Serve(s.plan.listen(s.core, l))
 }
 
 // ServePacket implements [caddy.UDPServer].
 func (s *server) ServePacket(pc net.PacketConn) error {
-	if !s.sockets.take(pc) {
+	if !s.take(pc) {
 		return nil
 	}
 	s.plan.mu.Lock()
-	s.plan.packets[s.Server] = pc
+	s.plan.packets[s.core] = pc
 	s.plan.mu.Unlock()
-	return s.Server.ServePacket(pc)
+	return s.core.ServePacket(pc)
 }
 
 // tlsServer is a server for TLS.
 type tlsServer struct {
-	*dnsserver.ServerTLS
-	plan    *Plan
-	sockets sockets
-}
-
-// Stop implements [caddy.Stopper].
-func (s *tlsServer) Stop() error {
-	defer s.sockets.close()
-	return s.ServerTLS.Stop()
+	stoppable
+	core *dnsserver.ServerTLS
+	plan *Plan
 }
 
 // Serve implements [caddy.TCPServer]. With an express path it does the same as CoreDNS's server, but the connections decrypt first.
 func (s *tlsServer) Serve(l net.Listener) error {
-	if !s.sockets.take(l) {
+	if !s.take(l) {
 		return nil
 	}
-	if s.plan.targets[s.Addr] == nil {
-		return s.ServerTLS.Serve(l)
+	if s.plan.targets[s.core.Addr] == nil {
+		return s.core.Serve(l)
 	}
-	config := field[*tls.Config](s.ServerTLS, "tlsConfig")
+	config := field[*tls.Config](s.core, "tlsConfig")
 	if config == nil || *config == nil {
-		s.plan.learn(s.Addr, errHidden)
-		return s.ServerTLS.Serve(l)
+		s.plan.learn(s.core.Addr, errHidden)
+		return s.core.Serve(l)
 	}
-	s.plan.learn(s.Addr, nil)
-	return s.Server.Serve(s.plan.listen(s.Server, tls.NewListener(l, *config)))
+	s.plan.learn(s.core.Addr, nil)
+	return s.core.Server.Serve(s.plan.listen(s.core.Server, tls.NewListener(l, *config)))
 }
 
 // listen returns the listener of a server: l, or one with an express path.

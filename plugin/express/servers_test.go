@@ -16,7 +16,7 @@ func TestAServerStoppedWhileItBeginsServesNothing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := &server{Server: coredns, plan: &Plan{packets: map[*dnsserver.Server]net.PacketConn{}}}
+		s := newServer(coredns, &Plan{packets: map[*dnsserver.Server]net.PacketConn{}})
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)
