@@ -28,7 +28,7 @@ type Members []*Member
 type Member struct {
 	context string
 	cluster *objects.Cluster
-	api     kubernetes.Interface
+	pods    kubernetes.Interface
 	source  source
 	asks    *doctor.Gatherer
 }
@@ -39,13 +39,13 @@ func NewMember(config *rest.Config, name, flags string, all *Sources) (*Member, 
 	if err != nil {
 		return nil, err
 	}
-	api, err := kubernetes.NewForConfig(config)
+	pods, err := podClient(config)
 	if err != nil {
 		return nil, c.Words(err)
 	}
 	// It reads no Secret, and asks for no rights: what the account may not read shows anyway.
 	asks := &doctor.Gatherer{Cluster: config, ClusterFlags: flags, Zones: doctor.Zones, ClusterDNS: doctor.ClusterDNS, NodeLocalDNS: doctor.NodeLocalDNS}
-	return &Member{name, c, api, all.add(console.Source{Role: console.RoleMember, Context: name, Server: c.Server}), asks}, nil
+	return &Member{name, c, pods, all.add(console.Source{Role: console.RoleMember, Context: name, Server: c.Server}), asks}, nil
 }
 
 // Run reads the member periodically until the context is done.

@@ -2,8 +2,10 @@ package live
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"io"
+	"math"
+	"net/http"
 	"slices"
 	"strconv"
 	"sync"
@@ -12,7 +14,10 @@ import (
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 	"golang.org/x/sync/errgroup"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 
+	"github.com/clusterset/clusterset/api"
 	"github.com/clusterset/clusterset/cli/console"
 	"github.com/clusterset/clusterset/cli/view"
 )
@@ -23,7 +28,33 @@ const (
 	metricsPatience = 5 * time.Second
 	maxServers      = 20
 	maxMetrics      = 4 << 20
+	// maxTiers is how many tiers a server may have, a few more than there are, and maxAnswers how many answers: all numbers up to it are exact.
+	maxTiers   = 16
+	maxAnswers = 1 << 53
 )
+
+// podClient returns a client for what pods answer through the API server. Any pod can say that it is a DNS server, so none is trusted.
+func podClient(config *rest.Config) (kubernetes.Interface, error) {
+	config = rest.CopyConfig(config)
+	config.Wrap(func(t http.RoundTripper) http.RoundTripper { return distrust{t} })
+	return kubernetes.NewForConfig(config)
+}
+
+// distrust follows no redirect, because the user's token would go along, and reads no more than maxMetrics, also of errors.
+type distrust struct{ http.RoundTripper }
+
+func (d distrust) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := d.RoundTripper.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	if resp.StatusCode/100 == 3 {
+		_ = resp.Body.Close()
+		return nil, errors.New("it redirects, which isn't followed")
+	}
+	resp.Body = http.MaxBytesReader(nil, resp.Body, maxMetrics)
+	return resp, nil
+}
 
 // Counted reads the metrics of a member's DNS servers through its API server.
 func (m Members) Counted(ctx context.Context, name string) (*console.Counted, error) {
@@ -50,11 +81,10 @@ func (m Members) Counted(ctx context.Context, name string) (*console.Counted, er
 			answers, err := member.answers(ctx, p)
 			mu.Lock()
 			defer mu.Unlock()
-			server := p.Namespace + "/" + p.Name
 			if err != nil {
-				counted.Unread = append(counted.Unread, fmt.Sprintf("%s: %s", server, member.cluster.Words(err)))
+				counted.Unread = append(counted.Unread, member.unread(p, err))
 			} else {
-				counted.Answers[server] = answers
+				counted.Answers[p.Namespace+"/"+p.Name] = answers
 			}
 			return nil
 		})
@@ -66,23 +96,36 @@ func (m Members) Counted(ctx context.Context, name string) (*console.Counted, er
 
 // answers returns the positive answers of a DNS server by tier.
 func (m *Member) answers(ctx context.Context, p view.Pod) (map[string]float64, error) {
-	metrics, err := m.api.CoreV1().Pods(p.Namespace).ProxyGet("http", p.Name, strconv.Itoa(int(p.MetricsPort)), "metrics", nil).Stream(ctx)
+	metrics, err := m.pods.CoreV1().Pods(p.Namespace).ProxyGet("http", p.Name, strconv.Itoa(int(p.MetricsPort)), "metrics", nil).Stream(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer metrics.Close()
 	parser := expfmt.NewTextParser(model.UTF8Validation)
-	families, err := parser.TextToMetricFamilies(io.LimitReader(metrics, maxMetrics))
+	families, err := parser.TextToMetricFamilies(metrics)
 	if err != nil {
 		return nil, fmt.Errorf("read its metrics: %w", err)
 	}
 	answers := map[string]float64{}
 	for _, metric := range families[answersMetric].GetMetric() {
 		for _, label := range metric.GetLabel() {
-			if label.GetName() == "tier" {
-				answers[label.GetValue()] += metric.GetCounter().GetValue()
+			if label.GetName() != "tier" {
+				continue
+			}
+			tier := label.GetValue()
+			answers[tier] += metric.GetCounter().GetValue()
+			if n := answers[tier]; len(answers) > maxTiers || api.CheckLabel(tier) != nil || math.IsNaN(n) || n < 0 || n > maxAnswers {
+				return nil, fmt.Errorf("its %s can't be a DNS server's: tier %.63q, %v", answersMetric, tier, n)
 			}
 		}
 	}
 	return answers, nil
+}
+
+// unread says why a server couldn't be read, in not too many words: it may have chosen them.
+func (m *Member) unread(p view.Pod, err error) string {
+	if errors.As(err, new(*http.MaxBytesError)) {
+		err = fmt.Errorf("it answers with more than %d MiB", maxMetrics>>20)
+	}
+	return fmt.Sprintf("%s/%s: %.500s", p.Namespace, p.Name, m.cluster.Words(err))
 }
