@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
 	"github.com/clusterset/clusterset/cli/bundle"
@@ -95,11 +94,11 @@ func (b *bundleCommand) open() (all []bundled, err error) {
 		if err != nil {
 			return err
 		}
-		clients, err := kubernetes.NewForConfig(config)
+		from, err := bundle.NewCluster(c, name, config)
 		if err != nil {
 			return err
 		}
-		all = append(all, bundled{&bundle.Cluster{Cluster: c, Name: name, API: clients}, flags})
+		all = append(all, bundled{from, flags})
 		return nil
 	}
 	var hubFlag []string

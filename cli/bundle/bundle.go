@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -38,7 +39,13 @@ type Cluster struct {
 	*objects.Cluster
 	// Name is its folder in the archive.
 	Name string
-	API  kubernetes.Interface
+	pods kubernetes.Interface
+}
+
+// NewCluster returns a cluster whose folder has that name.
+func NewCluster(c *objects.Cluster, name string, config *rest.Config) (*Cluster, error) {
+	pods, err := objects.PodClient(config, maxFile)
+	return &Cluster{c, name, pods}, err
 }
 
 // Writer writes the archive.
@@ -208,7 +215,7 @@ func (w *Writer) logs(ctx context.Context, c *Cluster, p *corev1.Pod, container,
 			}
 			name = at + "/" + container + ".previous.log"
 		}
-		content, err := c.API.CoreV1().Pods(p.Namespace).GetLogs(p.Name, &corev1.PodLogOptions{
+		content, err := c.pods.CoreV1().Pods(p.Namespace).GetLogs(p.Name, &corev1.PodLogOptions{
 			Container: container, Previous: previous, TailLines: &lines, LimitBytes: &limit, Timestamps: true,
 		}).DoRaw(ctx)
 		if err != nil {
@@ -221,7 +228,7 @@ func (w *Writer) logs(ctx context.Context, c *Cluster, p *corev1.Pod, container,
 
 // metrics asks a pod for its metrics through the API server.
 func (w *Writer) metrics(ctx context.Context, c *Cluster, p *corev1.Pod, port int32, at string) {
-	content, err := c.API.CoreV1().Pods(p.Namespace).ProxyGet("http", p.Name, fmt.Sprint(port), "metrics", nil).DoRaw(ctx)
+	content, err := c.pods.CoreV1().Pods(p.Namespace).ProxyGet("http", p.Name, fmt.Sprint(port), "metrics", nil).DoRaw(ctx)
 	if err != nil {
 		w.leave(at+" metrics", err)
 		return

@@ -39,7 +39,7 @@ func NewMember(config *rest.Config, name, flags string, all *Sources) (*Member, 
 	if err != nil {
 		return nil, err
 	}
-	pods, err := podClient(config)
+	pods, err := objects.PodClient(config, maxMetrics)
 	if err != nil {
 		return nil, c.Words(err)
 	}

@@ -14,8 +14,6 @@ import (
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 	"golang.org/x/sync/errgroup"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 
 	"github.com/clusterset/clusterset/api"
 	"github.com/clusterset/clusterset/cli/console"
@@ -32,29 +30,6 @@ const (
 	maxTiers   = 16
 	maxAnswers = 1 << 53
 )
-
-// podClient returns a client for what pods answer through the API server. Any pod can say that it is a DNS server, so none is trusted.
-func podClient(config *rest.Config) (kubernetes.Interface, error) {
-	config = rest.CopyConfig(config)
-	config.Wrap(func(t http.RoundTripper) http.RoundTripper { return distrust{t} })
-	return kubernetes.NewForConfig(config)
-}
-
-// distrust follows no redirect, because the user's token would go along, and reads no more than maxMetrics, also of errors.
-type distrust struct{ http.RoundTripper }
-
-func (d distrust) RoundTrip(r *http.Request) (*http.Response, error) {
-	resp, err := d.RoundTripper.RoundTrip(r)
-	if err != nil {
-		return nil, err
-	}
-	if resp.StatusCode/100 == 3 {
-		_ = resp.Body.Close()
-		return nil, errors.New("it redirects, which isn't followed")
-	}
-	resp.Body = http.MaxBytesReader(nil, resp.Body, maxMetrics)
-	return resp, nil
-}
 
 // Counted reads the metrics of a member's DNS servers through its API server.
 func (m Members) Counted(ctx context.Context, name string) (*console.Counted, error) {
