@@ -83,19 +83,21 @@ func (t *turns) begin(service types.NamespacedName, onlyExporter string) (end fu
 	return func() { t.end(clusters) }
 }
 
-// end notes that a service has been reconciled on the account of some clusters, and enqueues the next in their lines.
+// end notes that a service has been reconciled on the account of some clusters, and enqueues as many services in each line as may begin. Of
+// these, one may begin on nobody's account, if its records went meanwhile. So each end looks at all lines: after the last one none is left.
 func (t *turns) end(clusters []string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, c := range clusters {
 		subtract(t.running, c)
-		line := t.line[c]
-		if len(line) == 0 {
-			continue
+	}
+	for c, line := range t.line {
+		free := min(len(line), t.most-t.running[c])
+		for _, service := range line[:free] {
+			delete(t.inLine, service)
+			t.queue.Add(reconcile.Request{NamespacedName: service})
 		}
-		delete(t.inLine, line[0])
-		t.queue.Add(reconcile.Request{NamespacedName: line[0]})
-		if t.line[c] = line[1:]; len(line) == 1 {
+		if t.line[c] = line[free:]; free == len(line) {
 			delete(t.line, c)
 		}
 	}
@@ -103,7 +105,8 @@ func (t *turns) end(clusters []string) {
 
 // subtract takes one away, and forgets a cluster that has none left.
 func subtract(of map[string]int, cluster string) {
-	if of[cluster]--; of[cluster] <= 0 {
+	of[cluster]--
+	if of[cluster] <= 0 {
 		delete(of, cluster)
 	}
 }

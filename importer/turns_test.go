@@ -189,6 +189,38 @@ func TestAClusterLeavesWorkersToOthers(t *testing.T) {
 	}
 }
 
+// A line doesn't end with a service whose records have gone, so that it is on nobody's account.
+func TestALineGoesOn(t *testing.T) {
+	l := newLine(t)
+	service := func(n int) types.NamespacedName {
+		return types.NamespacedName{Namespace: "shop", Name: fmt.Sprint("thief-", n)}
+	}
+	var ends []func()
+	l.changed(exportOf("thief", 0)) // so that there is a queue
+	for n := range 60 {
+		if end := l.turns.begin(service(n), "thief"); end != nil {
+			ends = append(ends, end)
+		}
+	}
+	if len(ends) != 6 || len(l.turns.inLine) != 54 {
+		t.Fatalf("%d services are reconciled, and %d wait", len(ends), len(l.turns.inLine))
+	}
+	for _, end := range ends {
+		end()
+	}
+	for range 100 {
+		if l.queue.Len() == 0 {
+			break
+		}
+		r, _ := l.queue.Get()
+		l.turns.begin(r.NamespacedName, "")()
+		l.queue.Done(r)
+	}
+	if len(l.turns.inLine)+len(l.turns.line) > 0 || l.queue.Len() > 0 {
+		t.Errorf("%v wait for ever, %d services are enqueued", l.turns.line, l.queue.Len())
+	}
+}
+
 // A change by several clusters waits for none of them as long as one has a worker.
 func TestAChangeWaitsForOneOfItsClusters(t *testing.T) {
 	l := newLine(t)
