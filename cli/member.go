@@ -27,9 +27,9 @@ import (
 	"github.com/clusterset/clusterset/importer/desired"
 	"github.com/clusterset/clusterset/internal/beacon"
 	"github.com/clusterset/clusterset/internal/connect"
-	"github.com/clusterset/clusterset/internal/heap"
 	"github.com/clusterset/clusterset/internal/hubcache"
 	"github.com/clusterset/clusterset/internal/namespaces"
+	"github.com/clusterset/clusterset/internal/packed"
 	"github.com/clusterset/clusterset/internal/schema"
 	"github.com/clusterset/clusterset/internal/topology"
 	"github.com/clusterset/clusterset/internal/version"
@@ -290,7 +290,7 @@ func (m *member) set(config *rest.Config, connection *connect.Connection, option
 	if err := importer.AddToScheme(scheme); err != nil {
 		return nil, fmt.Errorf("set up member: %w", err)
 	}
-	mgr, err := m.newManager(config, api.MemberLeaderLease, scheme, cache.Options{DefaultTransform: heap.Compact})
+	mgr, err := m.newManager(config, api.MemberLeaderLease, scheme, cache.Options{NewInformer: packed.NewInformer, DefaultTransform: cache.TransformStripManagedFields()})
 	if err != nil {
 		return nil, err
 	}

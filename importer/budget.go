@@ -17,6 +17,7 @@ import (
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
+	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
 	"github.com/clusterset/clusterset/importer/desired"
@@ -160,9 +161,9 @@ type admission struct {
 	wait      time.Duration // until changes of the late clusters may be applied; 0: none is late
 }
 
-// admit leaves the changes of clusters that have used up their write budgets out of the input, which gets the records that were last
-// admitted instead or, if this process has just started, those that it was last imported from. Only records
-// that changed or are new wait: neither those that are gone, nor this cluster's own, nor anything else in the input.
+// admit leaves the changes of clusters that have used up their write budgets out of the input, which gets the records that the service was last
+// imported from instead. Only records that changed or are new wait: neither those that are gone, nor this cluster's own, nor anything else in
+// the input.
 func (r *reconciler) admit(ctx context.Context, in *desired.Input, last func() retention.Records) admission {
 	sortByName(in.Services)
 	sortByName(in.Endpoints)
@@ -183,7 +184,7 @@ func (r *reconciler) admit(ctx context.Context, in *desired.Input, last func() r
 	if len(a.late) > 0 {
 		a.holdBack(in, last())
 	}
-	m.services, m.endpoints = in.Services, in.Endpoints
+	m.services, m.endpoints = versions(in.Services), versions(in.Endpoints)
 	m.globalNow = m.globalNow || len(a.gone) > 0
 	m.globalFor = union(m.globalFor, a.changed())
 	return a
@@ -192,7 +193,7 @@ func (r *reconciler) admit(ctx context.Context, in *desired.Input, last func() r
 // changed returns the clusters whose records changed, without those that are late.
 func (a *admission) changed() []string { return union(slices.Collect(maps.Keys(a.estimates)), a.gone) }
 
-// holdBack replaces the records of late clusters.
+// holdBack replaces the changed records of late clusters.
 func (a *admission) holdBack(in *desired.Input, last retention.Records) {
 	in.Services = earlier(a.memory.services, in.Services, a.late, func(_ *clustersetv1alpha1.ExportedService, cluster string) *clustersetv1alpha1.ExportedService {
 		return last.Service(cluster)
@@ -216,26 +217,50 @@ func (r *reconciler) settle(a admission, written int64, finished bool) {
 	}
 }
 
-// differences adds the differences between two sorted lists of records.
-func differences[T hubRecord](was, is []T, in *desired.Input, a *admission) {
+// version identifies a version of a record.
+type version struct {
+	namespace, name, resource string
+	uid                       types.UID
+}
+
+func versionOf[T hubRecord](o T) version {
+	return version{o.GetNamespace(), o.GetName(), o.GetResourceVersion(), o.GetUID()}
+}
+
+func versions[T hubRecord](all []T) []version {
+	of := make([]version, len(all))
+	for i, o := range all {
+		of[i] = versionOf(o)
+	}
+	return of
+}
+
+// of compares the name of a record with that of another one.
+func (v version) of(o client.Object) int {
+	return cmp.Or(cmp.Compare(v.namespace, o.GetNamespace()), cmp.Compare(v.name, o.GetName()))
+}
+
+// differences adds the differences between two sorted lists of records. A hub that was restored assigns the same versions again: such a record
+// is applied, but isn't counted.
+func differences[T hubRecord](was []version, is []T, in *desired.Input, a *admission) {
 	for len(was)+len(is) > 0 {
 		order := -1 // the first of was is gone
 		switch {
 		case len(was) == 0:
 			order = 1
 		case len(is) > 0:
-			order = byName(was[0], is[0])
+			order = was[0].of(is[0])
 		}
 		switch {
 		case order < 0:
-			cluster, ok := was[0].SourceCluster()
+			cluster, ok := api.ClusterOfNamespace(was[0].namespace)
 			a.missing = a.missing || ok
 			if ok && cluster != in.Cluster {
 				a.gone = union(a.gone, []string{cluster})
 			}
 			was = was[1:]
 			continue
-		case order == 0 && sameRecord(was[0], is[0]):
+		case order == 0 && was[0] == versionOf(is[0]):
 		default:
 			if cluster, ok := is[0].SourceCluster(); ok && cluster != in.Cluster && !in.Capped[cluster] {
 				a.estimates[cluster] += sizeOfRecord(is[0])
@@ -248,17 +273,18 @@ func differences[T hubRecord](was, is []T, in *desired.Input, a *admission) {
 	}
 }
 
-// earlier returns the records with those of late clusters replaced by earlier ones: those that were last admitted, or else imported. It
-// leaves out those without an earlier one.
-func earlier[T hubRecord](was, is []T, late map[string]bool, imported func(T, string) T) []T {
+// earlier returns the records with those of late clusters that changed replaced by those that were last imported. It leaves out those that
+// weren't.
+func earlier[T hubRecord](was []version, is []T, late map[string]bool, imported func(T, string) T) []T {
 	var none T
 	all := make([]T, 0, len(is))
 	for _, now := range is {
 		if cluster, _ := now.SourceCluster(); late[cluster] {
-			if i, known := slices.BinarySearchFunc(was, now, byName); known {
-				now = was[i]
-			} else if now = imported(now, cluster); now == none {
-				continue
+			i, known := slices.BinarySearchFunc(was, now, func(v version, now T) int { return v.of(now) })
+			if !known || was[i] != versionOf(now) {
+				if now = imported(now, cluster); now == none {
+					continue
+				}
 			}
 		}
 		all = append(all, now)
@@ -271,12 +297,6 @@ type hubRecord interface {
 	client.Object
 	comparable
 	SourceCluster() (string, bool)
-}
-
-// sameRecord reports whether two objects are the same version of a record. A hub that was restored assigns the same versions again: such a
-// record is applied, but isn't counted.
-func sameRecord[T hubRecord](a, b T) bool {
-	return a == b || a.GetUID() == b.GetUID() && a.GetResourceVersion() == b.GetResourceVersion()
 }
 
 func byName[T hubRecord](a, b T) int {

@@ -79,7 +79,7 @@ func (r *reconciler) globalWait(ctx context.Context, want *fabedgev1alpha1.Globa
 func (r *reconciler) writeGlobal(ctx context.Context, out desired.Output, cur desired.Current, memory *memory) (again time.Duration, _ error) {
 	want, g := out.Global, cur.Global
 	key := client.ObjectKeyFromObject(want)
-	if memory.HasFoundGlobal(want, g) {
+	if memory.HasFoundGlobal(g) {
 		return 0, nil
 	}
 	if g == nil || !isGlobal(g, want) {
@@ -108,7 +108,7 @@ func (r *reconciler) writeGlobal(ctx context.Context, out desired.Output, cur de
 	r.report.truncated(key, int(want.Status.TruncatedEndpoints))
 	if equality.Semantic.DeepEqual(g.Status, globalStatus(g, want)) {
 		if g == cur.Global {
-			memory.FoundGlobal(want, g)
+			memory.FoundGlobal(g)
 		}
 		return 0, nil
 	}

@@ -9,7 +9,6 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/importer/desired"
 	"github.com/clusterset/clusterset/importer/retention"
 )
@@ -44,12 +43,12 @@ type memory struct {
 	own   *desired.Own
 	ownOf []desired.Version // the slices that own was made of
 
-	// services and endpoints are the records that were last admitted, sorted. They are those of the hub's cache, unless a change waits.
-	services  []*clustersetv1alpha1.ExportedService
-	endpoints []*clustersetv1alpha1.ExportedEndpoints
-	complete  bool             // all that is imported has a record on the hub
-	went      []retention.Part // what was deleted rightly, while caches still show some of it
-	owing     []string         // clusters that pay for a reconcile that has to be repeated
+	// services and endpoints are the records that were last admitted, sorted. They are those on the hub, unless a change waits.
+	services, endpoints []version
+
+	complete bool             // all that is imported has a record on the hub
+	went     []retention.Part // what was deleted rightly, while caches still show some of it
+	owing    []string         // clusters that pay for a reconcile that has to be repeated
 
 	// prepared is when slices first had the ports that the derived Service is about to get; zero: it gets none.
 	prepared time.Time

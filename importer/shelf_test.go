@@ -29,6 +29,7 @@ import (
 	"github.com/clusterset/clusterset/importer/desired"
 	"github.com/clusterset/clusterset/importer/retention"
 	"github.com/clusterset/clusterset/internal/lookup"
+	"github.com/clusterset/clusterset/internal/packed"
 )
 
 // shelf is an API server together with its informers' caches, as far as a reconciler uses them. A read allocates as much as a read
@@ -53,7 +54,7 @@ func (s *shelf) of(o client.Object) cache.Indexer {
 	defer s.mu.Unlock()
 	kind := reflect.TypeOf(o)
 	if s.kinds[kind] == nil {
-		s.kinds[kind] = cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
+		s.kinds[kind] = packed.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
 	}
 	return s.kinds[kind]
 }

@@ -170,7 +170,7 @@ func (m *Memory) Compute(in Input, cur Current) Output {
 	out.work = w
 	out.ServiceImport = out.ImportWith(Given{Derived: in.Derived})
 	if !in.SkipGlobal {
-		out.Global = w.globalService()
+		out.Global = w.globalService(cur.Global)
 	}
 	return out
 }

@@ -18,15 +18,17 @@ import (
 const maxGlobalServiceBytes = 1 << 20
 
 // globalService returns the GlobalService with its status, FabDNS's description of where the service runs. A ClusterSetIP service has
-// each exporter's ClusterIPs, or the external addresses of one of another network, a Headless one each endpoint, with their locations. If nothing changed, it returns the previous object.
-func (w *work) globalService() *fabedgev1alpha1.GlobalService {
+// each exporter's ClusterIPs, or the external addresses of one of another network, a Headless one each endpoint, with their locations. here is
+// the one that exists, or nil.
+func (w *work) globalService(here *fabedgev1alpha1.GlobalService) *fabedgev1alpha1.GlobalService {
 	m := w.memory
-	if m.globalOf != w.merged {
-		m.global, m.globalOf, m.shares = nil, w.merged, nil
+	last := m.lastGlobal(here)
+	if m.globalOf != w.merged || last == nil {
+		last, m.globalOf, m.shares = nil, w.merged, nil
 	}
 	shares := w.shares()
 	fit(shares, api.MaxGlobalServiceEndpoints, w.run)
-	same := m.global != nil && len(shares) == len(m.shares)
+	same := last != nil && len(shares) == len(m.shares)
 	of, kept := 0, 0
 	for i := range shares {
 		same = same && shares[i].settled()
@@ -53,7 +55,7 @@ func (w *work) globalService() *fabedgev1alpha1.GlobalService {
 			s := &shares[i]
 			var chosen []fabedgev1alpha1.Endpoint
 			if s.settled() {
-				chosen = m.global.Spec.Endpoints[s.at : s.at+s.n]
+				chosen = last.Spec.Endpoints[s.at : s.at+s.n]
 			} else {
 				chosen = s.chosen(w.run)
 			}
@@ -61,13 +63,26 @@ func (w *work) globalService() *fabedgev1alpha1.GlobalService {
 			g.Spec.Endpoints = append(g.Spec.Endpoints, chosen...)
 		}
 		g.Status = globalStatus(g.Spec.Endpoints, of)
-		m.global, m.globalFound = g, ""
+		last, m.global, m.globalFound = g, g, ""
 	}
 	for i := range shares {
 		shares[i].all = nil
 	}
 	m.shares = shares
-	return m.global
+	return last
+}
+
+// lastGlobal returns the GlobalService of the last computation, or nil. Once it was found here, only this cluster's cache has its endpoints.
+func (m *Memory) lastGlobal(here *fabedgev1alpha1.GlobalService) *fabedgev1alpha1.GlobalService {
+	if m.globalFound == "" {
+		return m.global
+	}
+	if !m.HasFoundGlobal(here) {
+		return nil
+	}
+	g := *m.global
+	g.Spec.Endpoints = here.Spec.Endpoints
+	return &g
 }
 
 // run returns all endpoints of a cluster, sorted by address.

@@ -2,7 +2,6 @@ package desired
 
 import (
 	"cmp"
-	"maps"
 	"net/netip"
 	"reflect"
 	"slices"
@@ -11,7 +10,6 @@ import (
 	"unsafe"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -34,7 +32,7 @@ type Memory struct {
 	records  []*record                            // sorted by namespace and name
 	built    map[*discoveryv1.EndpointSlice]built // of the last output, until it is found here
 
-	global      *fabedgev1alpha1.GlobalService // as it should be
+	global      *fabedgev1alpha1.GlobalService // as it should be; without its endpoints once it was found here
 	globalOf    *merged
 	globalFound Version // what was found to be so
 	shares      []share // of it, sorted by cluster
@@ -289,22 +287,14 @@ func (m *Memory) share(r *record, export string) {
 	}
 }
 
-// FoundGlobal records that the existing GlobalService is as the last output wants it. It replaces the copy that was kept.
-func (m *Memory) FoundGlobal(want, here *fabedgev1alpha1.GlobalService) {
-	if m.global == want {
-		is := *want
-		is.Spec.Endpoints = here.Spec.Endpoints
-		if maps.Equal(is.Labels, here.Labels) {
-			is.Labels = here.Labels
-		}
-		if equality.Semantic.DeepEqual(is.Spec.Ports, here.Spec.Ports) {
-			is.Spec.Ports = here.Spec.Ports
-		}
-		m.global, m.globalFound = &is, VersionOf(here)
-	}
+// FoundGlobal records that the existing GlobalService is as the last output wants it.
+func (m *Memory) FoundGlobal(here *fabedgev1alpha1.GlobalService) {
+	is := *m.global
+	is.Spec.Endpoints = nil
+	m.global, m.globalFound = &is, VersionOf(here)
 }
 
-// HasFoundGlobal reports whether FoundGlobal has been called for this GlobalService.
-func (m *Memory) HasFoundGlobal(want, here *fabedgev1alpha1.GlobalService) bool {
-	return here != nil && m.global == want && m.globalFound.Same(VersionOf(here))
+// HasFoundGlobal reports whether FoundGlobal has been called for this GlobalService since it should be another one.
+func (m *Memory) HasFoundGlobal(here *fabedgev1alpha1.GlobalService) bool {
+	return here != nil && m.globalFound.Same(VersionOf(here))
 }

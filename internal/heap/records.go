@@ -22,6 +22,18 @@ var (
 	readAnnotations = []string{api.AnnotationWithdrawn, corev1.EndpointsLastChangeTriggerTime}
 )
 
+// Bound drops what is beyond the bounds of a record, which another cluster wrote. It leaves other objects alone.
+func Bound(o any) {
+	switch o := o.(type) {
+	case *clustersetv1alpha1.ExportedService:
+		boundMetadata(o)
+		boundService(o)
+	case *clustersetv1alpha1.ExportedEndpoints:
+		boundMetadata(o)
+		boundEndpoints(o)
+	}
+}
+
 // boundMetadata drops what isn't read if there is too much of it: a CustomResourceDefinition can't bound metadata.
 func boundMetadata(o metav1.Object) {
 	labels, annotations := o.GetLabels(), o.GetAnnotations()
@@ -115,16 +127,15 @@ func sizeOfEndpoints(s *clustersetv1alpha1.ExportedEndpointsSpec) int {
 // reports, but they may cost next to nothing (rule C59 of docs/spec/control-plane.md).
 const uselessFactor = 32
 
-// Size returns about how many bytes of memory a record takes, in a cache of compact objects with their indexes: what counts for its cluster's
-// quota (rule C58).
+// Size returns about how many bytes of memory a record takes at most, in a cache of packed objects with their indexes: what counts for its
+// cluster's quota (rule C58).
 func Size(record metav1.Object) int {
-	size := 1024 + sizeOfMap(record.GetLabels()) + sizeOfMap(record.GetAnnotations()) + sizeOf(record.GetFinalizers()) +
-		(len(record.GetLabels())+len(record.GetAnnotations()))*perEntry
+	size := perRecord + sizeOfMap(record.GetLabels()) + sizeOfMap(record.GetAnnotations()) + sizeOf(record.GetFinalizers())
 	switch o := record.(type) {
 	case *clustersetv1alpha1.ExportedService:
-		size += sizeOfService(&o.Spec) + len(o.Spec.Ports)*perStruct + (len(o.Spec.ExportedLabels)+len(o.Spec.ExportedAnnotations))*perEntry
+		size += sizeOfService(&o.Spec)
 	case *clustersetv1alpha1.ExportedEndpoints:
-		size += sizeOfEndpoints(&o.Spec) + (len(o.Spec.Endpoints)+len(o.Spec.Ports))*perStruct
+		size += sizeOfEndpoints(&o.Spec)
 		if isUseless(&o.Spec) {
 			size *= uselessFactor
 		}
@@ -132,11 +143,8 @@ func Size(record metav1.Object) int {
 	return size
 }
 
-// perStruct is about what an endpoint or a port takes besides its strings.
-const perStruct = 128
-
-// perEntry is about what an entry of a map takes besides its strings.
-const perEntry = 64
+// perRecord is about what a record and its entries in indexes take besides what is in it.
+const perRecord = 512
 
 // nameOf returns a name if it can be one, so that the record is found, and reported, with its service.
 func nameOf(s string) string {
@@ -146,7 +154,7 @@ func nameOf(s string) string {
 	return s
 }
 
-// perItem is about what an item of a list takes besides its strings, in JSON.
+// perItem is about what an item of a list takes besides its strings, in JSON, and at most what it takes packed.
 const perItem = 16
 
 func sizeOf[T ~string](all []T) (size int) {

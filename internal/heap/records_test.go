@@ -15,11 +15,13 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/internal/packed"
 )
 
 // largest returns the largest records that the CustomResourceDefinitions permit, about.
@@ -61,9 +63,10 @@ func largest() (*clustersetv1alpha1.ExportedService, *clustersetv1alpha1.Exporte
 func TestRecordsWithinTheBoundsAreKept(t *testing.T) {
 	s, e := largest()
 	for _, o := range []client.Object{s, e} {
-		got, err := Compact(o.DeepCopyObject())
-		if err != nil || !equality.Semantic.DeepEqual(got, o) {
-			t.Errorf("%T is changed: %v", o, err)
+		got := o.DeepCopyObject()
+		Bound(got)
+		if !equality.Semantic.DeepEqual(got, o) {
+			t.Errorf("%T is changed", o)
 		}
 	}
 }
@@ -84,8 +87,10 @@ func TestFewUselessEndpointsAreKept(t *testing.T) {
 		{slices.Concat(useless, useless), useless},
 		{slices.Concat(useless, []string{"fd00::1", "10.0.0.1", "10.0.0.2 fd00::2"}, useless), slices.Concat(useless, []string{"fd00::1", "10.0.0.2 fd00::2"})},
 	} {
-		if got, err := Compact(addresses(test.is...)); err != nil || !equality.Semantic.DeepEqual(got, addresses(test.want...)) {
-			t.Errorf("of %q: got %+v, %v, want %q", test.is, got, err, test.want)
+		got := addresses(test.is...)
+		Bound(got)
+		if !equality.Semantic.DeepEqual(got, addresses(test.want...)) {
+			t.Errorf("of %q: got %+v, want %q", test.is, got, test.want)
 		}
 	}
 }
@@ -142,15 +147,15 @@ func TestNobodysRecordsFillACache(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			const n = 4
-			kept := make([]client.Object, 0, 2*n)
+			store := packed.NewIndexer(toolscache.MetaNamespaceKeyFunc, nil)
 			before := live()
-			for range n {
+			for i := range n {
 				for _, o := range hostile(t, change) {
-					got, err := Compact(o)
-					if err != nil {
+					Bound(o)
+					o.SetName(fmt.Sprint(o.GetName(), i))
+					if err := store.Add(o); err != nil {
 						t.Fatal(err)
 					}
-					kept = append(kept, got.(client.Object))
 				}
 			}
 			size := (live() - before) / n
@@ -158,7 +163,8 @@ func TestNobodysRecordsFillACache(t *testing.T) {
 			if size > 2*api.MaxRecord {
 				t.Errorf("the two records take %d kB", size/1000)
 			}
-			for _, o := range kept {
+			for _, o := range store.List() {
+				o := o.(client.Object)
 				_, withdrawn := o.GetAnnotations()[api.AnnotationWithdrawn]
 				if o.GetLabels()[api.LabelCluster] != "b" || o.GetLabels()[api.LabelExportedName] != "web" || !withdrawn {
 					t.Fatalf("what is read is gone: %v, %d annotations", o.GetLabels(), len(o.GetAnnotations()))
@@ -167,7 +173,7 @@ func TestNobodysRecordsFillACache(t *testing.T) {
 					t.Fatal("nobody could tell of which service it is")
 				}
 			}
-			runtime.KeepAlive(kept)
+			runtime.KeepAlive(store)
 		})
 	}
 }

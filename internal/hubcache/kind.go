@@ -15,6 +15,8 @@ import (
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/clusterset/clusterset/internal/packed"
 )
 
 // kind holds the objects of one kind. It is an informer (cache.Informer) whose handlers are called one at a time, while the store changes:
@@ -43,7 +45,7 @@ type registration struct {
 func newKind(c *Cache, of rest.Interface, resource schema.GroupVersionResource, example client.Object) *kind {
 	return &kind{
 		cache: c, rest: of, resource: resource, example: example, synced: make(chan struct{}), feeds: map[string]*feed{},
-		store: toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, toolscache.Indexers{toolscache.NamespaceIndex: toolscache.MetaNamespaceIndexFunc}),
+		store: packed.NewIndexer(toolscache.MetaNamespaceKeyFunc, toolscache.Indexers{toolscache.NamespaceIndex: toolscache.MetaNamespaceIndexFunc}),
 	}
 }
 

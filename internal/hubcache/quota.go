@@ -11,8 +11,8 @@ import (
 	"github.com/clusterset/clusterset/internal/heap"
 )
 
-// DefaultQuota is how much memory one cluster's records may take here: twice what 5,000 services of ten endpoints do.
-const DefaultQuota = 48 << 20
+// DefaultQuota is how much memory one cluster's records may take here: what 5,000 services of 36 endpoints do.
+const DefaultQuota = 16 << 20
 
 // readAgain is the shortest time between two lists of what was left out of a quota.
 const readAgain = 10 * time.Minute
@@ -89,13 +89,13 @@ func clusterOf(namespace string) string {
 	return cluster
 }
 
-// admits makes an object compact, and reports whether there is room for it. listing means that it is part of a list, which is stored only when
-// it is complete.
+// admits drops what is beyond the bounds of a record, and reports whether there is room for it. listing means that it is part of a list, which
+// is stored only when it is complete.
 func (f *feed) admits(o client.Object, listing bool) bool {
-	_, err := heap.Compact(o)
+	heap.Bound(o)
 	q, namespace := f.kind.quota, o.GetNamespace()
 	if q == nil {
-		return err == nil
+		return true
 	}
 	key, err := toolscache.MetaNamespaceKeyFunc(o)
 	if err != nil {

@@ -50,7 +50,7 @@ func TestQuota(t *testing.T) {
 		}
 		var q quotas
 		r := start(t, hub)
-		r.SetQuota(20*1200, "a", q.changed) // of 1,040 to 1,200 bytes each
+		r.SetQuota(20*600, "a", q.changed) // of 520 to 600 bytes each
 		r.SetNamespaces(nil)
 		r.SetPeers(nil)
 		elapse(10 * time.Second)
@@ -74,7 +74,7 @@ func TestQuota(t *testing.T) {
 		q.said(t, "a watch") // it has been said
 
 		was := hub.has(nsD)
-		hub.do(func() { hub.content = strings.Repeat("x", 3500) })
+		hub.do(func() { hub.content = strings.Repeat("x", 1900) })
 		for i := range 4 {
 			hub.put(nsD, fmt.Sprint("large", i))
 		}
