@@ -274,7 +274,7 @@ func differences[T hubRecord](was []version, is []T, in *desired.Input, a *admis
 }
 
 // earlier returns the records with those of late clusters that changed replaced by those that were last imported. It leaves out those that
-// weren't.
+// never were admitted. One that was, and whose slice this cluster's cache doesn't show yet, is used as it is: it must not go.
 func earlier[T hubRecord](was []version, is []T, late map[string]bool, imported func(T, string) T) []T {
 	var none T
 	all := make([]T, 0, len(is))
@@ -282,7 +282,9 @@ func earlier[T hubRecord](was []version, is []T, late map[string]bool, imported 
 		if cluster, _ := now.SourceCluster(); late[cluster] {
 			i, known := slices.BinarySearchFunc(was, now, func(v version, now T) int { return v.of(now) })
 			if !known || was[i] != versionOf(now) {
-				if now = imported(now, cluster); now == none {
+				if last := imported(now, cluster); last != none {
+					now = last
+				} else if !known {
 					continue
 				}
 			}

@@ -107,6 +107,25 @@ func TestChangesBeyondTheBudgetWait(t *testing.T) {
 			t.Error("this cluster's own change waits")
 		}
 	})
+	t.Run("nor does what the cache doesn't show yet go", func(t *testing.T) {
+		g := exporters(t, mcsv1beta1.ClusterSetIP)
+		_, cur := g.gathered(t)
+		for _, s := range cur.Slices {
+			if s.Labels[api.LabelSourceCluster] == "thief" {
+				if err := g.here.of(s).Delete(s); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		changed := exportedBy("thief", mcsv1beta1.ClusterSetIP, 2)
+		changed.Spec.ExportedLabels = map[string]string{"team": "red"}
+		g.hub.put(changed)
+		g.reconcile(t)
+		_, cur = g.gathered(t)
+		if !slices.ContainsFunc(cur.ServiceImport.Status.Clusters, func(c mcsv1beta1.ClusterStatus) bool { return c.Cluster == "thief" }) {
+			t.Errorf("a late cluster whose slices are on their way is gone: %v", cur.ServiceImport.Status.Clusters)
+		}
+	})
 	t.Run("nor does a withdrawal", func(t *testing.T) {
 		g := exporters(t, mcsv1beta1.Headless)
 		part := endpointsOf("thief", 2, 1, 0)
