@@ -10,8 +10,8 @@ import (
 // unreadFor is how long a write is expected to be on its way into our cache. After that the hub was restored, or the watch hangs.
 const unreadFor = time.Second
 
-// unread are our last writes of a service's records, by kind and name, until the cache has them. A service that is reconciled before would be written once more, in vain: the
-// hub refuses an update of an earlier version. A hub that is back would get each record twice.
+// unread are our last writes of a service's records, by kind and name, until the cache has them. A service that is reconciled before would be
+// written once more, in vain: the hub refuses an update of an earlier version. A hub that is back would get each record twice.
 type unread map[string]unreadWrite
 
 type unreadWrite struct {
