@@ -18,9 +18,7 @@ import (
 
 	"github.com/clusterset/clusterset/cli/console"
 	"github.com/clusterset/clusterset/cli/console/live"
-	"github.com/clusterset/clusterset/cli/explain"
 	"github.com/clusterset/clusterset/cli/preview"
-	"github.com/clusterset/clusterset/internal/index"
 )
 
 // consoleCommand is `clusterset console`.
@@ -70,12 +68,7 @@ func (c *consoleCommand) run(ctx context.Context, w io.Writer, flags console.Fla
 	var members live.Members
 	options := console.Options{Preview: o, Flags: flags}
 	if len(c.contexts) > 0 {
-		options.Imported = func(ctx context.Context, context string, key index.ServiceKey) (*explain.Facts, error) {
-			return members.Imported(ctx, context, key)
-		}
-		options.Counted = func(ctx context.Context, context string) (*console.Counted, error) {
-			return members.Counted(ctx, context)
-		}
+		options.Counted = members.Counted
 		options.Records = func(ctx context.Context, e *preview.Export, networks bool) ([]string, error) {
 			if e.Context = members.Of(e.From); e.Context == "" {
 				return nil, usagef("no context that the console was started with is for %s", e.From)

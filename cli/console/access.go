@@ -27,8 +27,8 @@ func asking(local *view.LocalFacts, key types.NamespacedName) *view.Asking {
 func (s *shown) extended(items []*Item) []*Item {
 	for n, i := range items {
 		var by []string
-		for k := range s.sources {
-			if from := &s.sources[k]; from.Local != nil {
+		for _, from := range s.sources {
+			if from.Local != nil {
 				if a := asking(from.Local, types.NamespacedName{Namespace: i.Namespace, Name: i.Name}); a != nil && a.Is {
 					by = append(by, from.Cluster)
 				}
@@ -44,7 +44,7 @@ func (s *shown) extended(items []*Item) []*Item {
 }
 
 // access returns how clients use a service. rows say what its names are in each place.
-func (s *Server) access(sources []Source, key types.NamespacedName, rows []Row) Access {
+func (s *Server) access(sources []*Source, key types.NamespacedName, rows []Row) Access {
 	below := key.Name + "." + key.Namespace + ".svc."
 	a := Access{Names: []string{below + explain.DefaultZone}}
 	if slices.ContainsFunc(rows, func(r Row) bool { return r.Before != nil && r.Before.Global.Result != preview.NXDomain }) {
@@ -53,8 +53,7 @@ func (s *Server) access(sources []Source, key types.NamespacedName, rows []Row) 
 	for _, name := range a.Names {
 		a.Commands = append(a.Commands, line("dig", "+short", name))
 	}
-	for i := range sources {
-		from := &sources[i]
+	for _, from := range sources {
 		if from.Local == nil {
 			continue
 		}

@@ -30,27 +30,11 @@ func (s *Server) endpoints(ctx context.Context, q query) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := s.changes(ctx, q)
+	is, _, after, err := s.after(ctx, q)
 	if err != nil {
 		return nil, err
 	}
 	ask := explain.Query{Name: name, From: from, Policy: s.options.Preview.Policy}
-	if member := q.Get("context"); member != "" {
-		if s.options.Imported == nil || len(c.list) > 0 {
-			return nil, badRequest("context is %q; want one of those that the console was started with, and no changes", member)
-		}
-		facts, err := s.options.Imported(ctx, member, name.Key)
-		if err != nil {
-			return nil, err
-		}
-		before, err := explained(ask, facts)
-		return &Endpoints{Before: before}, err
-	}
-	is := s.current()
-	after, err := c.apply(is.set.state)
-	if err != nil {
-		return nil, err
-	}
 	var out Endpoints
 	if out.Before, err = s.predicted(ask, is.set.state, key); err != nil {
 		return nil, err
@@ -61,28 +45,21 @@ func (s *Server) endpoints(ctx context.Context, q query) (any, error) {
 	return &out, err
 }
 
-// predicted explains what would be answered for the objects that the importer there writes.
+// predicted explains what would be answered for the objects that the importer there writes. It returns nil if the name doesn't exist.
 func (s *Server) predicted(q explain.Query, state *preview.State, key types.NamespacedName) (*explain.Explanation, error) {
 	facts := explain.FromObjects(state.Objects(key, q.From.Cluster, s.options.Preview))
 	facts.Self = q.From.Cluster
 	facts.See(state.Records(key), state.Member, q.From.Cluster)
-	e, err := explained(q, facts)
-	if e != nil && e.Tier == "" && slices.ContainsFunc(e.Addresses, preview.IsStandIn) {
+	facts.Now = time.Now()
+	e, err := explain.Explain(q, *facts)
+	switch {
+	case errors.As(err, new(*explain.NotFoundError)):
+		return nil, nil //nolint:nilnil // that it doesn't exist is the answer
+	case err != nil:
+		return nil, badRequest("%w", err)
+	case e.Tier == "" && slices.ContainsFunc(e.Addresses, preview.IsStandIn):
 		e.Addresses = nil
 		e.Notes = append(e.Notes, "the address is the ClusterSetIP that the cluster has assigned; the hub has no record of it")
-	}
-	return e, err
-}
-
-// explained returns an explanation, or nil if the name doesn't exist.
-func explained(q explain.Query, f *explain.Facts) (*explain.Explanation, error) {
-	f.Now = time.Now()
-	e, err := explain.Explain(q, *f)
-	if errors.As(err, new(*explain.NotFoundError)) {
-		return nil, nil //nolint:nilnil // that it doesn't exist is the answer
-	}
-	if err != nil {
-		return nil, badRequest("%w", err)
 	}
 	return e, nil
 }

@@ -71,7 +71,7 @@ func (s *shown) findings(flags Flags, from *Source, facts *view.Facts, set *view
 
 // foundBy is a finding as it is listed. A cure that ends with lines to paste has them as a command.
 func foundBy(flags Flags, from *Source, finding doctor.Finding) Found {
-	p := view.Problem{Name: cmp.Or(from.Cluster, from.Context, from.Role), What: whatDoctor, Reason: finding.Check, Message: finding.Message}
+	p := view.Problem{Name: from.name(), What: whatDoctor, Reason: finding.Check, Message: finding.Message}
 	f := Found{Urgent: finding.Level == doctor.Problem}
 	cure, lines, paste := strings.Cut(finding.Cure, ":\n")
 	if p.Cure = strings.ReplaceAll(cure, "\n", " "); paste {

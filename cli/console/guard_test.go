@@ -80,7 +80,6 @@ func TestOnlyTheOwnPageIsAnswered(t *testing.T) {
 		"a service without a name":            {"/api/service?service=web", nil, 400},
 		"a service that nobody exports":       {"/api/service?service=shop/web", nil, 404},
 		"a place that is none":                {"/api/service?service=shop/web&from=a/b/c/d", nil, 400},
-		"another member than those there are": {"/api/endpoints?service=shop/web&context=x", nil, 400},
 		"a what-if without changes":           {"/api/whatif", nil, 400},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -52,28 +53,38 @@ type happenings struct {
 	unread string
 }
 
-// teller is a source of Events. The hub and a member can have the same context.
-type teller struct{ role, context string }
+// itself is the key of what the console saw itself, among the numbers of sources.
+const itself = -1
 
-func (t teller) String() string { return strings.TrimSpace(t.role + " " + t.context) }
-
-// SetEvents adds Events of a source, or says why they can't be read.
-func (s *Server) SetEvents(from *Source, events []Happened, err error) {
+// SetEvents adds Events of the source of a number, or says why they can't be read.
+func (s *Server) SetEvents(number int, events []Happened, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	key := teller{from.Role, from.Context}
+	unread := ""
+	if err != nil {
+		unread = err.Error()
+	}
+	s.remember(number, events, unread)
+}
+
+// saw remembers what the console saw itself and no Event says. The caller holds the lock.
+func (s *Server) saw(all ...Happened) {
+	for i := range all {
+		all[i].ID = fmt.Sprint(s.version, " ", i) // remember increases the version
+	}
+	s.remember(itself, all, "")
+}
+
+// remember adds what happened. The caller holds the lock.
+func (s *Server) remember(key int, all []Happened, unread string) {
 	h := s.happened[key]
 	if h == nil {
 		h = &happenings{events: map[string]Happened{}}
 		s.happened[key] = h
 	}
-	unread := ""
-	if err != nil {
-		unread = err.Error()
-	}
 	changed := unread != h.unread
 	h.unread = unread
-	for _, e := range events {
+	for _, e := range all {
 		if was, ok := h.events[e.ID]; !ok || !was.Time.Equal(e.Time) || was.Count != e.Count {
 			h.events[e.ID] = e
 			changed = true
@@ -85,29 +96,14 @@ func (s *Server) SetEvents(from *Source, events []Happened, err error) {
 	}
 }
 
-// forget drops the oldest Events beyond maxHappened.
+// forget drops the oldest beyond maxHappened.
 func (h *happenings) forget() {
 	if len(h.events) <= maxHappened {
 		return
 	}
-	all := make([]Happened, 0, len(h.events))
-	for _, e := range h.events {
-		all = append(all, e)
-	}
-	slices.SortFunc(all, newestFirst)
-	for _, e := range all[maxHappened:] {
+	for _, e := range slices.SortedFunc(maps.Values(h.events), newestFirst)[maxHappened:] {
 		delete(h.events, e.ID)
 	}
-}
-
-// saw remembers what the console saw itself and no Event says. The caller holds the lock.
-func (s *Server) saw(all []Happened) {
-	if len(all) == 0 {
-		return
-	}
-	s.log = append(s.log, all...)
-	s.log = slices.Clone(s.log[max(0, len(s.log)-maxHappened):])
-	s.publish(TopicHistory)
 }
 
 // changes are the changes of clusters from one set to the next that no Event says: who joined, left, was drained or is no longer drained.
@@ -139,22 +135,16 @@ func (s *set) changes(earlier *set, now time.Time) (all []Happened) {
 	return all
 }
 
-// changesOf are the changes of sources: those that stopped answering, and those that answer again.
-func changesOf(sources, earlier []Source, now time.Time) (all []Happened) {
-	lost := func(s *Source) bool { return s.State == Away || s.State == Refused }
-	for i := range sources {
-		is := &sources[i]
-		if i >= len(earlier) || lost(is) == lost(&earlier[i]) {
-			continue
-		}
-		h := Happened{Time: now, Context: is.Context, Cluster: is.Cluster, What: whatSource, Name: cmp.Or(is.Cluster, is.Context, is.Role)}
-		h.Reason, h.Message, h.Warning = string(is.State), is.Error, lost(is)
-		if !h.Warning {
-			h.Message = "it answers again"
-		}
-		all = append(all, h)
+// changes are the changes of a source: it stopped answering, or answers again.
+func (s *Source) changes(was *Source, now time.Time) []Happened {
+	if s.lost() == was.lost() {
+		return nil
 	}
-	return all
+	h := Happened{Time: now, Context: s.Context, Cluster: s.Cluster, What: whatSource, Name: s.name(), Reason: string(s.State), Message: s.Error, Warning: s.lost()}
+	if !h.Warning {
+		h.Message = "it answers again"
+	}
+	return []Happened{h}
 }
 
 // conditions are the last changes of the clusters' conditions, which stay when their Events are gone.
@@ -177,14 +167,13 @@ func (s *set) conditions() (all []Happened) {
 // history answers /api/history.
 func (s *Server) history(context.Context, query) (any, error) {
 	s.mu.Lock()
-	out := &History{Version: s.version, Items: append([]Happened{}, s.log...)}
+	out := &History{Version: s.version, Items: []Happened{}}
 	is := s.set
-	for from, h := range s.happened {
-		for _, e := range h.events {
-			out.Items = append(out.Items, e)
-		}
+	for number, h := range s.happened {
+		out.Items = slices.AppendSeq(out.Items, maps.Values(h.events))
 		if h.unread != "" {
-			out.Unread = append(out.Unread, from.String()+": "+h.unread)
+			from := s.sources[number]
+			out.Unread = append(out.Unread, strings.TrimSpace(from.Role+" "+from.Context)+": "+h.unread)
 		}
 	}
 	s.mu.Unlock()

@@ -38,15 +38,19 @@ func TestHistory(t *testing.T) {
 	ready := metav1.Condition{Type: "Ready", Status: metav1.ConditionFalse, Reason: "HeartbeatMissed", Message: "no heartbeat for 40s", LastTransitionTime: metav1.NewTime(long)}
 	valid := metav1.Condition{Type: "Valid", Status: metav1.ConditionTrue, Reason: "Valid", Message: "all of it is used", LastTransitionTime: metav1.NewTime(long.Add(-time.Hour))}
 	s.SetRecords([]runtime.Object{member("beijing", false, ready, valid), member("lyon", false)})
-	s.SetSources([]Source{{Role: RoleHub, Context: "hub", State: Live}, {Role: RoleMember, Context: "bj", Cluster: "beijing", State: Live}})
-	s.SetEvents(&Source{Role: RoleHub, Context: "hub"}, []Happened{{ID: "1", Context: "hub", Time: long.Add(2 * time.Second), What: "MemberCluster", Name: "beijing", Reason: "HeartbeatMissed", Message: "no heartbeat for 40s", Warning: true}}, nil)
-	s.SetEvents(&Source{Role: RoleMember, Context: "bj"}, nil, errors.New("forbidden"))
+	hub := s.AddSource(Source{Role: RoleHub, Context: "hub", State: Live})
+	bj := s.AddSource(Source{Role: RoleMember, Context: "bj", Cluster: "beijing", State: Live})
+	answers := func(state State, err string) {
+		s.ChangeSource(bj, func(from *Source) { from.State, from.Error = state, err })
+	}
+	s.SetEvents(hub, []Happened{{ID: "1", Context: "hub", Time: long.Add(2 * time.Second), What: "MemberCluster", Name: "beijing", Reason: "HeartbeatMissed", Message: "no heartbeat for 40s", Warning: true}}, nil)
+	s.SetEvents(bj, nil, errors.New("forbidden"))
 
 	s.SetRecords([]runtime.Object{member("beijing", true, ready, valid), member("tianjin", false)})
-	s.SetSources([]Source{{Role: RoleHub, Context: "hub", State: Live}, {Role: RoleMember, Context: "bj", Cluster: "beijing", State: Away, Error: "connection refused"}})
+	answers(Away, "connection refused")
 	s.SetRecords([]runtime.Object{member("beijing", false, ready, valid), member("tianjin", false)})
-	s.SetSources([]Source{{Role: RoleHub, Context: "hub", State: Live}, {Role: RoleMember, Context: "bj", Cluster: "beijing", State: Live}})
-	s.SetEvents(&Source{Role: RoleHub, Context: "hub"}, nil, nil) // an hour later
+	answers(Live, "")
+	s.SetEvents(hub, nil, nil) // an hour later
 
 	got := historyOf(t, s)
 	var lines []string
@@ -82,6 +86,7 @@ func TestHistory(t *testing.T) {
 // What the console remembers is bounded: the newest stay.
 func TestHistoryIsBounded(t *testing.T) {
 	s := New(Options{})
+	hub := s.AddSource(Source{Role: RoleHub})
 	start := time.Date(2026, 2, 3, 4, 0, 0, 0, time.UTC)
 	for round := range 3 {
 		var events []Happened
@@ -89,16 +94,17 @@ func TestHistoryIsBounded(t *testing.T) {
 			n := round*maxHappened + i
 			events = append(events, Happened{ID: fmt.Sprint(n), Time: start.Add(time.Duration(n) * time.Second), What: "MemberCluster", Name: "a", Reason: fmt.Sprint(n)})
 		}
-		s.SetEvents(&Source{Role: RoleHub, Context: "hub"}, events, nil)
+		s.SetEvents(hub, events, nil)
 	}
-	for i := range 2 * maxHappened {
+	for i := range maxHappened + 100 {
 		s.SetRecords([]runtime.Object{member("a", i%2 == 0)})
 	}
 	got := historyOf(t, s)
 	if got.Total != 2*maxHappened || len(got.Items) != maxHistory {
 		t.Errorf("it has %d of %d", len(got.Items), got.Total)
 	}
-	if h := s.happened[teller{RoleHub, "hub"}]; len(h.events) != maxHappened || h.events[fmt.Sprint(3*maxHappened-1)].Name == "" || len(s.log) != maxHappened {
-		t.Errorf("%d Events and %d others are kept", len(s.happened[teller{RoleHub, "hub"}].events), len(s.log))
+	events, others := s.happened[hub].events, s.happened[itself].events
+	if len(events) != maxHappened || events[fmt.Sprint(3*maxHappened-1)].Name == "" || len(others) != maxHappened {
+		t.Errorf("%d Events and %d others are kept", len(events), len(others))
 	}
 }

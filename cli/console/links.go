@@ -2,10 +2,7 @@ package console
 
 import (
 	"context"
-	"encoding/csv"
-	"encoding/json"
-	"fmt"
-	"net/http"
+	"maps"
 	"strconv"
 	"time"
 
@@ -50,94 +47,49 @@ type pair struct{ from, to string }
 
 // links answers /api/links.
 func (s *Server) links(ctx context.Context, q query) (any, error) {
-	c, err := s.changes(ctx, q)
+	is, c, _, err := s.after(ctx, q)
 	if err != nil {
 		return nil, err
 	}
-	is := s.current()
-	all := map[pair]*Link{}
-	at := func(from, to string) *Link {
-		p := pair{from, to}
-		if all[p] == nil {
-			all[p] = &Link{From: from, To: to}
-		}
-		return all[p]
-	}
+	all := map[pair]Link{}
 	out := &Links{Version: is.version, Clusters: is.set.state.Clusters(), Links: []Link{}}
 	if out.Uncounted = len(is.set.keys)*len(out.Clusters) > maxCounted; !out.Uncounted {
-		counted, err := s.counted(ctx, is.set.state, c.list)
+		o := s.options.Preview
+		o.All = true
+		counted, err := s.lastFlows.get(ctx, is.set.state, c.list, o, flows)
 		if err != nil {
-			return nil, badRequest("%w", err)
+			return nil, err
 		}
-		for p, l := range counted {
-			*at(p.from, p.to) = l
-		}
+		maps.Copy(all, counted)
 	}
-	is.measured(at, time.Now())
+	is.measured(all, time.Now())
 	for _, from := range out.Clusters {
 		for _, to := range out.Clusters {
-			if l := all[pair{from, to}]; l != nil && from != to {
-				out.Links = append(out.Links, *l)
+			if l, known := all[pair{from, to}]; known && from != to {
+				l.From, l.To = from, to
+				out.Links = append(out.Links, l)
 			}
 		}
 	}
 	return out, nil
 }
 
-// flows is the last result of counted. Only the request that holds the place uses it.
-type flows struct {
-	of      *preview.State
-	changes string
-	links   map[pair]Link
-}
-
-// counted returns what leads from cluster to cluster after the changes.
-func (s *Server) counted(ctx context.Context, state *preview.State, list []preview.Change) (map[pair]Link, error) {
-	text, err := json.Marshal(list)
-	if err != nil {
-		return nil, fmt.Errorf("changes: %w", err)
-	}
-	if s.lastFlows.of == state && s.lastFlows.changes == string(text) && !exports(list) {
-		return s.lastFlows.links, nil
-	}
-	o := s.options.Preview
-	o.All = true
-	result, err := state.Preview(ctx, list, o)
-	if err != nil {
-		return nil, err
-	}
+// flows counts what leads from cluster to cluster after the changes.
+func flows(result *preview.Result) map[pair]Link {
 	links := map[pair]Link{}
 	for i := range result.Services {
 		for p, used := range uses(&result.Services[i]) {
 			l := links[p]
-			l.From, l.To = p.from, p.to
-			l.add(used)
+			l.Services, l.Names, l.ClusterSetIPs, l.LastResort = l.Services+1, l.Names+used.Names, l.ClusterSetIPs+used.ClusterSetIPs, l.LastResort+used.LastResort
 			links[p] = l
 		}
 	}
-	s.lastFlows = flows{state, string(text), links}
-	return links, nil
+	return links
 }
 
-// use says by which ways a cluster uses another for one service.
-type use struct{ names, clusterSetIP, lastResort bool }
-
-func (l *Link) add(u use) {
-	l.Services++
-	if u.names {
-		l.Names++
-	}
-	if u.clusterSetIP {
-		l.ClusterSetIPs++
-	}
-	if u.lastResort {
-		l.LastResort++
-	}
-}
-
-// uses returns which clusters use which for a service, after the changes.
-func uses(svc *preview.Service) map[pair]use {
-	all := map[pair]use{}
+// uses returns which clusters use which for a service, after the changes: the number of each way is 1 if the service is used by it.
+func uses(svc *preview.Service) map[pair]Link {
+	all := map[pair]Link{}
 	for i := range svc.Cells {
 		cell := &svc.Cells[i]
 		answers := cell.Before
@@ -147,22 +99,23 @@ func uses(svc *preview.Service) map[pair]use {
 		if answers == nil {
 			continue
 		}
-		take := func(a *preview.Answer, mark func(*use)) {
+		take := func(a *preview.Answer, mark func(*Link)) {
 			if a == nil || a.ByClusterSetIP {
 				return
 			}
 			for _, to := range a.Clusters {
 				for _, from := range cell.Places {
-					u := all[pair{from.Cluster, to.Cluster}]
-					mark(&u)
-					u.lastResort = u.lastResort || a.Degraded
-					all[pair{from.Cluster, to.Cluster}] = u
+					l := all[pair{from.Cluster, to.Cluster}]
+					if mark(&l); a.Degraded {
+						l.LastResort = 1
+					}
+					all[pair{from.Cluster, to.Cluster}] = l
 				}
 			}
 		}
-		take(&answers.DNS, func(u *use) { u.names = true })
-		take(&answers.Global, func(u *use) { u.names = true })
-		take(answers.ClusterSetIP, func(u *use) { u.clusterSetIP = true })
+		take(&answers.DNS, func(l *Link) { l.Names = 1 })
+		take(&answers.Global, func(l *Link) { l.Names = 1 })
+		take(answers.ClusterSetIP, func(l *Link) { l.ClusterSetIPs = 1 })
 	}
 	return all
 }
@@ -171,64 +124,56 @@ func uses(svc *preview.Service) map[pair]use {
 const silence = 3 * time.Minute
 
 // measured adds what agents say about each other: on the hub, and with more detail in the members that are read.
-func (s *shown) measured(at func(from, to string) *Link, now time.Time) {
+func (s *shown) measured(all map[pair]Link, now time.Time) {
+	say := func(from, to string, reachable metav1.ConditionStatus) {
+		l := all[pair{from, to}]
+		l.Reachable = reachable
+		all[pair{from, to}] = l
+	}
 	for from, said := range s.heard {
 		if !said.Measures || now.Sub(said.Renewed) > silence {
 			continue
 		}
 		for _, to := range s.set.members {
 			if to.Name != from && !to.Left() {
-				at(from, to.Name).Reachable = metav1.ConditionTrue
+				say(from, to.Name, metav1.ConditionTrue)
 			}
 		}
 		for _, to := range said.Unmeasured {
-			at(from, to).Reachable = metav1.ConditionUnknown
+			say(from, to, metav1.ConditionUnknown)
 		}
 		for _, to := range said.CantReach {
-			at(from, to).Reachable = metav1.ConditionFalse
+			say(from, to, metav1.ConditionFalse)
 		}
 	}
-	for i := range s.sources {
-		local := s.sources[i].Local
-		if local == nil || local.Reach == nil || now.Sub(local.Reach.Stamp.Time).Abs() > objects.ReachabilityAge {
+	for _, from := range s.sources {
+		if from.Local == nil || from.Local.Reach == nil || now.Sub(from.Local.Reach.Stamp.Time).Abs() > objects.ReachabilityAge {
 			continue
 		}
-		for j := range local.Reach.Clusters {
-			c := &local.Reach.Clusters[j]
-			l := at(local.Reach.Cluster, c.Name)
+		reach := from.Local.Reach
+		for i := range reach.Clusters {
+			c := &reach.Clusters[i]
+			l := all[pair{reach.Cluster, c.Name}]
 			l.Reachable, l.Reason, l.Since, l.RoundTripMicroseconds = c.Reachable, c.Reason, &c.Since.Time, c.RoundTripMicroseconds
+			all[pair{reach.Cluster, c.Name}] = l
 		}
 	}
 }
 
-// linksFile answers /api/links.csv: the same as a table.
-func (s *Server) linksFile(w http.ResponseWriter, r *http.Request) {
-	q, err := parseQuery(r.URL.RawQuery)
-	var v any
-	if err == nil {
-		select {
-		case s.whole <- struct{}{}:
-			v, err = s.links(r.Context(), q)
-			<-s.whole
-		case <-r.Context().Done():
-			return
-		}
-	}
+// linksTable answers /api/links.csv.
+func (s *Server) linksTable(ctx context.Context, q query) (any, error) {
+	v, err := s.links(ctx, q)
 	if err != nil {
-		http.Error(w, err.Error(), http.StatusBadRequest)
-		return
+		return nil, err
 	}
-	w.Header().Set("Content-Type", "text/csv; charset=utf-8")
-	w.Header().Set("Content-Disposition", `attachment; filename="links.csv"`)
-	out := csv.NewWriter(w)
-	_ = out.Write([]string{"from", "to", "services", "names", "clusterSetIPs", "lastResort", "reachable", "reason", "roundTripMicroseconds"})
+	t := table{{"from", "to", "services", "names", "clusterSetIPs", "lastResort", "reachable", "reason", "roundTripMicroseconds"}}
 	links, _ := v.(*Links)
 	for i := range links.Links {
 		l := &links.Links[i]
-		_ = out.Write([]string{
+		t = append(t, []string{
 			l.From, l.To, strconv.Itoa(l.Services), strconv.Itoa(l.Names), strconv.Itoa(l.ClusterSetIPs), strconv.Itoa(l.LastResort),
 			string(l.Reachable), l.Reason, strconv.FormatInt(l.RoundTripMicroseconds, 10),
 		})
 	}
-	out.Flush() // it fails if the page has gone
+	return t, nil
 }

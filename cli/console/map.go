@@ -16,28 +16,25 @@ import (
 
 // clusters answers /api/map.
 func (s *Server) clusters(ctx context.Context, q query) (any, error) {
-	c, err := s.changes(ctx, q)
+	is, c, after, err := s.after(ctx, q)
 	if err != nil {
 		return nil, err
 	}
-	is, now := s.current(), time.Now()
-	after, err := c.apply(is.set.state)
-	if err != nil {
-		return nil, err
-	}
+	now := time.Now()
 	exports := is.set.exports
 	if after != is.set.state {
 		exports = after.Exports()
 	}
 	m := &Map{
-		Version: is.version, Time: now, Program: version.String(), Sources: slices.Clone(is.sources), Clusters: []Cluster{}, Notes: c.notes, Changes: c.words,
-		Services: ServiceCounts{Total: len(is.set.keys)},
+		Version: is.version, Time: now, Program: version.String(), Clusters: []Cluster{}, Notes: c.notes, Changes: c.words,
+		Services: ServiceCounts{Total: len(is.set.keys)}, NotEnforced: view.NotEnforced(is.set.members),
 	}
-	m.NotEnforced = view.NotEnforced(is.set.members)
-	for i := range m.Sources {
-		m.Sources[i].ExpiryPaused = m.Sources[i].Role != RoleMember && slices.ContainsFunc(is.set.members, func(mc *clustersetv1alpha1.MemberCluster) bool {
+	for _, from := range is.sources {
+		o := *from
+		o.ExpiryPaused = o.Role != RoleMember && slices.ContainsFunc(is.set.members, func(mc *clustersetv1alpha1.MemberCluster) bool {
 			return meta.IsStatusConditionTrue(mc.Status.Conditions, clustersetv1alpha1.ConditionExpiryPaused)
 		})
+		m.Sources = append(m.Sources, o)
 	}
 	for _, mc := range is.set.members {
 		cluster := clusterOf(mc, is.heard[mc.Name].Renewed, is.set.exports[mc.Name], now, is.set.state)

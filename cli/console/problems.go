@@ -79,13 +79,12 @@ func rank(what string) int {
 
 // hub is the source of the records.
 func (s *shown) hub() *Source {
-	hub := &Source{}
-	for i := range s.sources {
-		if s.sources[i].Role != RoleMember {
-			hub = &s.sources[i]
+	for _, from := range s.sources {
+		if from.Role != RoleMember {
+			return from
 		}
 	}
-	return hub
+	return &Source{}
 }
 
 // found returns all problems: of the sources, of the hub, of the services, and what each member has of its own. unchecked is what the doctor
@@ -100,11 +99,9 @@ func (s *shown) found(flags Flags, now time.Time) (all, unchecked []Found) {
 		}
 	}
 	hub := s.hub()
-	for i := range s.sources {
-		from := &s.sources[i]
-		if from.State == Away || from.State == Refused {
-			name := cmp.Or(from.Cluster, from.Context, from.Role)
-			add(from, true, view.Problem{Name: name, What: whatSource, Reason: string(from.State), Message: from.Error, Cure: "until then, what is shown of it is what it said last"})
+	for _, from := range s.sources {
+		if from.lost() {
+			add(from, true, view.Problem{Name: from.name(), What: whatSource, Reason: string(from.State), Message: from.Error, Cure: "until then, what is shown of it is what it said last"})
 		}
 	}
 	records := s.records()
@@ -118,8 +115,7 @@ func (s *shown) found(flags Flags, now time.Time) (all, unchecked []Found) {
 	for _, p := range set.Problems {
 		known[p] = true
 	}
-	for i := range s.sources {
-		from := &s.sources[i]
+	for _, from := range s.sources {
 		facts, own := s.ofMember(from, records, now)
 		problems, couldNot := s.findings(flags, from, facts, own)
 		if own != nil {
@@ -161,8 +157,8 @@ func (s *shown) elsewhere(members []clustersetv1alpha1.MemberCluster) []view.Pro
 		exports = append(exports, s.set.state.Records(key)...)
 	}
 	var known []string
-	for i := range s.sources {
-		if from := &s.sources[i]; from.Local != nil && from.Local.Namespaces != nil {
+	for _, from := range s.sources {
+		if from.Local != nil && from.Local.Namespaces != nil {
 			known = append(known, from.Cluster)
 		}
 	}
@@ -246,9 +242,9 @@ func kubectl(hub []string) (words []string) {
 
 // contextOf returns the context of a cluster, or "" if the console doesn't read it.
 func (s *shown) contextOf(cluster string) string {
-	for i := range s.sources {
-		if s.sources[i].Role == RoleMember && s.sources[i].Cluster == cluster && cluster != "" {
-			return s.sources[i].Context
+	for _, from := range s.sources {
+		if from.Role == RoleMember && from.Cluster == cluster && cluster != "" {
+			return from.Context
 		}
 	}
 	return ""

@@ -41,11 +41,12 @@ func observed(t *testing.T) *Server {
 		}},
 	}
 	report := view.Build(view.Facts{Local: local, Now: time.Now()})
-	s.SetSources([]Source{
+	s.sources = []*Source{
 		{Role: RoleHub, Context: "hub", State: Live, Asked: &doctor.Facts{Now: askedAt, Hub: &doctor.Server{What: "hub", Timed: true, Skew: -90 * time.Second}}},
 		{Role: RoleMember, Context: "bj", Cluster: "beijing", State: Live, Local: local, Report: &report, Asked: asked()},
-		{Role: RoleMember, Context: "tj", Cluster: "tianjin", State: Away, Error: errors.New("connection refused").Error()},
-	})
+		{Role: RoleMember, Context: "tj", Cluster: "tianjin", State: Away, Error: "connection refused"},
+	}
+	s.publish(TopicSources)
 	return s
 }
 
@@ -81,8 +82,7 @@ func TestProblems(t *testing.T) {
 func TestProblemsAreListedOnce(t *testing.T) {
 	s := observed(t)
 	cloned := metav1.Condition{Type: "Ready", Status: metav1.ConditionFalse, Reason: api.ReasonClusterCloned, Message: "another agent is at work"}
-	sources := s.current().sources
-	local := sources[1].Local
+	local := s.Source(1).Local
 	local.Exports[0].Status.Conditions = []metav1.Condition{cloned}
 	beijing := s.current().set.members[0]
 	beijing.Status.Conditions = []metav1.Condition{{Type: clustersetv1alpha1.ConditionCloned, Status: metav1.ConditionTrue, Message: "two agents renew its Lease"}}
@@ -101,8 +101,6 @@ func TestProblemsAreListedOnce(t *testing.T) {
 		ObjectMeta:  metav1.ObjectMeta{Namespace: "shop", Name: "db", Labels: map[string]string{mcsv1beta1.LabelServiceName: "db", api.LabelSourceCluster: "shanghai"}},
 		AddressType: discoveryv1.AddressTypeIPv4, Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"10.8.2.10"}}},
 	}}
-	s.SetSources(sources)
-
 	is := s.current()
 	problems, unchecked := is.found(Flags{}, time.Now())
 	reasons := map[string]int{}
@@ -129,10 +127,8 @@ func TestProblemsAreListedOnce(t *testing.T) {
 // Of a member that can't be read any more, what the doctor asked stays. It has nothing to say of a member that it hasn't asked yet.
 func TestFindingsOfAMemberThatIsAway(t *testing.T) {
 	s := New(Options{})
-	s.SetSources([]Source{
-		{Role: RoleMember, Context: "bj", State: Away, Error: "connection refused", Asked: asked()},
-		{Role: RoleMember, Context: "tj", State: Loading},
-	})
+	s.AddSource(Source{Role: RoleMember, Context: "bj", State: Away, Error: "connection refused", Asked: asked()})
+	s.AddSource(Source{Role: RoleMember, Context: "tj", State: Loading})
 	is := s.current()
 	problems, unchecked := is.found(Flags{}, time.Now())
 	var all []string

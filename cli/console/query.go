@@ -1,11 +1,11 @@
 package console
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"net/url"
 	"strconv"
+	"strings"
 
 	"github.com/clusterset/clusterset/cli/place"
 	"github.com/clusterset/clusterset/cli/preview"
@@ -61,7 +61,7 @@ func (s *Server) changes(ctx context.Context, q query) (c changes, err error) {
 	if text == "" {
 		return c, nil
 	}
-	decoder := json.NewDecoder(bytes.NewReader([]byte(text)))
+	decoder := json.NewDecoder(strings.NewReader(text))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&c.list); err != nil {
 		return c, badRequest("changes: want a list of changes, each with one of %s: %w", preview.Kinds, err)
@@ -83,6 +83,15 @@ func (s *Server) changes(ctx context.Context, q query) (c changes, err error) {
 		c.words = append(c.words, c.list[i].String())
 	}
 	return c, nil
+}
+
+// after returns what is shown, the changes of a request, and the State after them.
+func (s *Server) after(ctx context.Context, q query) (is shown, c changes, after *preview.State, err error) {
+	if c, err = s.changes(ctx, q); err == nil {
+		is = s.current()
+		after, err = c.apply(is.set.state)
+	}
+	return is, c, after, err
 }
 
 // apply returns the State after the changes.

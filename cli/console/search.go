@@ -51,10 +51,10 @@ func (s *shown) at(addr netip.Addr) map[types.NamespacedName]bool {
 			}
 		}
 	}
-	for i := range s.sources {
-		if local := s.sources[i].Local; local != nil {
-			for j := range local.Imports {
-				if o := &local.Imports[j]; slices.ContainsFunc(o.Spec.IPs, is) {
+	for _, from := range s.sources {
+		if from.Local != nil {
+			for i := range from.Local.Imports {
+				if o := &from.Local.Imports[i]; slices.ContainsFunc(o.Spec.IPs, is) {
 					found[types.NamespacedName{Namespace: o.Namespace, Name: o.Name}] = true
 				}
 			}

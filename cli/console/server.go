@@ -2,21 +2,22 @@ package console
 
 import (
 	"context"
+	"encoding/csv"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
+	"reflect"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
 	kruntime "k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/clusterset/clusterset/cli/explain"
 	"github.com/clusterset/clusterset/cli/preview"
 	"github.com/clusterset/clusterset/cli/view"
-	"github.com/clusterset/clusterset/internal/index"
 )
 
 // Options are the settings of a Server.
@@ -25,8 +26,6 @@ type Options struct {
 	Preview preview.Options
 	// Flags are those of the console, for the commands that the page shows.
 	Flags Flags
-	// Imported reads a service's objects in a member, for a context. Nil: there are no members.
-	Imported func(ctx context.Context, context string, key index.ServiceKey) (*explain.Facts, error)
 	// Counted reads what the DNS servers of a member have counted, for a context. Nil: there are no members.
 	Counted func(ctx context.Context, context string) (*Counted, error)
 	// Records fills in the records of an export that is to be previewed, in a set of several networks or of one. Nil: there are no members.
@@ -39,23 +38,24 @@ type Server struct {
 	guard   guard
 
 	mu sync.Mutex
-	// The data that is shown. set is immutable, and replaced when records change.
+	// The data that is shown. The set and each source are immutable, and replaced when they change.
 	set     *set
 	known   bool // whether records were ever set
 	heard   map[string]view.Heartbeat
-	sources []Source
+	sources []*Source
 	version int64
 	news    map[Topic]int64 // version of the last change
-	// happened has the Events of each source, and log what the console saw itself.
-	happened map[teller]*happenings
-	log      []Happened
+	// happened is what is remembered of each source, by its number, and under itself what the console saw itself.
+	happened map[int]*happenings
 	changed  chan struct{} // closed at the next change
 
+	changing             sync.Mutex          // held while a source changes
 	streams, work, whole chan struct{}       // places for requests of a kind
 	asking               chan struct{}       // one place, for lastTraffic
 	lastTraffic          map[string]*reading // by context
-	last                 memory
-	lastFlows            flows
+	// The last answers, which only the requests that hold the place whole use.
+	lastWhatIf memory[*WhatIf]
+	lastFlows  memory[map[pair]Link]
 }
 
 // Topic is what a Change is about.
@@ -78,7 +78,7 @@ const (
 // New returns a Server that knows nothing yet.
 func New(o Options) *Server {
 	return &Server{
-		options: o, guard: newGuard(), set: newSet(nil, &set{}), news: map[Topic]int64{}, changed: make(chan struct{}), happened: map[teller]*happenings{},
+		options: o, guard: newGuard(), set: newSet(nil, &set{}), news: map[Topic]int64{}, changed: make(chan struct{}), happened: map[int]*happenings{},
 		streams: make(chan struct{}, maxStreams), work: make(chan struct{}, runtime.GOMAXPROCS(0)), whole: make(chan struct{}, 1),
 		asking: make(chan struct{}, 1), lastTraffic: map[string]*reading{},
 	}
@@ -92,7 +92,7 @@ func (s *Server) SetRecords(objects []kruntime.Object) {
 	defer s.mu.Unlock()
 	topics := next.differs(s.set)
 	if s.known {
-		s.saw(next.changes(s.set, time.Now()))
+		s.saw(next.changes(s.set, time.Now())...)
 	}
 	s.set, s.known = next, true
 	s.publish(topics...)
@@ -106,13 +106,38 @@ func (s *Server) SetHeard(heard map[string]view.Heartbeat) {
 	s.publish(TopicClusters)
 }
 
-// SetSources replaces the sources.
-func (s *Server) SetSources(sources []Source) {
+// AddSource adds a source, and returns its number.
+func (s *Server) AddSource(o Source) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.saw(changesOf(sources, s.sources, time.Now()))
-	s.sources = sources
+	s.sources = append(slices.Clone(s.sources), &o)
 	s.publish(TopicSources)
+	return len(s.sources) - 1
+}
+
+// Source returns the source of a number.
+func (s *Server) Source(number int) Source {
+	return *s.current().sources[number]
+}
+
+// ChangeSource changes the source of a number. That it answers once more is no news.
+func (s *Server) ChangeSource(number int, change func(*Source)) {
+	s.changing.Lock() // not mu: it takes a while to compare thousands of objects
+	defer s.changing.Unlock()
+	was := s.Source(number)
+	is := was
+	change(&is)
+	told := is
+	told.LastAnswer = was.LastAnswer
+	news := !reflect.DeepEqual(was, told)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sources = slices.Clone(s.sources)
+	s.sources[number] = &is
+	if news {
+		s.saw(is.changes(&was, time.Now())...)
+		s.publish(TopicSources)
+	}
 }
 
 // publish tells the streams about a change. The caller holds the lock.
@@ -132,7 +157,7 @@ func (s *Server) publish(topics ...Topic) {
 type shown struct {
 	set     *set
 	heard   map[string]view.Heartbeat
-	sources []Source
+	sources []*Source
 	version int64
 }
 
@@ -154,7 +179,7 @@ func (s *Server) Handler(address string) http.Handler {
 	mux.HandleFunc("GET /api/whatif", s.data(s.whole, s.whatIf))
 	mux.HandleFunc("GET /api/traffic", s.data(s.asking, s.traffic))
 	mux.HandleFunc("GET /api/links", s.data(s.whole, s.links))
-	mux.HandleFunc("GET /api/links.csv", s.linksFile)
+	mux.HandleFunc("GET /api/links.csv", s.data(s.whole, s.linksTable))
 	mux.HandleFunc("GET /api/events", s.events)
 	mux.HandleFunc("GET /", file)
 	return s.guard.protect(address, mux)
@@ -184,7 +209,10 @@ func badRequest(format string, a ...any) error {
 	return problem{http.StatusBadRequest, fmt.Errorf(format, a...)}
 }
 
-// data returns a handler that writes a value as JSON. It waits for one of the places.
+// table is a value that is written as CSV.
+type table [][]string
+
+// data returns a handler that writes a value, as JSON unless it is a table. It waits for one of the places.
 func (s *Server) data(places chan struct{}, value func(ctx context.Context, q query) (any, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		q, err := parseQuery(r.URL.RawQuery)
@@ -202,6 +230,12 @@ func (s *Server) data(places chan struct{}, value func(ctx context.Context, q qu
 		}
 		if r.Context().Err() != nil {
 			return // the client has gone
+		}
+		if t, ok := v.(table); ok && err == nil {
+			w.Header().Set("Content-Type", "text/csv; charset=utf-8")
+			w.Header().Set("Content-Disposition", `attachment; filename="links.csv"`)
+			_ = csv.NewWriter(w).WriteAll(t) // it fails if the page has gone
+			return
 		}
 		w.Header().Set("Content-Type", "application/json; charset=utf-8")
 		var p problem

@@ -25,12 +25,7 @@ func (s *Server) service(ctx context.Context, q query) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := s.changes(ctx, q)
-	if err != nil {
-		return nil, err
-	}
-	is := s.current()
-	after, err := c.apply(is.set.state)
+	is, c, after, err := s.after(ctx, q)
 	if err != nil {
 		return nil, err
 	}
@@ -102,8 +97,7 @@ func networks(state *preview.State) map[string]string {
 
 // columns returns the clusters that export a service before or after.
 func columns(before *preview.State, was *preview.Exported, after *preview.State, then *preview.Exported) []Column {
-	var all []Column
-	all = append(all, columnsOf(before, was)...)
+	all := columnsOf(before, was)
 	if before == after {
 		return all
 	}
@@ -150,12 +144,12 @@ func columnsOf(state *preview.State, e *preview.Exported) (all []Column) {
 }
 
 // problemsOf returns what members say of the service.
-func problemsOf(sources []Source, key types.NamespacedName) (all []Problem) {
-	for i := range sources {
-		if r := sources[i].Report; r != nil {
+func problemsOf(sources []*Source, key types.NamespacedName) (all []Problem) {
+	for _, from := range sources {
+		if r := from.Report; r != nil {
 			for _, p := range slices.Concat(r.Services.Problems, r.Services.LastResort, r.Services.Conflicts) {
 				if p.Namespace == key.Namespace && p.Name == key.Name {
-					all = append(all, Problem{Context: sources[i].Context, Cluster: sources[i].Cluster, Problem: p})
+					all = append(all, Problem{Context: from.Context, Cluster: from.Cluster, Problem: p})
 				}
 			}
 		}

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/clusterset/clusterset/cli/doctor"
@@ -79,6 +80,12 @@ type Source struct {
 	// Asked is what only `clusterset doctor` asks of it, as of its Now. Nil: it hasn't been asked.
 	Asked *doctor.Facts `json:"-"`
 }
+
+// lost reports whether it can't be read.
+func (s *Source) lost() bool { return s.State == Away || s.State == Refused }
+
+// name is what it is called.
+func (s *Source) name() string { return cmp.Or(s.Cluster, s.Context, s.Role) }
 
 // MemberCounts are numbers of a member's services, as in the Report of `clusterset status`.
 type MemberCounts struct {

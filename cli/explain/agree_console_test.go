@@ -1,7 +1,6 @@
 package explain_test
 
 import (
-	"context"
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
@@ -81,34 +80,6 @@ func asJSON[T any](t testing.TB, v T) (read T) {
 		t.Fatal(err)
 	}
 	return read
-}
-
-// console returns a console that uses the objects.
-func (a *agreement) console(policy topology.Policy) *browser {
-	a.Helper()
-	return openConsole(a, console.New(console.Options{
-		Preview: preview.Options{Policy: policy},
-		Imported: func(context.Context, string, index.ServiceKey) (*explain.Facts, error) {
-			return explain.FromManifests(a.located, nil), nil
-		},
-	}))
-}
-
-// shows compares an explanation with the console's.
-func (b *browser) shows(where string, key index.ServiceKey, from topology.Location, want *explain.Explanation) {
-	b.Helper()
-	var got console.Endpoints
-	b.get("/api/endpoints", url.Values{
-		"service": {key.Namespace() + "/" + key.Name()}, "zone": {want.Dialect.String()}, "place": {place.Place(from).String()}, "context": {"here"},
-	}, &got)
-	if got.Before == nil {
-		b.Errorf("%s: the console explains nothing", where)
-		return
-	}
-	got.Before.Time = want.Time
-	if want := asJSON(b, want); !reflect.DeepEqual(got.Before, want) {
-		b.Errorf("%s: the console has\n%+v\nexplain\n%+v", where, got.Before, want)
-	}
 }
 
 // For a hub's records, the console shows the same for each place as explain, status and preview report about the objects that the

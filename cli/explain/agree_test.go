@@ -67,10 +67,9 @@ func (a *agreement) services() []index.ServiceKey {
 // agreedZones are the zones of the compared names, by dialect.
 var agreedZones = map[index.Dialect]string{index.MCS: explain.DefaultZone, index.Global: "global"}
 
-// explained compares explain with preview and with the console, for one place.
+// explained compares explain with preview, for one place.
 func (a *agreement) explained(from topology.Location, policy topology.Policy) {
 	a.Helper()
-	b := a.console(policy)
 	for _, key := range a.services() {
 		said, err := preview.Imported(a.objects, key.Namespace()+"/"+key.Name(), place.Place(from), preview.Options{Policy: policy, Addresses: true})
 		if err != nil {
@@ -86,7 +85,6 @@ func (a *agreement) explained(from topology.Location, policy topology.Policy) {
 			if string(e.Result) != string(answer.Result) {
 				a.Errorf("%s: explain has %s, preview %s", where, e.Result, answer.Result)
 			}
-			b.shows(where, key, from, e)
 			if vip := e.Result == explain.Answer && e.Tier == ""; vip != answer.ByClusterSetIP {
 				a.Errorf("%s: by explain it has ClusterSetIPs: %v, by preview: %v", where, vip, answer.ByClusterSetIP)
 			}

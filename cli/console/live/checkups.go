@@ -2,7 +2,6 @@ package live
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/clusterset/clusterset/cli/console"
@@ -33,8 +32,8 @@ func (s source) checkUps(ctx context.Context, ask func(context.Context) *doctor.
 // checkUp reports whether the source could be reached. If it can't be, what it said before is kept.
 func (s source) checkUp(ctx context.Context, ask func(context.Context) *doctor.Facts) bool {
 	select {
-	case s.of.checking <- struct{}{}:
-		defer func() { <-s.of.checking }()
+	case s.checking <- struct{}{}:
+		defer func() { <-s.checking }()
 	case <-ctx.Done():
 		return false
 	}
@@ -47,15 +46,7 @@ func (s source) checkUp(ctx context.Context, ask func(context.Context) *doctor.F
 		}
 	}
 	if ctx.Err() == nil {
-		s.change(func(is *console.Source) { is.Asked = facts })
+		s.console.ChangeSource(s.number, func(is *console.Source) { is.Asked = facts })
 	}
 	return true
-}
-
-// change changes what is known of a source besides its state.
-func (s source) change(f func(*console.Source)) {
-	s.of.mu.Lock()
-	defer s.of.mu.Unlock()
-	f(&s.of.all[s.at])
-	s.of.console.SetSources(slices.Clone(s.of.all))
 }

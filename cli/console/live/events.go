@@ -23,10 +23,9 @@ var (
 
 // tell passes on what controllers said in Events.
 func (s source) tell(ctx context.Context, c *objects.Cluster, controllers []string) {
-	from := s.get()
-	events, err := eventsOf(ctx, c, from, controllers)
+	events, err := eventsOf(ctx, c, s.get(), controllers)
 	if ctx.Err() == nil {
-		s.of.console.SetEvents(&from, events, err)
+		s.console.SetEvents(s.number, events, err)
 	}
 }
 

@@ -45,10 +45,9 @@ type Hub struct {
 
 	mu      sync.Mutex
 	objects map[objectKey]runtime.Object
+	leases  map[string]*coordinationv1.Lease // by cluster; see reach
 	changed chan struct{} // has an element if objects have changed
 }
-
-const kindLease = "Lease"
 
 type objectKey struct {
 	kind string
@@ -64,7 +63,7 @@ func NewHub(config *rest.Config, name, flags string, to *Sources) (*Hub, error) 
 	return &Hub{
 		console: to.console, cluster: c, config: config, source: to.add(console.Source{Role: console.RoleHub, Context: name, Server: c.Server}),
 		asks:    &doctor.Gatherer{Hub: config, HubFlags: flags},
-		objects: map[objectKey]runtime.Object{}, changed: make(chan struct{}, 1),
+		objects: map[objectKey]runtime.Object{}, leases: map[string]*coordinationv1.Lease{}, changed: make(chan struct{}, 1),
 	}, nil
 }
 
@@ -155,10 +154,7 @@ func (h *Hub) handler(kind string) toolscache.ResourceEventHandler {
 		} else {
 			delete(h.objects, key)
 		}
-		select {
-		case h.changed <- struct{}{}:
-		default:
-		}
+		h.notify()
 	}
 	return toolscache.ResourceEventHandlerFuncs{
 		AddFunc: func(o any) { put(o, true) }, UpdateFunc: func(_, o any) { put(o, true) }, DeleteFunc: func(o any) { put(o, false) },
@@ -181,6 +177,9 @@ func (h *Hub) pass(ctx context.Context, synced []toolscache.InformerSynced) {
 		}
 		h.mu.Lock()
 		records := slices.Collect(maps.Values(h.objects))
+		for _, lease := range h.leases {
+			records = append(records, lease)
+		}
 		h.mu.Unlock()
 		h.console.SetRecords(records)
 		if !sleep(ctx, settle) {
@@ -212,33 +211,24 @@ func (h *Hub) ask(ctx context.Context, synced []toolscache.InformerSynced) {
 
 // reach keeps which clusters each can't reach as the Leases in which it says so: preview reads these.
 func (h *Hub) reach(heard map[string]view.Heartbeat) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	now := map[objectKey]runtime.Object{}
+	now := map[string]*coordinationv1.Lease{}
 	for cluster, said := range heard {
 		if len(said.CantReach) > 0 {
-			key := objectKey{kindLease, client.ObjectKey{Namespace: api.MemberNamespace(cluster), Name: api.HeartbeatLease}}
-			now[key] = &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{
-				Namespace: key.Namespace, Name: key.Name, Annotations: map[string]string{api.AnnotationUnreachable: strings.Join(said.CantReach, ",")},
+			now[cluster] = &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{
+				Namespace: api.MemberNamespace(cluster), Name: api.HeartbeatLease, Annotations: map[string]string{api.AnnotationUnreachable: strings.Join(said.CantReach, ",")},
 			}}
 		}
 	}
-	same := true
-	for key := range h.objects {
-		if key.kind == kindLease && now[key] == nil {
-			delete(h.objects, key)
-			same = false
-		}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !reflect.DeepEqual(h.leases, now) {
+		h.leases = now
+		h.notify()
 	}
-	for key, lease := range now {
-		if !reflect.DeepEqual(h.objects[key], lease) {
-			h.objects[key] = lease
-			same = false
-		}
-	}
-	if same {
-		return
-	}
+}
+
+// notify wakes pass.
+func (h *Hub) notify() {
 	select {
 	case h.changed <- struct{}{}:
 	default:

@@ -4,8 +4,6 @@ import (
 	"testing"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/clusterset/clusterset/api"
 	"github.com/clusterset/clusterset/cli/view"
@@ -13,7 +11,7 @@ import (
 
 // Whom each cluster can't reach is passed on when that changes, and only then.
 func TestWhatLeasesSayIsPassedOn(t *testing.T) {
-	h := &Hub{objects: map[objectKey]runtime.Object{}, changed: make(chan struct{}, 1)}
+	h := &Hub{leases: map[string]*coordinationv1.Lease{}, changed: make(chan struct{}, 1)}
 	news := func(heard map[string]view.Heartbeat) bool {
 		h.reach(heard)
 		select {
@@ -27,11 +25,11 @@ func TestWhatLeasesSayIsPassedOn(t *testing.T) {
 	if !news(cut) || news(cut) {
 		t.Error("want one change")
 	}
-	lease, _ := h.objects[objectKey{kindLease, client.ObjectKey{Namespace: api.MemberNamespace("a"), Name: api.HeartbeatLease}}].(*coordinationv1.Lease)
-	if len(h.objects) != 1 || lease == nil || lease.Annotations[api.AnnotationUnreachable] != "b,c" {
-		t.Errorf("it has %v", h.objects)
+	lease := h.leases["a"]
+	if len(h.leases) != 1 || lease == nil || lease.Namespace != api.MemberNamespace("a") || lease.Name != api.HeartbeatLease || lease.Annotations[api.AnnotationUnreachable] != "b,c" {
+		t.Errorf("it has %v", h.leases)
 	}
-	if !news(map[string]view.Heartbeat{"a": {}}) || len(h.objects) != 0 || news(nil) {
-		t.Errorf("it is reached again, and there is %v", h.objects)
+	if !news(map[string]view.Heartbeat{"a": {}}) || len(h.leases) != 0 || news(nil) {
+		t.Errorf("it is reached again, and there is %v", h.leases)
 	}
 }

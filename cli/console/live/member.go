@@ -2,8 +2,6 @@ package live
 
 import (
 	"context"
-	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -12,10 +10,8 @@ import (
 
 	"github.com/clusterset/clusterset/cli/console"
 	"github.com/clusterset/clusterset/cli/doctor"
-	"github.com/clusterset/clusterset/cli/explain"
 	"github.com/clusterset/clusterset/cli/objects"
 	"github.com/clusterset/clusterset/cli/view"
-	"github.com/clusterset/clusterset/internal/index"
 )
 
 // look is the time between two reads of a member.
@@ -74,27 +70,9 @@ func (m *Member) Run(ctx context.Context) {
 	})
 }
 
-// Imported reads what a DNS server in a member reads for a service.
-func (m Members) Imported(ctx context.Context, name string, key index.ServiceKey) (*explain.Facts, error) {
-	member, err := m.of(name)
-	if err != nil {
-		return nil, err
-	}
-	return explain.Fetch(ctx, member.cluster, key)
-}
-
-// of returns the member of a context.
-func (m Members) of(name string) (*Member, error) {
-	i := slices.IndexFunc(m, func(m *Member) bool { return m.context == name })
-	if i < 0 {
-		return nil, fmt.Errorf("the console wasn't started with --context %s", name)
-	}
-	return m[i], nil
-}
-
 // Of returns the context of a cluster, or "" if none is known.
-func (m Members) Of(cluster string) string {
-	for _, member := range m {
+func (m *Members) Of(cluster string) string {
+	for _, member := range *m {
 		if member.source.get().Cluster == cluster {
 			return member.context
 		}

@@ -32,11 +32,12 @@ const (
 )
 
 // Counted reads the metrics of a member's DNS servers through its API server.
-func (m Members) Counted(ctx context.Context, name string) (*console.Counted, error) {
-	member, err := m.of(name)
-	if err != nil {
-		return nil, err
+func (m *Members) Counted(ctx context.Context, name string) (*console.Counted, error) {
+	i := slices.IndexFunc(*m, func(m *Member) bool { return m.context == name })
+	if i < 0 {
+		return nil, fmt.Errorf("the console wasn't started with --context %s", name)
 	}
+	member := (*m)[i]
 	ctx, cancel := context.WithTimeout(ctx, metricsPatience)
 	defer cancel()
 	pods, err := view.Pods(ctx, member.cluster)
