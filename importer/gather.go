@@ -16,7 +16,6 @@ import (
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
-	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
 	"github.com/clusterset/clusterset/importer/desired"
 	"github.com/clusterset/clusterset/internal/record"
 )
@@ -117,11 +116,8 @@ func (r *reconciler) gatherLocal(ctx context.Context, key types.NamespacedName) 
 		cur.Derived = derived
 	}
 	if !r.skipGlobal() {
-		global := &fabedgev1alpha1.GlobalService{}
-		if found, err := get(ctx, r.local, key.Namespace, key.Name, global, client.UnsafeDisableDeepCopy); err != nil {
+		if cur.Global, err = r.memories.get(key).globalHere.read(ctx, r.local, key); err != nil {
 			return cur, nil, err
-		} else if found {
-			cur.Global = global
 		}
 	}
 	all := r.local.slices.Of(key.String())

@@ -104,6 +104,7 @@ func (r *reconciler) writeGlobal(ctx context.Context, out desired.Output, cur de
 			return 0, err
 		}
 		memory.globalWrote = r.keeper.Clock.Now()
+		memory.globalHere.set(g)
 	}
 	r.report.truncated(key, int(want.Status.TruncatedEndpoints))
 	if equality.Semantic.DeepEqual(g.Status, globalStatus(g, want)) {

@@ -55,7 +55,7 @@ func (k *globalKind) begin(ctx context.Context) error {
 	if installed {
 		sync, cancel := context.WithTimeout(ctx, globalKindCheck)
 		defer cancel()
-		_, err = k.cache.GetInformer(sync, &fabedgev1alpha1.GlobalService{})
+		_, err = k.cache.GetInformer(sync, globalMetadata())
 	}
 	k.missing.Store(!installed || err != nil)
 	if k.missing.Load() {
@@ -68,14 +68,14 @@ func (k *globalKind) begin(ctx context.Context) error {
 func (k *globalKind) watch(ctx context.Context, c controller.Controller) error {
 	sync, cancel := context.WithTimeout(ctx, reconcileTimeout)
 	defer cancel()
-	if _, err := k.cache.GetInformer(sync, &fabedgev1alpha1.GlobalService{}); err != nil {
+	if _, err := k.cache.GetInformer(sync, globalMetadata()); err != nil {
 		return err
 	}
 	return c.Watch(k.source())
 }
 
 func (k *globalKind) source() source.Source {
-	return source.Kind[client.Object](k.cache, &fabedgev1alpha1.GlobalService{}, enqueueService())
+	return source.Kind[client.Object](k.cache, globalMetadata(), enqueueService())
 }
 
 // follow makes a running controller watch GlobalServices when they are installed, and removes their informer when they are uninstalled.
@@ -111,7 +111,7 @@ func (k *globalKind) follow(ctx context.Context, c controller.Controller, again 
 				log.Info("GlobalService has been uninstalled. Everything else is still imported")
 			}
 			// Repeated, because a reconcile that had already begun may have started it again.
-			if err := k.cache.RemoveInformer(ctx, &fabedgev1alpha1.GlobalService{}); err != nil {
+			if err := k.cache.RemoveInformer(ctx, globalMetadata()); err != nil {
 				log.V(1).Info("Can't stop watching GlobalServices", "reason", err.Error())
 			}
 		}

@@ -56,6 +56,7 @@ type memory struct {
 	former      []desired.PortName
 	formerUntil time.Time
 
+	globalHere  globalHere
 	globalWrote time.Time // when the GlobalService was last written; zero: not since we remember
 	globalFor   []string  // clusters whose changes of records it doesn't have yet
 	globalNow   bool      // whether something else changed too, which doesn't wait for their write budgets

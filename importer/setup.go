@@ -149,6 +149,9 @@ func (i *importer) Start(ctx context.Context) error {
 		budget:       newBudget(clock.RealClock{}, i.options, "all", report.late),
 		globalBudget: newBudget(clock.RealClock{}, i.options, "GlobalService", report.late),
 	}
+	if !reconciler.skipGlobal() {
+		retry(ctx, "Reading GlobalServices", func() error { return readGlobals(ctx, l, reconciler.memories) })
+	}
 	if err := i.awaitHub(ctx, reconciler, places); err != nil || ctx.Err() != nil {
 		return err
 	}
@@ -177,7 +180,7 @@ func (i *importer) Start(ctx context.Context) error {
 	group.Go(func() error { return run(ctx, members) })
 	group.Go(func() error {
 		if i.options.SkipGlobalServices {
-			retry(ctx, "Removing the GlobalServices written earlier", func() error { return removeGlobalServices(ctx, l) })
+			retry(ctx, "Removing the GlobalServices written earlier", func() error { return removeGlobals(ctx, l) })
 		} else {
 			globals.follow(ctx, services, places)
 		}

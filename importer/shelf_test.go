@@ -26,6 +26,7 @@ import (
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
 	"github.com/clusterset/clusterset/importer/desired"
 	"github.com/clusterset/clusterset/importer/retention"
 	"github.com/clusterset/clusterset/internal/lookup"
@@ -92,6 +93,14 @@ func (s *shelf) next() int {
 func notFound(name string) error { return apierrors.NewNotFound(schema.GroupResource{}, name) }
 
 func (s *shelf) Get(_ context.Context, key client.ObjectKey, into client.Object, opts ...client.GetOption) error {
+	if m, is := into.(*metav1.PartialObjectMetadata); is {
+		g, _ := s.named(&fabedgev1alpha1.GlobalService{}, key).(*fabedgev1alpha1.GlobalService)
+		if g == nil {
+			return notFound(key.Name)
+		}
+		m.ObjectMeta = g.ObjectMeta
+		return nil
+	}
 	o := s.named(into, key)
 	if o == nil {
 		return notFound(key.Name)

@@ -58,6 +58,20 @@ func newKind(t reflect.Type) *kind {
 	return k
 }
 
+// Object is one object of type T that is kept packed, as those of a cache are. The zero value holds none.
+type Object[T comparable] struct{ is any }
+
+// Of packs an object.
+func Of[T comparable](o T) Object[T] { return Object[T]{pack(o)} }
+
+// Get returns the object, which must not be changed, or T's zero value if there is none.
+func (o Object[T]) Get() (t T) {
+	if o.is != nil {
+		t = unpack(o.is).(T)
+	}
+	return t
+}
+
 // pack packs an object. It returns as it is what can't be packed: tombstones, and kinds with fields that reflection can't set.
 func pack(o any) any {
 	if _, is := o.(*object); is {

@@ -1,0 +1,97 @@
+package importer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
+	"github.com/clusterset/clusterset/importer/desired"
+	"github.com/clusterset/clusterset/internal/packed"
+)
+
+// globalHere is a GlobalService as the API server answered when it was written or read last. The watch brings only metadata: a change of one
+// endpoint writes all of them, and the echo would bring them a second time.
+type globalHere struct {
+	packed.Object[*fabedgev1alpha1.GlobalService]
+}
+
+// globalMetadata is what the cache has of a GlobalService.
+func globalMetadata() *metav1.PartialObjectMetadata {
+	m := &metav1.PartialObjectMetadata{}
+	m.SetGroupVersionKind(fabedgev1alpha1.GroupVersion.WithKind("GlobalService"))
+	return m
+}
+
+// read returns a GlobalService that the cache has, nil if it has none. One that somebody else has changed is read from the API server. Of one
+// that isn't ours only the metadata is known. It must not be changed.
+func (h *globalHere) read(ctx context.Context, l *local, key types.NamespacedName) (*fabedgev1alpha1.GlobalService, error) {
+	is := globalMetadata()
+	if found, err := get(ctx, l, key.Namespace, key.Name, is, client.UnsafeDisableDeepCopy); err != nil || !found {
+		*h = globalHere{}
+		return nil, err
+	}
+	if !desired.Owned(is) {
+		return &fabedgev1alpha1.GlobalService{ObjectMeta: is.ObjectMeta}, nil
+	}
+	if g := h.Get(); g != nil && g.UID == is.UID && g.ResourceVersion == is.ResourceVersion {
+		return g, nil
+	}
+	g := &fabedgev1alpha1.GlobalService{}
+	switch err := l.live.Get(ctx, key, g); {
+	case apierrors.IsNotFound(err):
+		*h = globalHere{}
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("get GlobalService %s: %w", key, err)
+	}
+	h.set(g)
+	return h.Get(), nil
+}
+
+func (h *globalHere) set(g *fabedgev1alpha1.GlobalService) { h.Object = packed.Of(g) }
+
+// globalsPage is how many GlobalServices are read per request. Each may be a MiB.
+const globalsPage = 50
+
+// eachGlobal calls do for each GlobalService of ours, which it reads from the API server. There is none if the kind isn't installed. It stops
+// after a page with errors, and returns them.
+func eachGlobal(ctx context.Context, l *local, do func(*fabedgev1alpha1.GlobalService) error) error {
+	for next := ""; ; {
+		var page fabedgev1alpha1.GlobalServiceList
+		err := l.live.List(ctx, &page, client.MatchingLabels(desired.Labels()), client.Limit(globalsPage), client.Continue(next))
+		if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("list GlobalServices: %w", err)
+		}
+		var errs []error
+		for i := range page.Items {
+			errs = append(errs, do(&page.Items[i]))
+		}
+		if next = page.Continue; next == "" || errors.Join(errs...) != nil {
+			return errors.Join(errs...)
+		}
+	}
+}
+
+// readGlobals reads all GlobalServices of ours, page by page: the importer is about to compare each with what it should be.
+func readGlobals(ctx context.Context, l *local, memories *memories) error {
+	return eachGlobal(ctx, l, func(g *fabedgev1alpha1.GlobalService) error {
+		memories.get(client.ObjectKeyFromObject(g)).globalHere.set(g)
+		return nil
+	})
+}
+
+// removeGlobals deletes the GlobalServices written before --skip-global-services was set: nothing would update them, and
+// DNS servers would keep serving them in both zones.
+func removeGlobals(ctx context.Context, l *local) error {
+	return eachGlobal(ctx, l, func(g *fabedgev1alpha1.GlobalService) error { return l.remove(ctx, g) })
+}
