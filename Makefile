@@ -168,7 +168,7 @@ fuzz: ## Run every fuzz target for FUZZ (30s) each
 	done
 
 # Packages without clients and clocks, whose own tests say what they do.
-PURE := internal/communities internal/damping internal/lookup internal/merge internal/namespaces internal/topology internal/verdict
+PURE := internal/communities internal/damping internal/merge internal/namespaces internal/topology internal/verdict
 
 .PHONY: mutate
 mutate: ## Change conditions and arithmetic of the pure packages one by one, and see whether a test of the package fails (PKG=internal/merge)

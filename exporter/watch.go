@@ -20,7 +20,7 @@ import (
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
-	"github.com/clusterset/clusterset/internal/lookup"
+	"github.com/clusterset/clusterset/internal/hubcache"
 )
 
 // indexSlices names the index of EndpointSlices by the Service's name.
@@ -29,8 +29,8 @@ const indexSlices = "exporter.serviceName"
 // indexes finds the records of a service in the hub's cache: services of all members, for conflicts, but endpoints of this member only,
 // because there are many times as many imports. The importer shares the cache, so the indexes' names say that they are the exporter's.
 type indexes struct {
-	services  *lookup.Index[*clustersetv1alpha1.ExportedService]
-	endpoints *lookup.Index[*clustersetv1alpha1.ExportedEndpoints]
+	services  *hubcache.Index[*clustersetv1alpha1.ExportedService]
+	endpoints *hubcache.Index[*clustersetv1alpha1.ExportedEndpoints]
 }
 
 // addIndexes adds them, and the member's index of EndpointSlices that aren't imported.
@@ -47,8 +47,8 @@ func addIndexes(member, hub cluster.Cluster, name string) (indexes, error) {
 		return indexes{}, fmt.Errorf("index EndpointSlices: %w", err)
 	}
 	i := indexes{
-		services: lookup.New("exporter.service", func(s *clustersetv1alpha1.ExportedService) string { return keyOfService(s).String() }),
-		endpoints: lookup.New("exporter.service", func(e *clustersetv1alpha1.ExportedEndpoints) string {
+		services: hubcache.NewIndex("exporter.service", func(s *clustersetv1alpha1.ExportedService) string { return keyOfService(s).String() }),
+		endpoints: hubcache.NewIndex("exporter.service", func(e *clustersetv1alpha1.ExportedEndpoints) string {
 			if e.Namespace != own {
 				return ""
 			}

@@ -15,7 +15,7 @@ import (
 
 	"github.com/clusterset/clusterset/api"
 	"github.com/clusterset/clusterset/importer/desired"
-	"github.com/clusterset/clusterset/internal/lookup"
+	"github.com/clusterset/clusterset/internal/hubcache"
 	"github.com/clusterset/clusterset/internal/mcs"
 )
 
@@ -23,7 +23,7 @@ import (
 type local struct {
 	// cache is the manager's. Its objects must not be changed, only copies of them.
 	cache  client.Reader
-	slices *lookup.Index[*discoveryv1.EndpointSlice]
+	slices *hubcache.Index[*discoveryv1.EndpointSlice]
 	// live reads past the cache, for when the cache is behind.
 	live    client.Reader
 	client  client.Client

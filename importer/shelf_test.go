@@ -29,7 +29,7 @@ import (
 	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
 	"github.com/clusterset/clusterset/importer/desired"
 	"github.com/clusterset/clusterset/importer/retention"
-	"github.com/clusterset/clusterset/internal/lookup"
+	"github.com/clusterset/clusterset/internal/hubcache"
 	"github.com/clusterset/clusterset/internal/packed"
 )
 
@@ -61,7 +61,7 @@ func (s *shelf) of(o client.Object) cache.Indexer {
 }
 
 // indexed adds an index to the store of the object's kind.
-func indexed[T client.Object](s *shelf, i *lookup.Index[T], kind T) {
+func indexed[T client.Object](s *shelf, i *hubcache.Index[T], kind T) {
 	if err := i.Use(s.of(kind)); err != nil {
 		panic(err)
 	}

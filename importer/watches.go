@@ -22,15 +22,15 @@ import (
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/importer/desired"
 	"github.com/clusterset/clusterset/importer/retention"
-	"github.com/clusterset/clusterset/internal/lookup"
+	"github.com/clusterset/clusterset/internal/hubcache"
 	"github.com/clusterset/clusterset/internal/mcs"
 )
 
 // onHub finds records in the hub's cache.
 type onHub struct {
-	services  *lookup.Index[*clustersetv1alpha1.ExportedService]
-	endpoints *lookup.Index[*clustersetv1alpha1.ExportedEndpoints]
-	in        *lookup.Index[*clustersetv1alpha1.ExportedService] // by the service's namespace
+	services  *hubcache.Index[*clustersetv1alpha1.ExportedService]
+	endpoints *hubcache.Index[*clustersetv1alpha1.ExportedEndpoints]
+	in        *hubcache.Index[*clustersetv1alpha1.ExportedService] // by the service's namespace
 }
 
 // The names are unique, because the exporter may index the same kinds.
@@ -41,15 +41,15 @@ const (
 
 func newOnHub() onHub {
 	return onHub{
-		services:  lookup.New(indexService, serviceOf[*clustersetv1alpha1.ExportedService]),
-		endpoints: lookup.New(indexService, serviceOf[*clustersetv1alpha1.ExportedEndpoints]),
-		in:        lookup.New(indexNamespace, func(s *clustersetv1alpha1.ExportedService) string { return s.Spec.ServiceNamespace }),
+		services:  hubcache.NewIndex(indexService, serviceOf[*clustersetv1alpha1.ExportedService]),
+		endpoints: hubcache.NewIndex(indexService, serviceOf[*clustersetv1alpha1.ExportedEndpoints]),
+		in:        hubcache.NewIndex(indexNamespace, func(s *clustersetv1alpha1.ExportedService) string { return s.Spec.ServiceNamespace }),
 	}
 }
 
 // newHere finds EndpointSlices in this cluster's cache: those of the importer, and those of the cluster's own Services.
-func newHere() *lookup.Index[*discoveryv1.EndpointSlice] {
-	return lookup.New(indexService, func(o *discoveryv1.EndpointSlice) string {
+func newHere() *hubcache.Index[*discoveryv1.EndpointSlice] {
+	return hubcache.NewIndex(indexService, func(o *discoveryv1.EndpointSlice) string {
 		if key, ok := backedBy(o); ok {
 			return key.String()
 		}

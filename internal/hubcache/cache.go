@@ -303,7 +303,7 @@ func (c *Cache) GetInformerForKind(_ context.Context, of schema.GroupVersionKind
 // RemoveInformer implements cache.Cache, and does nothing.
 func (c *Cache) RemoveInformer(context.Context, client.Object) error { return nil }
 
-// IndexField implements cache.Cache. Package lookup has smaller indexes.
+// IndexField implements cache.Cache. An Index is smaller.
 func (c *Cache) IndexField(context.Context, client.Object, string, client.IndexerFunc) error {
 	return errors.New("the cache of the hub has no fields")
 }

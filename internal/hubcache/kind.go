@@ -333,7 +333,7 @@ func (k *kind) RemoveEventHandler(r toolscache.ResourceEventHandlerRegistration)
 // AddIndexers implements cache.Informer.
 func (k *kind) AddIndexers(indexers toolscache.Indexers) error { return k.store.AddIndexers(indexers) }
 
-// GetIndexer is for package lookup.
+// GetIndexer is for an Index.
 func (k *kind) GetIndexer() toolscache.Indexer { return k.store }
 
 // HasSynced implements cache.Informer.

@@ -1,8 +1,4 @@
-// Package lookup finds objects in an informer's cache by a key that is computed from them.
-//
-// controller-runtime's field indexes do that too, but hold each object twice, once for its namespace and once for all, at some 300 bytes
-// an entry, and a List by them copies each object. An agent of 250 clusters has 75,000 entries, and looks up three times per event.
-package lookup
+package hubcache
 
 import (
 	"context"
@@ -13,15 +9,20 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Index finds the objects of one kind by a key. Its methods may be called at the same time once Use or Add has returned.
+// Index finds the objects of one kind, in this cache or any other of controller-runtime, by a key that is computed from them.
+//
+// controller-runtime's field indexes do that too, but hold each object twice, once for its namespace and once for all, at some 300 bytes
+// an entry, and a List by them copies each object. An agent of 250 clusters has 75,000 entries, and looks up three times per event.
+//
+// Its methods may be called at the same time once Use or Add has returned.
 type Index[T client.Object] struct {
 	name    string
 	key     func(T) string
 	indexer toolscache.Indexer
 }
 
-// New returns an index by key; objects whose key is empty aren't found. The name must differ from those of a cache's other indexes.
-func New[T client.Object](name string, key func(T) string) *Index[T] {
+// NewIndex returns an index by key; objects whose key is empty aren't found. The name must differ from those of a cache's other indexes.
+func NewIndex[T client.Object](name string, key func(T) string) *Index[T] {
 	return &Index[T]{name: name, key: key}
 }
 

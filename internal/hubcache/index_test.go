@@ -1,4 +1,4 @@
-package lookup
+package hubcache
 
 import (
 	"testing"
@@ -22,7 +22,7 @@ func TestIndexFollowsItsStore(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	index := New("test.service", func(s *discoveryv1.EndpointSlice) string {
+	index := NewIndex("test.service", func(s *discoveryv1.EndpointSlice) string {
 		if s.Labels["service"] == "" {
 			return ""
 		}
