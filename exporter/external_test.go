@@ -14,6 +14,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
@@ -285,7 +286,7 @@ func TestNodesOfNodePorts(t *testing.T) {
 	told := 0
 	var addresses []netip.Addr
 	n := newNodes(func(_ context.Context, users []types.NamespacedName) bool { told += len(users); return true }, func(of []netip.Addr) { addresses = of })
-	node := func(ready corev1.ConditionStatus) *corev1.Node {
+	node := func(ready corev1.ConditionStatus) corev1.Node {
 		o := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: map[string]string{corev1.LabelTopologyZone: "z", "other": "label"}, Annotations: map[string]string{"a": "b"}}}
 		o.Status.Addresses = []corev1.NodeAddress{
 			{Type: corev1.NodeHostName, Address: "n"},
@@ -302,25 +303,19 @@ func TestNodesOfNodePorts(t *testing.T) {
 		if o := kept.(*corev1.Node); len(o.Labels) != 1 || o.Annotations != nil || len(o.Status.Addresses) != 2 {
 			t.Errorf("kept is %+v", o)
 		}
-		return kept.(*corev1.Node)
+		return *kept.(*corev1.Node)
 	}
 	key := types.NamespacedName{Namespace: "shop", Name: "web"}
 	if all := n.all(key); all != nil {
 		t.Errorf("%v before they are known", all)
 	}
-	n.known = true
-	for i, change := range []func(){
-		func() { n.set(t.Context(), node(corev1.ConditionTrue), false) },
-		func() { n.set(t.Context(), node(corev1.ConditionFalse), false) },
-		func() { n.set(t.Context(), node(corev1.ConditionTrue), false) },
-		func() { n.set(t.Context(), node(corev1.ConditionTrue), true) },
-	} {
-		change()
+	for i, now := range [][]corev1.Node{{}, {node(corev1.ConditionTrue)}, {node(corev1.ConditionFalse)}, {node(corev1.ConditionTrue)}, {}} {
+		n.set(t.Context(), now)
+		n.set(t.Context(), now) // a heartbeat
 		if told != i+1 {
 			t.Errorf("%d changes are told after %d", told, i+1)
 		}
-		if i == 2 {
-			n.set(t.Context(), node(corev1.ConditionTrue), false) // a heartbeat
+		if i == 3 {
 			want := []Node{{"n", "z", true, []netip.Addr{ip("192.0.2.1"), ip("fd00::1")}}}
 			if got := n.all(key); fmt.Sprint(got) != fmt.Sprint(want) || len(addresses) != 2 {
 				t.Errorf("%v, %v, want %v", got, addresses, want)
@@ -328,8 +323,8 @@ func TestNodesOfNodePorts(t *testing.T) {
 		}
 	}
 	n.forget(key)
-	n.set(t.Context(), node(corev1.ConditionTrue), false)
-	if told != 4 {
+	n.set(t.Context(), []corev1.Node{node(corev1.ConditionTrue)})
+	if told != 5 {
 		t.Errorf("a service that uses no nodes is told")
 	}
 }
@@ -364,22 +359,19 @@ func TestReachable(t *testing.T) {
 			v := visibility{own: "beijing"}
 			v.peers.Store(peersOf(tc.members, "beijing"))
 			export := src.Export.DeepCopy()
-			v.putReachable(export, desired(src))
-			if tc.want == "" {
-				if len(export.Status.Conditions) > 0 {
+			v.put(export, desired(src))
+			c := meta.FindStatusCondition(export.Status.Conditions, api.ConditionReachable)
+			if c == nil || tc.want == "" {
+				if (c == nil) != (tc.want == "") {
 					t.Errorf("says %v", export.Status.Conditions)
 				}
 				return
 			}
-			if len(export.Status.Conditions) != 1 {
-				t.Fatalf("says %v", export.Status.Conditions)
-			}
-			c := export.Status.Conditions[0]
 			words := strings.SplitN(tc.want, " ", 3)
 			if string(c.Status) != words[0] || c.Reason != words[1] || !strings.Contains(c.Message, words[2]) {
 				t.Errorf("says %s %s %s, want %s", c.Status, c.Reason, c.Message, tc.want)
 			}
-			if v.putReachable(export, desired(src)) {
+			if _, changed := v.put(export, desired(src)); changed {
 				t.Error("it changes although nothing changes")
 			}
 		})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -11,8 +12,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/clusterset/clusterset/api"
@@ -24,35 +26,26 @@ type nodes struct {
 	report  func([]netip.Addr)                                 // Options.Nodes
 
 	mu    sync.Mutex
-	known bool
-	of    map[string]Node
-	users map[types.NamespacedName]bool
+	known []Node // sorted by name; nil until they are known
+	users sets.Set[types.NamespacedName]
 }
 
 func newNodes(changed func(context.Context, []types.NamespacedName) bool, report func([]netip.Addr)) *nodes {
-	return &nodes{changed: changed, report: report, of: map[string]Node{}, users: map[types.NamespacedName]bool{}}
+	return &nodes{changed: changed, report: report, users: sets.New[types.NamespacedName]()}
 }
 
-// all returns the nodes, sorted by name, or nil until they are known. The service is told when they change.
+// all returns the nodes, or nil until they are known. The service is told when they change.
 func (n *nodes) all(user types.NamespacedName) []Node {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.users[user] = true
-	if !n.known {
-		return nil
-	}
-	all := make([]Node, 0, len(n.of))
-	for _, node := range n.of {
-		all = append(all, node)
-	}
-	slices.SortFunc(all, func(a, b Node) int { return strings.Compare(a.Name, b.Name) })
-	return all
+	n.users.Insert(user)
+	return n.known
 }
 
 func (n *nodes) forget(user types.NamespacedName) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	delete(n.users, user)
+	n.users.Delete(user)
 }
 
 // run watches the nodes until ctx ends. They have a cache of their own: in the manager's, one kind that can't be read would block all others.
@@ -63,68 +56,35 @@ func (n *nodes) run(ctx context.Context, mgr manager.Manager) error {
 	if err != nil {
 		return fmt.Errorf("make a cache for nodes: %w", err)
 	}
-	informer, err := c.GetInformer(ctx, &corev1.Node{}, cache.BlockUntilSynced(false))
-	if err != nil {
-		return fmt.Errorf("watch nodes: %w", err)
-	}
-	registration, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-		AddFunc:    func(o any) { n.set(ctx, o, false) },
-		UpdateFunc: func(_, o any) { n.set(ctx, o, false) },
-		DeleteFunc: func(o any) { n.set(ctx, o, true) },
-	})
-	if err != nil {
-		return fmt.Errorf("watch nodes: %w", err)
-	}
 	go func() {
-		if toolscache.WaitForCacheSync(ctx.Done(), registration.HasSynced) {
-			n.mu.Lock()
-			n.known = true
-			n.mu.Unlock()
-			n.tell(ctx)
-		}
+		_ = follow(ctx, c, &corev1.Node{}, func() {
+			var list corev1.NodeList
+			if err := c.List(ctx, &list, client.UnsafeDisableDeepCopy); err == nil { // a cache that has synced answers
+				n.set(ctx, list.Items)
+			}
+		})
 	}()
 	return c.Start(ctx)
 }
 
-// set records a node, or that it is gone.
-func (n *nodes) set(ctx context.Context, o any, gone bool) {
-	if unknown, ok := o.(toolscache.DeletedFinalStateUnknown); ok {
-		o = unknown.Obj
-	}
-	object, ok := o.(*corev1.Node)
-	if !ok {
-		return
-	}
-	is := NodeOf(object)
-	n.mu.Lock()
-	was, had := n.of[is.Name]
-	same := had != gone && (gone || was.Zone == is.Zone && was.Ready == is.Ready && slices.Equal(was.IPs, is.IPs))
-	if gone {
-		delete(n.of, is.Name)
-	} else {
-		n.of[is.Name] = is
-	}
-	known := n.known
-	n.mu.Unlock()
-	if !same && known {
-		n.tell(ctx)
-	}
-}
-
-// tell tells the services that use nodes, and reports the addresses.
-func (n *nodes) tell(ctx context.Context) {
-	n.mu.Lock()
-	users := make([]types.NamespacedName, 0, len(n.users))
-	for user := range n.users {
-		users = append(users, user)
-	}
+// set records the nodes. If they have changed, it tells the services that use them, and reports the addresses.
+func (n *nodes) set(ctx context.Context, all []corev1.Node) {
+	now := make([]Node, len(all))
 	var addresses []netip.Addr
-	for _, node := range n.of {
-		addresses = append(addresses, node.IPs...)
+	for i := range all {
+		now[i] = NodeOf(&all[i])
+		addresses = append(addresses, now[i].IPs...)
 	}
+	slices.SortFunc(now, func(a, b Node) int { return strings.Compare(a.Name, b.Name) })
+	n.mu.Lock()
+	same := reflect.DeepEqual(n.known, now)
+	n.known = now
+	users := n.users.UnsortedList()
 	n.mu.Unlock()
-	n.report(addresses)
-	n.changed(ctx, users)
+	if !same {
+		n.report(addresses)
+		n.changed(ctx, users)
+	}
 }
 
 // onlyReach strips a node down to its name, zone, addresses and readiness.

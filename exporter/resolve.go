@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
@@ -36,7 +37,7 @@ type resolved struct {
 	last  []netip.Addr // the last good answer, sorted
 	known bool         // there was one
 	tried bool
-	users map[types.NamespacedName]bool
+	users sets.Set[types.NamespacedName]
 }
 
 func newNames(lookup func(ctx context.Context, network, host string) ([]netip.Addr, error), changed func(context.Context, []types.NamespacedName) bool) *names {
@@ -54,11 +55,11 @@ func (n *names) resolve(user types.NamespacedName, uses *[]string) (resolve func
 		defer n.mu.Unlock()
 		r := n.of[host]
 		if r == nil {
-			r = &resolved{users: map[types.NamespacedName]bool{}}
+			r = &resolved{users: sets.New[types.NamespacedName]()}
 			n.of[host] = r
 			signal(n.due)
 		}
-		r.users[user] = true
+		r.users.Insert(user)
 		return r.last, r.known
 	}
 	return resolve, func() {
@@ -66,7 +67,7 @@ func (n *names) resolve(user types.NamespacedName, uses *[]string) (resolve func
 		defer n.mu.Unlock()
 		for _, host := range used {
 			if r := n.of[host]; r != nil && !slices.Contains(*uses, host) {
-				delete(r.users, user)
+				r.users.Delete(user)
 				if len(r.users) == 0 {
 					delete(n.of, host)
 				}
@@ -136,10 +137,7 @@ func (n *names) one(ctx context.Context, host string) {
 		return
 	}
 	r.last, r.known = found, true
-	users := make([]types.NamespacedName, 0, len(r.users))
-	for user := range r.users {
-		users = append(users, user)
-	}
+	users := r.users.UnsortedList()
 	n.mu.Unlock()
 	n.changed(ctx, users)
 }

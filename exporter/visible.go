@@ -5,14 +5,10 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"sync/atomic"
-	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
-	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -21,6 +17,7 @@ import (
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/internal/communities"
+	"github.com/clusterset/clusterset/internal/text"
 )
 
 // visibility knows which clusters may import what this one exports.
@@ -32,8 +29,8 @@ type visibility struct {
 
 // peers are the other clusters of the set that share a community with this one.
 type peers struct {
-	limited bool // some cluster is in another community than the default one
-	names   []string
+	limited bool     // some cluster is in another community than the default one
+	names   []string // sorted
 	of      communities.Set
 
 	apart    map[string]string // the networks of the clusters that are in another one
@@ -44,60 +41,38 @@ type peers struct {
 }
 
 func peersOf(members []clustersetv1alpha1.MemberCluster, own string) *peers {
-	set, apart := communities.Set{}, map[string]string{}
+	p := &peers{
+		of: communities.Set{}, apart: map[string]string{}, digests: map[string]string{}, have: map[string]clustersetv1alpha1.Namespaces{},
+	}
 	var this *clustersetv1alpha1.MemberCluster
-	var external []string
 	if i := slices.IndexFunc(members, func(m clustersetv1alpha1.MemberCluster) bool { return m.Name == own }); i >= 0 {
-		this, external = &members[i], members[i].Spec.ExternalCIDRs
+		this, p.external = &members[i], members[i].Spec.ExternalCIDRs
 	}
 	for i := range members {
 		m := &members[i]
 		if m.Left() && m.Name != own {
 			continue
 		}
-		set[m.Name] = m.Spec.Communities
+		p.of[m.Name] = m.Spec.Communities
 		if m.Apart(this) {
-			apart[m.Name] = m.Spec.Network
+			p.apart[m.Name] = m.Spec.Network
+		}
+		if m.Status.Namespaces != "" {
+			p.digests[m.Name], p.have[m.Name] = m.Status.Namespaces, clustersetv1alpha1.ParseNamespaces(m.Status.Namespaces)
 		}
 	}
-	names := slices.DeleteFunc(set.Peers(own), func(name string) bool { return name == own })
-	digests, have := map[string]string{}, map[string]clustersetv1alpha1.Namespaces{}
-	for i := range members {
-		if m := &members[i]; m.Status.Namespaces != "" && !m.Left() {
-			digests[m.Name], have[m.Name] = m.Status.Namespaces, clustersetv1alpha1.ParseNamespaces(m.Status.Namespaces)
-		}
-	}
-	return &peers{limited: set.On(), names: names, of: set, apart: apart, external: external, digests: digests, have: have}
+	p.limited = p.of.On()
+	p.names = slices.DeleteFunc(p.of.Peers(own), func(name string) bool { return name == own })
+	return p
 }
 
 // watch keeps the peers, and calls changed with the namespaces for whose services they have changed. It returns when ctx ends.
 func (v *visibility) watch(ctx context.Context, hub cache.Cache, changed func(ctx context.Context, in func(namespace string) bool)) error {
-	events := make(chan struct{}, 1)
-	signal := func() {
-		select {
-		case events <- struct{}{}:
-		default:
-		}
-	}
-	_ = wait.PollUntilContextCancel(ctx, time.Second, true, func(ctx context.Context) (bool, error) {
-		informer, err := hub.GetInformer(ctx, &clustersetv1alpha1.MemberCluster{}, cache.BlockUntilSynced(false))
-		if err == nil {
-			_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-				AddFunc: func(any) { signal() }, UpdateFunc: func(any, any) { signal() }, DeleteFunc: func(any) { signal() },
-			})
-		}
-		return err == nil, nil // it ends with ctx
-	})
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-events:
-		}
+	return follow(ctx, hub, &clustersetv1alpha1.MemberCluster{}, func() {
 		var members clustersetv1alpha1.MemberClusterList
 		if err := hub.List(ctx, &members, client.UnsafeDisableDeepCopy); err != nil {
 			log.FromContext(ctx).V(1).Info("Can't list the clusters", "reason", err.Error())
-			continue
+			return
 		}
 		now := peersOf(members.Items, v.own)
 		was := v.peers.Swap(now)
@@ -105,44 +80,112 @@ func (v *visibility) watch(ctx context.Context, hub cache.Cache, changed func(ct
 			!maps.Equal(was.apart, now.apart) || !slices.Equal(was.external, now.external) {
 			changed(ctx, func(string) bool { return true })
 		} else if !maps.Equal(was.digests, now.digests) {
-			changed(ctx, func(namespace string) bool { return !slices.Equal(was.lacking(namespace), now.lacking(namespace)) })
+			changed(ctx, func(namespace string) bool {
+				return !slices.Equal(was.lacking(was.names, namespace), now.lacking(now.names, namespace))
+			})
 		}
-	}
+	})
 }
 
-// put sets the condition Visible, and reports whether it changed. A service that all clusters may import, or that isn't exported, has none.
-func (v *visibility) put(export *mcsv1beta1.ServiceExport, service *clustersetv1alpha1.ExportedService) (changed bool) {
+// put sets the conditions that depend on the other clusters: Visible, Reachable and Imported. One that has nothing to say, because the service
+// isn't exported for example, is removed. It reports whether any changed; news is one that people should know of.
+func (v *visibility) put(export *mcsv1beta1.ServiceExport, d Desired) (news *metav1.Condition, changed bool) {
 	p := v.peers.Load()
-	switch {
-	case p == nil:
-		return false
-	case service == nil || !p.limited && len(service.Spec.ExportTo) == 0:
-		return meta.RemoveStatusCondition(&export.Status.Conditions, api.ConditionVisible)
+	if p == nil {
+		return nil, false
 	}
-	c := p.condition(service.Spec.ExportTo)
-	c.ObservedGeneration = export.Generation
-	return meta.SetStatusCondition(&export.Status.Conditions, c)
-}
-
-func (p *peers) condition(exportTo []string) metav1.Condition {
-	const shown = 10
-	var all []string
-	for _, name := range p.names {
-		if communities.Allows(exportTo, name, p.of[name]) {
-			all = append(all, name)
+	var visible, reachable, imported *metav1.Condition
+	if d.Service != nil {
+		to := d.Service.Spec.ExportTo
+		importing := slices.DeleteFunc(slices.Clone(p.names), func(name string) bool { return !communities.Allows(to, name, p.of[name]) })
+		if p.limited || len(to) > 0 {
+			visible = visibleTo(importing)
+		}
+		if networks := p.otherNetworks(importing); len(networks) > 0 {
+			reachable = reachableFrom(networks, d, len(p.external) > 0)
+		}
+		if without := p.lacking(importing, export.Namespace); len(without) > 0 {
+			imported = notImported(export.Namespace, without)
 		}
 	}
-	if len(all) == 0 {
-		return metav1.Condition{
-			Type: api.ConditionVisible, Status: metav1.ConditionFalse, Reason: api.ReasonNoPeers,
+	for _, is := range []struct {
+		kind string
+		now  *metav1.Condition
+	}{{api.ConditionVisible, visible}, {api.ConditionReachable, reachable}, {api.ConditionImported, imported}} {
+		was, other := meta.FindStatusCondition(export.Status.Conditions, is.kind), false
+		if is.now == nil {
+			other = meta.RemoveStatusCondition(&export.Status.Conditions, is.kind)
+		} else {
+			if is.kind == api.ConditionImported && (was == nil || was.Message != is.now.Message) {
+				news = is.now
+			}
+			is.now.Type, is.now.ObservedGeneration = is.kind, export.Generation
+			other = meta.SetStatusCondition(&export.Status.Conditions, *is.now)
+		}
+		changed = changed || other
+	}
+	return news, changed
+}
+
+// visibleTo names the clusters that may import a service (rule C19 of docs/spec/control-plane.md).
+func visibleTo(names []string) *metav1.Condition {
+	if len(names) == 0 {
+		return &metav1.Condition{
+			Status: metav1.ConditionFalse, Reason: api.ReasonNoPeers,
 			Message: "no other cluster imports it: none is in a community of this one, or " + api.AnnotationExportTo + " excludes those that are",
 		}
 	}
-	names := strings.Join(all[:min(len(all), shown)], ", ")
-	if more := len(all) - shown; more > 0 {
-		names += fmt.Sprintf(" and %d more", more)
+	return &metav1.Condition{
+		Status: metav1.ConditionTrue, Reason: api.ReasonPeers, Message: "these other clusters can import it: " + text.First(names, 10),
 	}
-	return metav1.Condition{
-		Type: api.ConditionVisible, Status: metav1.ConditionTrue, Reason: api.ReasonPeers, Message: "these other clusters can import it: " + names,
+}
+
+// otherNetworks returns the networks, but this cluster's, of some peers, sorted.
+func (p *peers) otherNetworks(names []string) (all []string) {
+	for _, name := range names {
+		if network, apart := p.apart[name]; apart {
+			all = append(all, network)
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// reachableFrom says whether clusters of other networks reach a service (D95). declared: this cluster states its external networks.
+func reachableFrom(networks []string, d Desired, declared bool) *metav1.Condition {
+	if networks[0] == "" {
+		networks[0] = "without a name"
+	}
+	who := "networks " + text.First(networks, 5)
+	c := &metav1.Condition{Status: metav1.ConditionFalse}
+	switch {
+	case len(d.external) == 0:
+		c.Reason, c.Message = d.reason, fmt.Sprintf("%s (%s)", d.noExternal, who)
+	case !declared:
+		c.Reason = api.ReasonNotInExternalCIDRs
+		c.Message = fmt.Sprintf("clusters of other networks (%s) don't use it: this cluster's MemberCluster states no spec.externalCIDRs; an administrator of the hub has to set it", who)
+	default:
+		var addresses []string
+		for _, e := range d.external {
+			for _, at := range e.Spec.Endpoints {
+				addresses = append(addresses, at.Addresses[0])
+			}
+		}
+		c.Status, c.Reason = metav1.ConditionTrue, api.ReasonExternalAddresses
+		c.Message = fmt.Sprintf("clusters of other networks (%s) reach it at %s", who, text.First(addresses, 5))
+	}
+	return c
+}
+
+// lacking returns those of some peers that say they don't have a namespace (rule C77 of docs/spec/control-plane.md).
+func (p *peers) lacking(names []string, namespace string) []string {
+	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !p.have[name].Lack(namespace) })
+}
+
+func notImported(namespace string, clusters []string) *metav1.Condition {
+	return &metav1.Condition{
+		Status: metav1.ConditionFalse, Reason: api.ReasonNamespaceMissing,
+		Message: fmt.Sprintf("not imported where there is no namespace %s: in %s; create it there (kubectl create namespace %[1]s), or start the agents there with --create-namespaces",
+			namespace, text.First(clusters, 10)),
 	}
 }

@@ -2,12 +2,15 @@ package exporter
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
+	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 )
 
@@ -24,24 +27,24 @@ func TestVisible(t *testing.T) {
 	for i := range 30 {
 		many = append(many, member(fmt.Sprintf("c%02d", i), "x"))
 	}
-	all, some := &clustersetv1alpha1.ExportedService{}, &clustersetv1alpha1.ExportedService{}
-	some.Spec.ExportTo = []string{"b", "y"}
+	all, some := Desired{Service: &clustersetv1alpha1.ExportedService{}}, Desired{Service: &clustersetv1alpha1.ExportedService{}}
+	some.Service.Spec.ExportTo = []string{"b", "y"}
 	export := &mcsv1beta1.ServiceExport{}
 	v := visibility{own: "a"}
-	if v.put(export, all) {
+	if _, changed := v.put(export, all); changed {
 		t.Error("said before the hub said who is in the set")
 	}
 	for _, c := range []struct {
 		name    string
 		members []clustersetv1alpha1.MemberCluster
-		service *clustersetv1alpha1.ExportedService
+		service Desired
 		want    string
 	}{
 		{"no communities", []clustersetv1alpha1.MemberCluster{member("a"), member("b", "default")}, all, ""},
 		{"some", []clustersetv1alpha1.MemberCluster{member("a", "x", "y"), member("b", "x"), member("c", "y"), member("d", "z"), left}, all, "True Peers …: b, c"},
 		{"none", []clustersetv1alpha1.MemberCluster{member("a", "x"), member("b", "y")}, all, "False NoPeers …"},
 		{"forgotten", []clustersetv1alpha1.MemberCluster{member("a"), member("b", "y"), member("c")}, all, "True Peers …: c"},
-		{"not exported", []clustersetv1alpha1.MemberCluster{member("a", "x"), member("b", "x")}, nil, ""},
+		{"not exported", []clustersetv1alpha1.MemberCluster{member("a", "x"), member("b", "x")}, Desired{}, ""},
 		{"export-to", []clustersetv1alpha1.MemberCluster{member("a"), member("b"), member("c"), member("d", "default", "y"), member("e", "y")}, some, "True Peers …: b, d"},
 		{"export-to in a set without communities", []clustersetv1alpha1.MemberCluster{member("a"), member("b"), member("c")}, some, "True Peers …: b"},
 		{"export-to nobody", []clustersetv1alpha1.MemberCluster{member("a"), member("c")}, some, "False NoPeers …"},
@@ -61,8 +64,58 @@ func TestVisible(t *testing.T) {
 		if got != c.want {
 			t.Errorf("%s: got %q, want %q", c.name, got, c.want)
 		}
-		if v.put(export, c.service) {
+		if _, changed := v.put(export, c.service); changed {
 			t.Errorf("%s: written again", c.name)
+		}
+	}
+}
+
+// A ServiceExport names the clusters without its namespace, of those that may import it, and says so once per change (C77 of
+// docs/spec/control-plane.md).
+func TestClustersWithoutTheNamespace(t *testing.T) {
+	member := func(name string, lacks ...string) clustersetv1alpha1.MemberCluster {
+		m := clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		there := slices.DeleteFunc([]string{"default", "pay", "shop"}, func(n string) bool { return slices.Contains(lacks, n) })
+		m.Status.Namespaces = clustersetv1alpha1.NamespaceDigest(there)
+		return m
+	}
+	apart := member("apart", "shop")
+	apart.Spec.Communities = []string{"x"}
+	left := member("left", "shop")
+	left.DeletionTimestamp = &metav1.Time{}
+	all, toC := Desired{Service: &clustersetv1alpha1.ExportedService{}}, Desired{Service: &clustersetv1alpha1.ExportedService{}}
+	toC.Service.Spec.ExportTo = []string{"c"}
+	export := &mcsv1beta1.ServiceExport{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}
+	v := visibility{own: "a"}
+	if news, changed := v.put(export, all); news != nil || changed {
+		t.Error("said before the hub said who is in the set")
+	}
+	const cure = "; create it there (kubectl create namespace shop), or start the agents there with --create-namespaces"
+	for _, c := range []struct {
+		name    string
+		members []clustersetv1alpha1.MemberCluster
+		service Desired
+		want    string // the clusters
+		event   bool
+	}{
+		{"all have it", []clustersetv1alpha1.MemberCluster{member("a"), member("b", "pay")}, all, "", false},
+		{"one", []clustersetv1alpha1.MemberCluster{member("a"), member("b", "pay", "shop")}, all, "b", true},
+		{"the same", []clustersetv1alpha1.MemberCluster{member("a"), member("b", "shop")}, all, "b", false},
+		{"another", []clustersetv1alpha1.MemberCluster{member("a", "shop"), member("c", "shop"), member("b", "shop"), apart, left}, all, "b, c", true},
+		{"export-to", []clustersetv1alpha1.MemberCluster{member("a"), member("c", "shop"), member("b", "shop")}, toC, "c", true},
+		{"not exported", []clustersetv1alpha1.MemberCluster{member("a"), member("c", "shop")}, Desired{}, "", false},
+	} {
+		v.peers.Store(peersOf(c.members, "a"))
+		news, _ := v.put(export, c.service)
+		got, want := "", ""
+		if said := meta.FindStatusCondition(export.Status.Conditions, api.ConditionImported); said != nil {
+			got = string(said.Status) + " " + said.Reason + ": " + said.Message
+		}
+		if c.want != "" {
+			want = "False NamespaceMissing: not imported where there is no namespace shop: in " + c.want + cure
+		}
+		if got != want || (news != nil) != c.event {
+			t.Errorf("%s: %q, want %q; an Event: %v, want %v", c.name, got, want, news != nil, c.event)
 		}
 	}
 }

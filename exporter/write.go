@@ -127,14 +127,8 @@ func (r *reconciler) report(ctx context.Context, src Source, want Desired, out o
 	}
 	export := src.Export.DeepCopy()
 	transitions, changed := setConditions(export, conditions(src.Export, want, out, conflict))
-	if r.visible.put(export, want.Service) {
-		changed = true
-	}
-	if r.visible.putReachable(export, want) {
-		changed = true
-	}
-	news, now := r.visible.putImported(export, want.Service)
-	if !changed && !now {
+	news, too := r.visible.put(export, want)
+	if !changed && !too {
 		return nil
 	}
 	if news != nil {

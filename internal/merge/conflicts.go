@@ -59,10 +59,10 @@ func (c Conflict) String() string {
 		verb = "disagrees"
 	}
 	said := fmt.Sprintf("%s: %s (%d of %d clusters) %s with %s, %s (%s); %s has %s, %s has %s",
-		c.Field, listed(c.Clusters), len(c.Clusters), c.Of, verb, c.Winner, why, c.Since.UTC().Format(time.RFC3339),
+		c.Field, text.First(c.Clusters, maxListed), len(c.Clusters), c.Of, verb, c.Winner, why, c.Since.UTC().Format(time.RFC3339),
 		c.Winner, text.Truncate(c.Want, maxValue), c.Clusters[0], text.Truncate(c.Got, maxValue))
 	if len(c.By) > 0 {
-		said += "; only these clusters see both: " + listed(c.By)
+		said += "; only these clusters see both: " + text.First(c.By, maxListed)
 	}
 	return said
 }
@@ -226,14 +226,8 @@ func sayNone(s string) string {
 	return s
 }
 
-// listed names the first few clusters, because a message is for people and must not exceed 32 KiB.
-func listed(names []string) string {
-	const limit = 5
-	if len(names) > limit {
-		return fmt.Sprintf("%s and %d more", strings.Join(names[:limit], ", "), len(names)-limit)
-	}
-	return strings.Join(names, ", ")
-}
+// maxListed is how many clusters a message names: it is for people, and must not exceed 32 KiB.
+const maxListed = 5
 
 // maxValue is the maximum length of a field's value in a message.
 const maxValue = 200

@@ -15,3 +15,11 @@ func TestTruncate(t *testing.T) {
 		}
 	}
 }
+
+func TestFirst(t *testing.T) {
+	for n, want := range []string{"", "a", "a, b", "a, b and 1 more"} {
+		if got := First([]string{"a", "b", "c"}[:n], 2); got != want {
+			t.Errorf("the first two of %d: %q, want %q", n, got, want)
+		}
+	}
+}
