@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
@@ -43,16 +44,31 @@ type brake struct {
 	// count returns the services on the hub that have a Service but no ServiceExport, and how many services are on the hub.
 	count func(ctx context.Context) (going []types.NamespacedName, exported int, err error)
 
-	mu       sync.Mutex
-	judging  bool                               // a service asks and counts at the moment
-	lost     bool                               // the kind is gone
-	probed   time.Time                          // when the API server last said whether it is
-	gone     map[types.NamespacedName]time.Time // when exports ended recently
-	waiting  map[types.NamespacedName]time.Time // since when
-	arrived  time.Time                          // when the last of them came
-	released map[types.NamespacedName]bool      // to be withdrawn
-	held     map[types.NamespacedName]time.Time // until when
-	told     map[types.NamespacedName]bool      // those of held that have been reported
+	mu      sync.Mutex
+	judging bool                               // a service asks and counts at the moment
+	lost    bool                               // the kind is gone
+	probed  time.Time                          // when the API server last said whether it is
+	arrived time.Time                          // when the last service came that waits
+	of      map[types.NamespacedName]*ending
+	gone    map[types.NamespacedName]time.Time // when exports ended recently
+}
+
+// ending is a service on the hub whose ServiceExport is gone. It waits, until it is held or released.
+type ending struct {
+	since    time.Time // when it was first missed
+	held     bool
+	until    time.Time // when it is held no longer, unless the kind is gone
+	told     bool      // that it is held
+	released bool      // it is to be withdrawn
+}
+
+func (e *ending) waits() bool { return !e.held && !e.released }
+
+// hold keeps a service exported until then.
+func (e *ending) hold(until time.Time) { e.held, e.until, e.released = true, until, false }
+
+func newBrake(holdFor, replaceFor time.Duration) brake {
+	return brake{holdFor: holdFor, replaceFor: replaceFor, of: map[types.NamespacedName]*ending{}, gone: map[types.NamespacedName]time.Time{}}
 }
 
 // stopped is what to do with a service whose Service or ServiceExport is gone.
@@ -83,42 +99,48 @@ func (b *brake) ask(ctx context.Context, key types.NamespacedName) (stopped, err
 	if err != nil {
 		return stopped{}, fmt.Errorf("count exports: %w", err)
 	}
-	b.judge(ctx, key, kind, going, exported)
-	return b.answer(key), nil
+	e := b.at(key)
+	b.judge(ctx, e, kind, going, exported)
+	return b.answer(e), nil
+}
+
+// at returns what is known of a service. One that is new waits from now on.
+func (b *brake) at(key types.NamespacedName) *ending {
+	e := b.of[key]
+	if e == nil {
+		b.arrived = time.Now()
+		e = &ending{since: b.arrived}
+		b.of[key] = e
+	}
+	return e
 }
 
 // look returns what is known of a service. If it is time to decide, known is false, and the caller decides for all.
 func (b *brake) look(key types.NamespacedName) (s stopped, known bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	now := time.Now()
-	until, held := b.held[key]
-	if held {
-		if !b.lost && until.After(now) || b.lost && now.Sub(b.probed) < kindRetry {
-			return b.answer(key), true
+	e := b.at(key)
+	switch now := time.Now(); {
+	case e.released:
+		return stopped{}, true
+	case e.held:
+		if !b.lost && e.until.After(now) || b.lost && now.Sub(b.probed) < kindRetry {
+			return b.answer(e), true
 		}
-	} else if !b.released[key] {
-		first, waits := b.waiting[key]
-		if !waits {
-			put(&b.waiting, key, now)
-			first, b.arrived = now, now
-		}
-		if left := max(b.replaceFor-now.Sub(first), min(settleFor-now.Sub(b.arrived), settleMost-now.Sub(first))); left > 0 {
+	default:
+		if left := max(b.replaceFor-now.Sub(e.since), min(settleFor-now.Sub(b.arrived), settleMost-now.Sub(e.since))); left > 0 {
 			return stopped{retry: left}, true
 		}
 	}
-	switch {
-	case !held && b.released[key]:
-		return stopped{}, true
-	case b.judging:
-		return stopped{held: held, retry: judgeRetry}, true
+	if b.judging {
+		return stopped{held: e.held, retry: judgeRetry}, true
 	}
 	b.judging = true
 	return stopped{}, false
 }
 
-// judge decides for all that have waited, and for key, whose time is over.
-func (b *brake) judge(ctx context.Context, key types.NamespacedName, kind error, going []types.NamespacedName, exported int) {
+// judge decides for all that have waited, and for one whose time is over.
+func (b *brake) judge(ctx context.Context, one *ending, kind error, going []types.NamespacedName, exported int) {
 	logger := log.FromContext(ctx).WithName("brake")
 	now := time.Now()
 	b.probed = now
@@ -127,90 +149,86 @@ func (b *brake) judge(ctx context.Context, key types.NamespacedName, kind error,
 			b.lost = true
 			logger.Error(kind, "This cluster doesn't serve ServiceExports any more; what it exports stays exported")
 		}
-		put(&b.held, key, time.Time{})
-		for k := range b.waiting {
-			b.held[k] = time.Time{}
+		for _, e := range b.of {
+			if e.waits() {
+				e.hold(time.Time{})
+			}
 		}
-		clear(b.waiting)
 		return
+	}
+	held := 0
+	for key, e := range b.of {
+		if !e.held {
+			continue
+		}
+		if b.lost {
+			e.until = now.Add(b.holdFor)
+			held++
+		}
+		if !e.until.After(now) {
+			b.letGo(key, e)
+		}
 	}
 	if b.lost {
 		b.lost = false
-		for k := range b.held {
-			b.held[k] = now.Add(b.holdFor)
-		}
-		logger.Info("This cluster serves ServiceExports again; services without one stay exported for a while", "services", len(b.held), "until", now.Add(b.holdFor))
+		logger.Info("This cluster serves ServiceExports again; services without one stay exported for a while", "services", held, "until", now.Add(b.holdFor))
 	}
-	for k, until := range b.held {
-		if !until.After(now) {
-			b.letGo(k, now)
-		}
+	if one.waits() {
+		b.decide(logger, one, going, exported)
 	}
-	if _, waits := b.waiting[key]; !waits {
-		return
-	}
+}
+
+// decide holds all services whose exports end if they are most of the cluster's. Otherwise it lets go those that have waited for long enough.
+func (b *brake) decide(logger logr.Logger, one *ending, going []types.NamespacedName, exported int) {
+	now := time.Now()
 	maps.DeleteFunc(b.gone, func(_ types.NamespacedName, at time.Time) bool { return now.Sub(at) > goneFor })
-	gone := len(b.gone) // without those that are still on the hub
-	for _, k := range going {
-		if _, refused := b.gone[k]; refused {
-			gone--
-		}
+	gone := maps.Clone(b.gone)
+	for _, key := range going { // still on the hub, which refuses to withdraw it
+		delete(gone, key)
 	}
-	if n := len(going) + gone; b.holdFor > 0 && n > massExports && 2*n > exported+gone {
-		for _, k := range going {
-			put(&b.held, k, now.Add(b.holdFor))
+	all := exported + len(gone)
+	if n := len(going) + len(gone); b.holdFor == 0 || n <= massExports || 2*n <= all {
+		for key, e := range b.of {
+			if e.waits() && now.Sub(e.since) >= b.replaceFor {
+				b.letGo(key, e)
+			}
 		}
-		put(&b.held, key, now.Add(b.holdFor))
-		clear(b.waiting)
-		logger.Info("Most ServiceExports of this cluster were deleted at once while their Services exist; the Services stay exported until the ServiceExports are back, or for a while. "+
-			"To confirm, delete the Services or start the agent with --hold-withdrawals=0", "services", len(b.held), "went before", gone, "of", exported+gone, "until", now.Add(b.holdFor))
 		return
 	}
-	for k, first := range b.waiting {
-		if now.Sub(first) >= b.replaceFor {
-			b.letGo(k, now)
-		}
+	until := now.Add(b.holdFor)
+	for _, key := range going {
+		b.at(key).hold(until)
 	}
+	one.hold(until)
+	maps.DeleteFunc(b.of, func(_ types.NamespacedName, e *ending) bool { return e.waits() }) // their Services are gone too
+	logger.Info("Most ServiceExports of this cluster were deleted at once while their Services exist; the Services stay exported until the ServiceExports are back, or for a while. "+
+		"To confirm, delete the Services or start the agent with --hold-withdrawals=0", "services", len(going), "went before", len(gone), "of", all, "until", until)
 }
 
 // answer returns what has been decided for a service.
-func (b *brake) answer(key types.NamespacedName) stopped {
-	until, held := b.held[key]
+func (b *brake) answer(e *ending) stopped {
 	switch {
-	case !held && b.released[key]:
+	case e.released:
 		return stopped{}
-	case !held:
+	case !e.held:
 		return stopped{retry: judgeRetry}
 	}
-	s := stopped{held: true, fresh: !b.told[key], retry: time.Until(until)}
+	s := stopped{held: true, fresh: !e.told, retry: time.Until(e.until)}
 	if b.lost {
 		s.retry = kindRetry
 	}
-	put(&b.told, key, true)
+	e.told = true
 	return s
 }
 
-func (b *brake) letGo(key types.NamespacedName, now time.Time) {
-	delete(b.waiting, key)
-	delete(b.held, key)
-	delete(b.told, key)
-	put(&b.released, key, true)
-	put(&b.gone, key, now)
+func (b *brake) letGo(key types.NamespacedName, e *ending) {
+	*e = ending{since: e.since, released: true}
+	b.gone[key] = time.Now()
 }
 
 // forget forgets a service that is exported, not on the hub, or has no Service.
 func (b *brake) forget(key types.NamespacedName) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	delete(b.waiting, key)
-	delete(b.held, key)
-	delete(b.told, key)
-	delete(b.released, key)
-}
-
-func put[V any](m *map[types.NamespacedName]V, key types.NamespacedName, value V) { //nolint:gocritic // it creates the map
-	if *m == nil {
-		*m = map[types.NamespacedName]V{}
-	}
-	(*m)[key] = value
+	delete(b.of, key)
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -23,17 +25,11 @@ type braked struct {
 
 func newBraked(t *testing.T, exported int) *braked {
 	b := &braked{T: t, exported: exported, going: map[types.NamespacedName]bool{}}
-	b.brake = brake{
-		holdFor:    DefaultHoldWithdrawals,
-		replaceFor: DefaultReplaceFor,
-		served:     func(context.Context, types.NamespacedName) error { return b.kind },
-		count: func(context.Context) (keys []types.NamespacedName, exported int, err error) {
-			b.counts++
-			for key := range b.going {
-				keys = append(keys, key)
-			}
-			return keys, b.exported, nil
-		},
+	b.brake = newBrake(DefaultHoldWithdrawals, DefaultReplaceFor)
+	b.served = func(context.Context, types.NamespacedName) error { return b.kind }
+	b.count = func(context.Context) (keys []types.NamespacedName, exported int, err error) {
+		b.counts++
+		return slices.Collect(maps.Keys(b.going)), b.exported, nil
 	}
 	return b
 }

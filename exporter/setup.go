@@ -181,7 +181,8 @@ func Setup(mgr manager.Manager, hub cluster.Cluster, opts Options) (firstPass <-
 	}
 	name.report = r.reportAll
 	r.nodes, r.names = newNodes(r.pass.send, opts.Nodes), newNames(opts.Lookup, r.pass.send)
-	r.brake = brake{holdFor: opts.HoldWithdrawals, replaceFor: opts.ReplaceFor, served: exports.served, count: r.abandonedAll}
+	r.brake = newBrake(opts.HoldWithdrawals, opts.ReplaceFor)
+	r.brake.served, r.brake.count = exports.served, r.abandonedAll
 	skip := true // several members may run in one process, as in tests
 	ctrl, err := controller.New("clusterset-exporter", mgr, controller.Options{
 		Reconciler:              r,
