@@ -45,10 +45,10 @@ type brake struct {
 	count func(ctx context.Context) (going []types.NamespacedName, exported int, err error)
 
 	mu      sync.Mutex
-	judging bool                               // a service asks and counts at the moment
-	lost    bool                               // the kind is gone
-	probed  time.Time                          // when the API server last said whether it is
-	arrived time.Time                          // when the last service came that waits
+	judging bool      // a service asks and counts at the moment
+	lost    bool      // the kind is gone
+	probed  time.Time // when the API server last said whether it is
+	arrived time.Time // when the last service came that waits
 	of      map[types.NamespacedName]*ending
 	gone    map[types.NamespacedName]time.Time // when exports ended recently
 }

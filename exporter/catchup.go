@@ -9,6 +9,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/clusterset/clusterset/api"
@@ -29,7 +30,7 @@ const (
 // catchUp brings this cluster's records on the hub up to date: it reconciles all services. If ctx ends before that is done, the error is
 // errBehind.
 func (r *reconciler) catchUp(ctx context.Context) error {
-	keys, err := collect(ctx, r.cluster, r.exports, r.hub)
+	keys, err := r.collect(ctx)
 	if err != nil {
 		return err
 	}
@@ -49,7 +50,7 @@ func (r *reconciler) current(ctx context.Context) error {
 		}
 		for until := time.Now().Add(pause + rand.N(pause/2)); time.Now().Before(until); {
 			missed, err := r.missed(ctx, there)
-			if missed == 0 || err != nil {
+			if err != nil || missed == 0 {
 				return err
 			}
 			select {
@@ -72,42 +73,49 @@ func versionIs(kind string, m metav1.Object) version {
 }
 
 // there lists our records on the hub.
-func (r *reconciler) there(ctx context.Context) (map[version]bool, error) {
-	there := map[version]bool{}
+func (r *reconciler) there(ctx context.Context) (sets.Set[version], error) {
+	there := sets.New[version]()
 	for _, kind := range []string{kindService, kindEndpoints} {
-		var list metav1.PartialObjectMetadataList
-		list.SetGroupVersionKind(clustersetv1alpha1.GroupVersion.WithKind(kind + "List"))
-		if err := r.live.List(ctx, &list, client.InNamespace(api.MemberNamespace(r.cluster))); err != nil {
-			return nil, fmt.Errorf("list %s: %w", kind, err)
+		list, err := r.listLive(ctx, kind, &metav1.ListOptions{})
+		if err != nil {
+			return nil, err
 		}
-		for i := range list.Items {
-			there[versionIs(kind, &list.Items[i])] = true
+		for i := range list {
+			there.Insert(versionIs(kind, &list[i]))
 		}
 	}
 	return there, nil
 }
 
+// listLive lists our records of a kind on the hub.
+func (r *reconciler) listLive(ctx context.Context, kind string, how *metav1.ListOptions) ([]metav1.PartialObjectMetadata, error) {
+	var list metav1.PartialObjectMetadataList
+	list.SetGroupVersionKind(clustersetv1alpha1.GroupVersion.WithKind(kind + "List"))
+	if err := r.live.List(ctx, &list, &client.ListOptions{Namespace: api.MemberNamespace(r.cluster), Raw: how}); err != nil {
+		return nil, fmt.Errorf("list %s: %w", kind, err)
+	}
+	return list.Items, nil
+}
+
+// cached lists our records of a kind in the cache of the hub. They must not be changed.
+func (r *reconciler) cached(ctx context.Context, list client.ObjectList) error {
+	if err := r.hub.List(ctx, list, client.InNamespace(api.MemberNamespace(r.cluster)), client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("list records: %w", err)
+	}
+	return nil
+}
+
 // missed counts our records that differ between the cache and the hub.
-func (r *reconciler) missed(ctx context.Context, there map[version]bool) (n int, err error) {
-	in := client.InNamespace(api.MemberNamespace(r.cluster))
+func (r *reconciler) missed(ctx context.Context, there sets.Set[version]) (int, error) {
 	var services clustersetv1alpha1.ExportedServiceList
 	var endpoints clustersetv1alpha1.ExportedEndpointsList
-	if err := errors.Join(r.hub.List(ctx, &services, in, client.UnsafeDisableDeepCopy), r.hub.List(ctx, &endpoints, in, client.UnsafeDisableDeepCopy)); err != nil {
-		return 0, fmt.Errorf("list records: %w", err)
-	}
-	same := 0
-	count := func(known version) {
-		if there[known] {
-			same++
-		} else {
-			n++
-		}
-	}
+	err := errors.Join(r.cached(ctx, &services), r.cached(ctx, &endpoints))
+	known := sets.New[version]()
 	for i := range services.Items {
-		count(versionIs(kindService, &services.Items[i]))
+		known.Insert(versionIs(kindService, &services.Items[i]))
 	}
 	for i := range endpoints.Items {
-		count(versionIs(kindEndpoints, &endpoints.Items[i]))
+		known.Insert(versionIs(kindEndpoints, &endpoints.Items[i]))
 	}
-	return n + len(there) - same, nil
+	return there.SymmetricDifference(known).Len(), err
 }

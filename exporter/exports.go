@@ -43,18 +43,16 @@ func (e exports) get(ctx context.Context, key client.ObjectKey) (*mcsv1beta1.Ser
 	return mcs.DecodeExport(object), nil
 }
 
-// keys returns the key of every ServiceExport.
-func (e exports) keys(ctx context.Context) ([]client.ObjectKey, error) {
+// list returns all ServiceExports. They belong to the cache.
+func (e exports) list(ctx context.Context) (all []client.Object, err error) {
 	list := e.version.NewExportList()
-	if err := e.client.List(ctx, list); err != nil {
+	if err := e.client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list ServiceExports: %w", err)
 	}
-	var keys []client.ObjectKey
-	err := meta.EachListItem(list, func(o runtime.Object) error {
-		keys = append(keys, client.ObjectKeyFromObject(o.(client.Object)))
+	return all, meta.EachListItem(list, func(o runtime.Object) error {
+		all = append(all, o.(client.Object))
 		return nil
 	})
-	return keys, err
 }
 
 // localTimeout is how long a write to the member's API server may take, for example because a webhook hangs.

@@ -80,8 +80,8 @@ func keptExport(onHub *clustersetv1alpha1.ExportedService, key types.NamespacedN
 // abandonedAll returns the services on the hub that have a Service but no ServiceExport, and how many services are on the hub.
 func (r *reconciler) abandonedAll(ctx context.Context) (keys []types.NamespacedName, exported int, err error) {
 	var records clustersetv1alpha1.ExportedServiceList
-	if err := r.hub.List(ctx, &records, client.InNamespace(api.MemberNamespace(r.cluster)), client.UnsafeDisableDeepCopy); err != nil {
-		return nil, 0, fmt.Errorf("list ExportedServices: %w", err)
+	if err := r.cached(ctx, &records); err != nil {
+		return nil, 0, err
 	}
 	for i := range records.Items {
 		key := keyOfService(&records.Items[i])

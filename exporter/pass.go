@@ -2,8 +2,8 @@ package exporter
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -35,7 +36,7 @@ type pass struct {
 	closed  bool
 	// incomplete are the exported services whose records the hub may lack (rule C75 of docs/spec/control-plane.md). Importers must not take
 	// the absence of such a record for an un-export, although heartbeats go on.
-	incomplete map[types.NamespacedName]bool
+	incomplete sets.Set[types.NamespacedName]
 }
 
 // passPatience is how long the first pass waits for services that aren't done although they were tried, for whatever reason: a webhook
@@ -48,10 +49,9 @@ const stuckAfter = 10 * time.Second
 
 func newPass() *pass {
 	return &pass{
-		keys:     make(chan event.TypedGenericEvent[types.NamespacedName]),
-		finished: make(chan struct{}),
-
-		incomplete: map[types.NamespacedName]bool{},
+		keys:       make(chan event.TypedGenericEvent[types.NamespacedName]),
+		finished:   make(chan struct{}),
+		incomplete: sets.New[types.NamespacedName](),
 	}
 }
 
@@ -110,9 +110,7 @@ func (p *pass) giveUp(ctx context.Context) {
 		return
 	}
 	log.FromContext(ctx).Info("Services fail in the first export pass; heartbeats begin without them", "services", stuck, "not done", len(p.pending))
-	for key := range p.pending {
-		p.incomplete[key] = true
-	}
+	p.incomplete = p.incomplete.Union(sets.KeySet(p.pending))
 	clear(p.pending)
 	p.check()
 }
@@ -122,9 +120,9 @@ func (p *pass) lack(key types.NamespacedName, lacks bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if lacks {
-		p.incomplete[key] = true
+		p.incomplete.Insert(key)
 	} else {
-		delete(p.incomplete, key)
+		p.incomplete.Delete(key)
 	}
 }
 
@@ -136,12 +134,8 @@ const maxIncomplete = 256
 func (p *pass) lacking() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	all := maps.Clone(p.incomplete)
-	for key := range p.pending {
-		all[key] = true
-	}
 	var names []string
-	for key := range all {
+	for key := range p.incomplete.Union(sets.KeySet(p.pending)) {
 		names = append(names, key.String())
 	}
 	slices.Sort(names)
@@ -242,47 +236,37 @@ func (p *pass) again(ctx context.Context, keys []types.NamespacedName) error {
 
 // collect returns the key of everything that has a source here or a record on the hub. Reads from a cache wait until it has
 // synced: a record must not look orphaned because its source hasn't been read yet.
-func collect(ctx context.Context, cluster string, exports exports, hub client.Reader) ([]types.NamespacedName, error) {
-	keys := make(map[types.NamespacedName]bool)
-	exported, err := exports.keys(ctx)
+func (r *reconciler) collect(ctx context.Context) ([]types.NamespacedName, error) {
+	exports, err := r.exports.list(ctx)
 	if err != nil {
 		return nil, err
 	}
-	for _, key := range exported {
-		keys[key] = true
+	keys := sets.New[types.NamespacedName]()
+	for _, export := range exports {
+		keys.Insert(client.ObjectKeyFromObject(export))
 	}
 	var services corev1.ServiceList
-	if err := exports.client.List(ctx, &services); err != nil {
+	if err := r.local.List(ctx, &services, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list Services: %w", err)
 	}
-	var namespaces corev1.NamespaceList
-	if err := exports.client.List(ctx, &namespaces, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("list Namespaces: %w", err)
-	}
-	marked := make(map[string]bool)
-	for i := range namespaces.Items {
-		marked[namespaces.Items[i].Name] = api.IsGlobal(namespaces.Items[i].Labels, namespaces.Items[i].Annotations)
-	}
 	for i := range services.Items {
-		if svc := &services.Items[i]; markedExport(svc, marked[svc.Namespace], nil) != nil {
-			keys[client.ObjectKeyFromObject(svc)] = true
+		svc := &services.Items[i]
+		byNamespace, err := r.marked(ctx, svc.Namespace)
+		if err != nil {
+			return nil, err
+		}
+		if markedExport(svc, byNamespace, nil) != nil {
+			keys.Insert(client.ObjectKeyFromObject(svc))
 		}
 	}
-
-	own := client.InNamespace(api.MemberNamespace(cluster))
 	var records clustersetv1alpha1.ExportedServiceList
-	if err := hub.List(ctx, &records, own); err != nil {
-		return nil, fmt.Errorf("list ExportedServices: %w", err)
-	}
-	for i := range records.Items {
-		keys[keyOfService(&records.Items[i])] = true
-	}
 	var endpoints clustersetv1alpha1.ExportedEndpointsList
-	if err := hub.List(ctx, &endpoints, own); err != nil {
-		return nil, fmt.Errorf("list ExportedEndpoints: %w", err)
+	err = errors.Join(r.cached(ctx, &records), r.cached(ctx, &endpoints))
+	for i := range records.Items {
+		keys.Insert(keyOfService(&records.Items[i]))
 	}
 	for i := range endpoints.Items {
-		keys[keyOfEndpoints(&endpoints.Items[i])] = true
+		keys.Insert(keyOfEndpoints(&endpoints.Items[i]))
 	}
-	return slices.Collect(maps.Keys(keys)), nil
+	return keys.UnsortedList(), err
 }

@@ -1,18 +1,14 @@
 package exporter
 
 import (
+	"cmp"
 	"context"
-	"fmt"
 	"slices"
-	"strings"
 	"sync"
 
-	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 )
 
@@ -88,31 +84,22 @@ func (p *places) leave(key types.NamespacedName) (next types.NamespacedName, ok 
 // seat gives places to the services that are on the hub, and then to those with the oldest ServiceExports.
 func (r *reconciler) seat(ctx context.Context) error {
 	var records clustersetv1alpha1.ExportedServiceList
-	if err := r.hub.List(ctx, &records, client.InNamespace(api.MemberNamespace(r.cluster)), client.UnsafeDisableDeepCopy); err != nil {
-		return fmt.Errorf("list ExportedServices: %w", err)
+	if err := r.cached(ctx, &records); err != nil {
+		return err
 	}
-	order := make([]types.NamespacedName, 0, len(records.Items))
+	waiting, err := r.exports.list(ctx)
+	if err != nil {
+		return err
+	}
+	slices.SortFunc(waiting, func(a, b client.Object) int {
+		return cmp.Or(a.GetCreationTimestamp().Compare(b.GetCreationTimestamp().Time), cmp.Compare(a.GetName(), b.GetName()))
+	})
+	var order []types.NamespacedName
 	for i := range records.Items {
 		order = append(order, keyOfService(&records.Items[i]))
 	}
-	list := r.exports.version.NewExportList()
-	if err := r.exports.client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
-		return fmt.Errorf("list ServiceExports: %w", err)
-	}
-	var waiting []client.Object
-	_ = meta.EachListItem(list, func(o runtime.Object) error {
-		waiting = append(waiting, o.(client.Object))
-		return nil
-	})
-	slices.SortFunc(waiting, func(a, b client.Object) int {
-		at, bt := a.GetCreationTimestamp(), b.GetCreationTimestamp()
-		if c := at.Compare(bt.Time); c != 0 {
-			return c
-		}
-		return strings.Compare(a.GetName(), b.GetName())
-	})
-	for _, o := range waiting {
-		order = append(order, client.ObjectKeyFromObject(o))
+	for _, export := range waiting {
+		order = append(order, client.ObjectKeyFromObject(export))
 	}
 	r.places.seed(order)
 	return nil

@@ -279,12 +279,18 @@ func (r *reconciler) reportAll(ctx context.Context) {
 
 // reportIn reconciles the ServiceExports of namespaces.
 func (r *reconciler) reportIn(ctx context.Context, in func(namespace string) bool) {
-	keys, err := r.exports.keys(ctx)
+	all, err := r.exports.list(ctx)
 	if err != nil {
 		log.FromContext(ctx).Error(err, "Can't report on the ServiceExports that nothing is exported")
 		return
 	}
-	r.pass.send(ctx, slices.DeleteFunc(keys, func(key client.ObjectKey) bool { return !in(key.Namespace) }))
+	var keys []types.NamespacedName
+	for _, export := range all {
+		if in(export.GetNamespace()) {
+			keys = append(keys, client.ObjectKeyFromObject(export))
+		}
+	}
+	r.pass.send(ctx, keys)
 }
 
 // entryOf returns what a service adds to the gauges.

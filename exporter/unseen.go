@@ -2,7 +2,7 @@ package exporter
 
 import (
 	"context"
-	"fmt"
+	"maps"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -27,7 +27,7 @@ func (r *reconciler) keys(ctx context.Context) ([]types.NamespacedName, error) {
 	if err := r.seat(ctx); err != nil {
 		return nil, err
 	}
-	return collect(ctx, r.cluster, r.exports, r.hub)
+	return r.collect(ctx)
 }
 
 // adopt writes a record that the hub has although our cache doesn't: the cache is behind, or the record has lost its labels.
@@ -46,20 +46,18 @@ func (r *reconciler) relabel(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, hubTimeout)
 	defer cancel()
 	for _, kind := range []string{kindService, kindEndpoints} {
-		var list metav1.PartialObjectMetadataList
-		list.SetGroupVersionKind(clustersetv1alpha1.GroupVersion.WithKind(kind + "List"))
 		// Version 0: whatever the API server has in memory. A record that is labelled later is found by the next process.
-		inMemory := &client.ListOptions{Namespace: api.MemberNamespace(r.cluster), Raw: &metav1.ListOptions{ResourceVersion: "0"}}
-		if err := r.live.List(ctx, &list, inMemory); err != nil {
-			return fmt.Errorf("list %s: %w", kind, err)
+		list, err := r.listLive(ctx, kind, &metav1.ListOptions{ResourceVersion: "0"})
+		if err != nil {
+			return err
 		}
-		for i := range list.Items {
-			err := r.relabelOne(ctx, kind, client.ObjectKeyFromObject(&list.Items[i]))
+		for i := range list {
+			err := r.relabelOne(ctx, kind, client.ObjectKeyFromObject(&list[i]))
 			switch {
 			case ctx.Err() != nil:
 				return err
 			case err != nil:
-				log.FromContext(ctx).Info("Can't restore the labels of a record on the hub", "kind", kind, "record", list.Items[i].Name, "reason", err.Error())
+				log.FromContext(ctx).Info("Can't restore the labels of a record on the hub", "kind", kind, "record", list[i].Name, "reason", err.Error())
 			}
 		}
 	}
@@ -67,33 +65,28 @@ func (r *reconciler) relabel(ctx context.Context) error {
 }
 
 func (r *reconciler) relabelOne(ctx context.Context, kind string, at client.ObjectKey) error {
-	o := newRecord(kind)
+	o, key := newRecord(kind)
 	if err := r.hub.Get(ctx, at, o, client.UnsafeDisableDeepCopy); !apierrors.IsNotFound(err) {
 		return err
 	}
-	o = newRecord(kind) // the one above may share memory with the cache
+	o, key = newRecord(kind) // the one above may share memory with the cache
 	if err := r.live.Get(ctx, at, o); err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	var key types.NamespacedName
-	switch o := o.(type) {
-	case *clustersetv1alpha1.ExportedService:
-		key = keyOfService(o)
-	case *clustersetv1alpha1.ExportedEndpoints:
-		key = keyOfEndpoints(o)
-	}
-	want := &metav1.PartialObjectMetadata{ObjectMeta: record.Meta(r.cluster, key, at.Name)}
-	if labelled(o, want) {
+	before := o.DeepCopyObject().(client.Object)
+	o.SetLabels(labels.Merge(o.GetLabels(), record.Meta(r.cluster, key(), at.Name).Labels, nil))
+	if maps.Equal(before.GetLabels(), o.GetLabels()) {
 		return nil
 	}
-	before := o.DeepCopyObject().(client.Object)
-	o.SetLabels(labels.Merge(o.GetLabels(), want.Labels, nil))
 	return r.hub.Patch(ctx, o, client.MergeFrom(before), client.FieldOwner(api.FieldManagerExporter))
 }
 
-func newRecord(kind string) client.Object {
+// newRecord returns an empty record, and a function that returns the service that it is about.
+func newRecord(kind string) (o client.Object, key func() types.NamespacedName) {
 	if kind == kindService {
-		return &clustersetv1alpha1.ExportedService{}
+		s := &clustersetv1alpha1.ExportedService{}
+		return s, func() types.NamespacedName { return keyOfService(s) }
 	}
-	return &clustersetv1alpha1.ExportedEndpoints{}
+	e := &clustersetv1alpha1.ExportedEndpoints{}
+	return e, func() types.NamespacedName { return keyOfEndpoints(e) }
 }
