@@ -22,8 +22,26 @@ import (
 	"github.com/clusterset/clusterset/exporter/membership"
 )
 
-// errLost is why a heartbeat isn't sent: another agent works under this cluster's name. claim.parked says which.
+// errLost is why a heartbeat isn't sent: another agent works under this cluster's name. claim.suspended says which.
 var errLost = errors.New("another agent works under this cluster's name")
+
+// suspended is why nothing is exported from here: another agent works under this cluster's name. The ServiceExports report it.
+type suspended struct {
+	reason  string // of their condition Ready, and of the Event on the MemberCluster
+	message string
+}
+
+func (p *suspended) Error() string { return p.message }
+
+// Is makes it one of the cases in which the hub isn't read.
+func (p *suspended) Is(target error) bool { return target == errNotSynced }
+
+var (
+	suspendedByOther = &suspended{api.ReasonNameTaken, "another cluster is working under this cluster's name on the hub; join each cluster under a name of its own. Nothing is exported from here"}
+	suspendedByClone = &suspended{api.ReasonClusterCloned, "another agent with this cluster's identity, name and credentials is running and started earlier; " +
+		"if this cluster was restored from a backup of the other, join it under a name of its own. Nothing is exported from here"}
+	suspendedBy = map[membership.State]*suspended{membership.Taken: suspendedByOther, membership.Cloned: suspendedByClone}
+)
 
 // claim keeps two agents from working under one name. membership decides; claim reads the Lease, writes what it says about clones, and stops
 // and starts the exports. Before anything is written, the name must be ours.
@@ -34,15 +52,16 @@ type claim struct {
 	tell   func(ctx context.Context, kind, reason, message string)
 	report func(context.Context) // makes every ServiceExport report the state
 
-	held   atomic.Bool
-	own    atomic.Value           // our identity, a string; set before held
-	parked atomic.Pointer[parked] // why it isn't held; nil if it hasn't been checked yet
-
-	name  membership.Name  // used by one goroutine at a time: until the name is ours, then by the heartbeat
-	state membership.State // of the last look
+	state atomic.Int32 // the membership.State of the last look
+	// name is used by one goroutine at a time: until the name is ours, then by the heartbeat.
+	name membership.Name
 	// doubtful: a heartbeat can't vouch for any record, because our cache may lack what has become of the hub.
 	doubtful bool
 }
+
+func (c *claim) is() membership.State { return membership.State(c.state.Load()) }
+
+func (c *claim) held() bool { return c.is().Held() }
 
 // renewing records that the Lease is about to be renewed.
 func (c *claim) renewing(at metav1.MicroTime) metav1.MicroTime {
@@ -56,7 +75,7 @@ func (c *claim) take(ctx context.Context) error {
 	defer tick.Stop()
 	for {
 		err := c.see(ctx)
-		if c.held.Load() {
+		if c.held() {
 			return nil
 		}
 		if err != nil && !errors.Is(err, errLost) && ctx.Err() == nil {
@@ -73,30 +92,26 @@ func (c *claim) take(ctx context.Context) error {
 // check reads the Lease before it is renewed. It returns errLost if the name isn't ours any more. After any other error, nothing is known
 // about the hub, and the Lease must not be renewed, or a restore would go unnoticed.
 func (c *claim) check(ctx context.Context) (setBack bool, err error) {
-	if !c.held.Load() || !c.name.Confirmed() {
+	if !c.held() || !c.name.Confirmed() {
 		return false, nil
 	}
 	err = c.see(ctx)
-	return err == nil && c.state == membership.Restored, err
+	return err == nil && c.is() == membership.Restored, err
 }
 
 // see looks at the Lease once, and does what follows.
-func (c *claim) see(ctx context.Context) error {
-	if !c.held.Load() {
-		own, err := c.uid(ctx)
-		if err != nil {
+func (c *claim) see(ctx context.Context) (err error) {
+	was := c.is()
+	if !was.Held() {
+		if c.name.Cluster, err = c.uid(ctx); err != nil {
 			return err
 		}
-		c.own.Store(own)
 	}
-	c.name.Cluster, _ = c.own.Load().(string)
 	lease, err := c.lease(ctx)
 	if err != nil {
 		return err
 	}
-	was := c.state
 	d := c.name.See(shown(lease), time.Now())
-	c.state = d.State
 	switch d.Write {
 	case membership.Yields:
 		c.say(ctx, strconv.Quote(time.Now().UTC().Format(time.RFC3339)))
@@ -110,39 +125,26 @@ func (c *claim) see(ctx context.Context) error {
 	case -1:
 		c.tell(ctx, corev1.EventTypeNormal, "CloneGone", "no other cluster works under this cluster's name any more")
 	}
+	c.state.Store(int32(d.State))
+	why := suspendedBy[d.State]
 	switch {
-	case d.State.Held() && !c.held.Load():
-		if was != membership.Unclaimed {
+	case d.State.Held():
+		metricNameTaken.Set(0)
+		if was == membership.Taken || was == membership.Cloned {
 			log.FromContext(ctx).WithName("claim").Info("The other agent is silent, taking over this cluster's name")
 		}
-		c.parked.Store(nil)
-		c.held.Store(true)
-		metricNameTaken.Set(0)
-	case d.State == membership.Taken:
-		c.park(ctx, parkedByOther)
-	case d.State == membership.Cloned:
-		c.park(ctx, parkedByClone)
+		return nil
+	case why != nil && d.State != was:
+		metricNameTaken.Set(1)
+		c.tell(ctx, corev1.EventTypeWarning, why.reason, why.message)
+		c.report(ctx)
 	}
-	if !d.State.Held() {
-		return errLost
-	}
-	return nil
-}
-
-// park stops all exports, and makes the ServiceExports report why.
-func (c *claim) park(ctx context.Context, why *parked) {
-	if c.parked.Swap(why) == why {
-		return
-	}
-	c.held.Store(false)
-	metricNameTaken.Set(1)
-	c.tell(ctx, corev1.EventTypeWarning, why.reason, why.message)
-	c.report(ctx)
+	return errLost
 }
 
 // unheard returns why the hub isn't read: it hasn't been read yet, or another agent works under this cluster's name.
 func (c *claim) unheard() error {
-	if why := c.parked.Load(); why != nil {
+	if why := suspendedBy[c.is()]; why != nil {
 		return why
 	}
 	return errNotSynced

@@ -57,7 +57,7 @@ func TestClaim(t *testing.T) {
 					t.Fatal(err)
 				}
 				took := time.Since(began)
-				if !name.held.Load() {
+				if !name.held() {
 					took = -1
 				}
 				if took != c.after {
@@ -87,7 +87,7 @@ func TestLosingTheNameStopsTheHeartbeat(t *testing.T) {
 			}
 			return ours, nil
 		}
-		if err := name.take(t.Context()); err != nil || !name.held.Load() {
+		if err := name.take(t.Context()); err != nil || !name.held() {
 			t.Fatal(err)
 		}
 		ready := make(chan struct{})
@@ -103,11 +103,11 @@ func TestLosingTheNameStopsTheHeartbeat(t *testing.T) {
 		done := make(chan error)
 		go func() { done <- h.run(ctx) }()
 		elapse(time.Minute)
-		if renewals.Load() != 3 || name.held.Load() || !errors.Is(name.unheard(), parkedByOther) {
+		if renewals.Load() != 3 || name.held() || !errors.Is(name.unheard(), suspendedByOther) {
 			t.Errorf("after a minute: %d renewals, %v", renewals.Load(), name.unheard())
 		}
 		elapse(4*time.Minute + 51*time.Second)
-		if renewals.Load() < 4 || !name.held.Load() {
+		if renewals.Load() < 4 || !name.held() {
 			t.Errorf("%d renewals, and the other has been silent for 50 s", renewals.Load())
 		}
 		cancel()

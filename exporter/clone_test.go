@@ -154,10 +154,10 @@ func TestOfTwoClonesTheLaterYields(t *testing.T) {
 				if n, m := h.counts(c.ends)-before, h.counts(c.goes)-was; n > 0 || m != 360 {
 					t.Errorf("in an hour the one that yields renewed %d times, the other %d times", n, m)
 				}
-				if agents[c.ends].claim.held.Load() || !agents[c.goes].claim.held.Load() {
+				if agents[c.ends].claim.held() || !agents[c.goes].claim.held() {
 					t.Error("it isn't the later one that exports nothing")
 				}
-				if h.told(c.ends+" reports") != 1 || h.told(c.goes+" reports") != 0 || !errors.Is(agents[c.ends].claim.unheard(), parkedByClone) {
+				if h.told(c.ends+" reports") != 1 || h.told(c.goes+" reports") != 0 || !errors.Is(agents[c.ends].claim.unheard(), suspendedByClone) {
 					t.Errorf("ServiceExports of the one that ends say so %d times, those of the other %d times", h.told(c.ends+" reports"), h.told(c.goes+" reports"))
 				}
 				if h.told(c.ends+" ClusterCloned") != 1 || h.told(c.goes+" ClusterCloned") != 1 || h.told(c.goes+" CloneGone") != 0 {
@@ -188,7 +188,7 @@ func TestRestartsBesideAClone(t *testing.T) {
 		a.stop()
 		elapse(7 * time.Second)
 		a2, began := h.start(t, "a2", 0), time.Now()
-		for !a2.claim.held.Load() {
+		for !a2.claim.held() {
 			elapse(time.Second)
 		}
 		if took := time.Since(began); took > 31*time.Second {
@@ -197,20 +197,20 @@ func TestRestartsBesideAClone(t *testing.T) {
 		b.stop()
 		b2 := h.start(t, "b2", 0)
 		elapse(20 * time.Minute)
-		if n := h.counts("b2"); n != 0 || b2.claim.held.Load() || !a2.claim.held.Load() || h.told("b2 ClusterCloned") != 1 {
+		if n := h.counts("b2"); n != 0 || b2.claim.held() || !a2.claim.held() || h.told("b2 ClusterCloned") != 1 {
 			t.Errorf("a clone that is restarted: %d renewals, %d Events", n, h.said())
 		}
 		a2.stop()
 		elapse((membership.YieldFor-2)*10*time.Second - time.Second)
-		if b2.claim.held.Load() {
+		if b2.claim.held() {
 			t.Error("the clone takes over too early")
 		}
 		elapse(time.Minute)
-		if lease, _ := h.read(t.Context()); !b2.claim.held.Load() || h.counts("b2") == 0 || lease.Annotations[api.AnnotationYields] != "" {
+		if lease, _ := h.read(t.Context()); !b2.claim.held() || h.counts("b2") == 0 || lease.Annotations[api.AnnotationYields] != "" {
 			t.Errorf("the clone doesn't take over: Lease %v", lease.Annotations)
 		}
 		elapse(time.Hour)
-		if !b2.claim.held.Load() {
+		if !b2.claim.held() {
 			t.Error("the clone doesn't keep the name of one that is gone")
 		}
 	})
@@ -272,7 +272,7 @@ func TestNoClones(t *testing.T) {
 				elapse(time.Minute + time.Second/2) // between two ticks
 				before := h.counts(last.claim.name.Run)
 				elapse(10 * time.Minute)
-				if n := h.counts(last.claim.name.Run) - before; n != 60 || !last.claim.held.Load() || h.said() > 0 {
+				if n := h.counts(last.claim.name.Run) - before; n != 60 || !last.claim.held() || h.said() > 0 {
 					t.Errorf("%d renewals in ten minutes, %d Events", n, h.said())
 				}
 			})
@@ -288,14 +288,14 @@ func TestACloneThatYieldedGoesOnOnceTheOtherIsGone(t *testing.T) {
 		elapse(time.Minute)
 		b := h.start(t, "b", 0)
 		elapse(5 * time.Minute)
-		if b.claim.held.Load() || h.counts("b") == 0 {
+		if b.claim.held() || h.counts("b") == 0 {
 			t.Fatalf("it doesn't yield after %d renewals", h.counts("b"))
 		}
 		a.stop()
 		elapse(membership.YieldFor*10*time.Second + 11*time.Second)
 		before := h.counts("b")
 		elapse(time.Hour)
-		if n := h.counts("b") - before; !b.claim.held.Load() || n != 360 || h.told("b ClusterCloned") != 1 {
+		if n := h.counts("b") - before; !b.claim.held() || n != 360 || h.told("b ClusterCloned") != 1 {
 			t.Errorf("in an hour it renews %d times, and reports %d times that it has to yield", n, h.told("b ClusterCloned"))
 		}
 	})

@@ -51,7 +51,7 @@ func readyCondition(export *mcsv1beta1.ServiceExport, d Desired, out outcome) me
 	ready := func(status metav1.ConditionStatus, reason mcsv1beta1.ServiceExportConditionReason, msg string) metav1.Condition {
 		return mcsv1beta1.NewServiceExportCondition(mcsv1beta1.ServiceExportConditionReady, status, reason, msg)
 	}
-	var stopped *parked
+	var stopped *suspended
 	switch {
 	case d.Refused != nil && d.Refused.Reason == mcsv1beta1.ServiceExportReasonNoService:
 		return ready(metav1.ConditionFalse, mcsv1beta1.ServiceExportReasonPending, d.Refused.Message)

@@ -1,12 +1,14 @@
 package exporter
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"strings"
 	"time"
 
@@ -162,7 +164,7 @@ func (h *heartbeat) bringUpToDate(ctx context.Context, anew bool) (err error) {
 	h.claim.doubtful = true
 	// Records that two agents keep changing are never up to date.
 	switch {
-	case h.claim.state == membership.Contested || h.atOdds:
+	case h.claim.is() == membership.Contested || h.atOdds:
 	case anew:
 		err = h.upToDate(ctx)
 	default: // heartbeats have waited for long enough
@@ -212,15 +214,16 @@ const maxZones = 64
 // both, without reading first.
 func renewLease(hub client.Client, c *claim, lacking func() string, opts Options) func(context.Context) error {
 	namespace := api.MemberNamespace(opts.Cluster)
+	identity, _ := os.Hostname() // only for people to read
 	return func(ctx context.Context) error {
 		annotations := map[string]string{
 			api.AnnotationAgentVersion: opts.Version, api.AnnotationRun: c.name.Run, api.AnnotationStarted: c.name.Started.UTC().Format(time.RFC3339Nano),
+			api.AnnotationIncomplete: api.IncompleteAll,
 		}
-		annotations[api.AnnotationIncomplete] = api.IncompleteAll
 		if !c.doubtful {
 			annotations[api.AnnotationIncomplete] = lacking()
 		}
-		if own, _ := c.own.Load().(string); own != "" {
+		if own := c.name.Cluster; own != "" {
 			annotations[api.AnnotationClusterUID] = own
 		}
 		if opts.Zones != nil {
@@ -237,7 +240,7 @@ func renewLease(hub client.Client, c *claim, lacking func() string, opts Options
 			WithLabels(map[string]string{api.LabelManagedBy: api.ManagedByExporter, api.LabelCluster: opts.Cluster}).
 			WithAnnotations(annotations).
 			WithSpec(coordinationv1ac.LeaseSpec().
-				WithHolderIdentity(opts.Identity).
+				WithHolderIdentity(cmp.Or(identity, opts.Cluster)).
 				WithLeaseDurationSeconds(int32(4 * opts.HeartbeatInterval / time.Second)).
 				WithRenewTime(c.renewing(metav1.NowMicro())))
 		if err := hub.Apply(ctx, lease, client.FieldOwner(api.FieldManagerExporter), client.ForceOwnership); err != nil {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"os"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/uuid"
@@ -42,9 +41,6 @@ type Options struct {
 	// namespaces.System.
 	ExcludeNamespaces []string
 
-	// Identity names, in the Lease, the process that renews it. Default: the host's name.
-	Identity string
-
 	// Version of this program, for the Lease.
 	Version string
 
@@ -69,9 +65,6 @@ type Options struct {
 	// Zones returns the zones of this cluster's nodes, for the Lease. known is false until they are known. Nil means that they
 	// never are.
 	Zones func() (zones []string, known bool)
-
-	// Lookup resolves the names of external addresses, as net.Resolver.LookupNetIP does. Default: the system's resolver.
-	Lookup func(ctx context.Context, network, host string) ([]netip.Addr, error)
 
 	// Nodes is called with the addresses of this cluster's nodes once they are known, and whenever they change. Optional.
 	Nodes func([]netip.Addr)
@@ -116,16 +109,9 @@ func (o *Options) complete() error {
 	if err := errors.Join(namespaces.Check(o.IncludeNamespaces), namespaces.Check(o.ExcludeNamespaces)); err != nil {
 		return err
 	}
-	if o.Identity == "" {
-		o.Identity, _ = os.Hostname() // only for people to read
-		o.Identity = cmp.Or(o.Identity, o.Cluster)
-	}
 	o.Version = cmp.Or(o.Version, "unknown")
 	if o.Nodes == nil {
 		o.Nodes = func([]netip.Addr) {}
-	}
-	if o.Lookup == nil {
-		o.Lookup = net.DefaultResolver.LookupNetIP
 	}
 	if o.Relist == nil {
 		o.Relist = func() {}
@@ -142,17 +128,25 @@ func (o *Options) complete() error {
 //
 // The returned channel is closed when the first export pass is done.
 func Setup(mgr manager.Manager, hub cluster.Cluster, opts Options) (firstPass <-chan struct{}, err error) {
-	if err := opts.complete(); err != nil {
+	firstPass, err = setup(mgr, hub, opts)
+	if err != nil {
 		return nil, fmt.Errorf("set up exporter: %w", err)
+	}
+	return firstPass, nil
+}
+
+func setup(mgr manager.Manager, hub cluster.Cluster, opts Options) (firstPass <-chan struct{}, err error) {
+	if err := opts.complete(); err != nil {
+		return nil, err
 	}
 	registerMetrics()
 	exports, err := newExports(mgr.GetClient())
 	if err != nil {
-		return nil, fmt.Errorf("set up exporter: %w", err)
+		return nil, err
 	}
 	onHub, err := addIndexes(mgr, hub, opts.Cluster)
 	if err != nil {
-		return nil, fmt.Errorf("set up exporter: %w", err)
+		return nil, err
 	}
 	name := &claim{
 		uid:    clusterUID(mgr.GetAPIReader()),
@@ -170,7 +164,7 @@ func Setup(mgr manager.Manager, hub cluster.Cluster, opts Options) (firstPass <-
 		hub:     hub.GetClient(),
 		live:    hub.GetAPIReader(),
 		onHub:   onHub,
-		synced:  func() bool { return name.held.Load() && synced() },
+		synced:  func() bool { return name.held() && synced() },
 		unheard: name.unheard,
 		events:  mgr.GetEventRecorder("clusterset-exporter"),
 		pass:    newPass(),
@@ -180,7 +174,7 @@ func Setup(mgr manager.Manager, hub cluster.Cluster, opts Options) (firstPass <-
 		fought:  make(chan struct{}, 1),
 	}
 	name.report = r.reportAll
-	r.nodes, r.names = newNodes(r.pass.send, opts.Nodes), newNames(opts.Lookup, r.pass.send)
+	r.nodes, r.names = newNodes(r.pass.send, opts.Nodes), newNames(net.DefaultResolver.LookupNetIP, r.pass.send)
 	r.brake = newBrake(opts.HoldWithdrawals, opts.ReplaceFor)
 	r.brake.served, r.brake.count = exports.served, r.abandonedAll
 	skip := true // several members may run in one process, as in tests
@@ -192,11 +186,11 @@ func Setup(mgr manager.Manager, hub cluster.Cluster, opts Options) (firstPass <-
 		SkipNameValidation:      &skip,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("set up exporter: %w", err)
+		return nil, err
 	}
 	for _, s := range sources(mgr.GetCache(), hub.GetCache(), exports.version.NewExport(), opts.Cluster, r.pass, sayInvalidMarks(r.events, r.from)) {
 		if err := ctrl.Watch(s); err != nil {
-			return nil, fmt.Errorf("set up exporter: watch: %w", err)
+			return nil, fmt.Errorf("watch: %w", err)
 		}
 	}
 	beat := &heartbeat{
@@ -224,7 +218,7 @@ func Setup(mgr manager.Manager, hub cluster.Cluster, opts Options) (firstPass <-
 		func(ctx context.Context) error { return r.visible.watch(ctx, hub.GetCache(), r.reportIn) },
 	} {
 		if err := mgr.Add(run); err != nil {
-			return nil, fmt.Errorf("set up exporter: %w", err)
+			return nil, err
 		}
 	}
 	return r.pass.finished, nil
