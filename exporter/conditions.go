@@ -3,6 +3,7 @@ package exporter
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset/clusterset/api"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/internal/merge"
 	"github.com/clusterset/clusterset/internal/text"
 )
@@ -31,46 +33,44 @@ type outcome struct {
 // conditions returns the ServiceExport's wanted conditions: Valid, Ready and Conflict. Without a conflict condition, because
 // the other clusters' exports aren't known yet, the existing one stays.
 func conditions(export *mcsv1beta1.ServiceExport, d Desired, out outcome, conflict *metav1.Condition) []metav1.Condition {
-	all := []metav1.Condition{validCondition(d), readyCondition(export, d, out)}
+	valid := mcsv1beta1.NewServiceExportCondition(mcsv1beta1.ServiceExportConditionValid, metav1.ConditionTrue,
+		mcsv1beta1.ServiceExportReasonValid, "the Service can be exported")
+	if d.Refused != nil {
+		valid = mcsv1beta1.NewServiceExportCondition(mcsv1beta1.ServiceExportConditionValid, metav1.ConditionFalse, d.Refused.Reason, d.Refused.Message)
+	}
+	all := []metav1.Condition{valid, readyCondition(export, d, out)}
 	if conflict != nil {
 		all = append(all, *conflict)
 	}
 	return all
 }
 
-func validCondition(d Desired) metav1.Condition {
-	if d.Refused != nil {
-		return mcsv1beta1.NewServiceExportCondition(mcsv1beta1.ServiceExportConditionValid, metav1.ConditionFalse,
-			d.Refused.Reason, d.Refused.Message)
-	}
-	return mcsv1beta1.NewServiceExportCondition(mcsv1beta1.ServiceExportConditionValid, metav1.ConditionTrue,
-		mcsv1beta1.ServiceExportReasonValid, "the Service can be exported")
-}
-
 func readyCondition(export *mcsv1beta1.ServiceExport, d Desired, out outcome) metav1.Condition {
 	ready := func(status metav1.ConditionStatus, reason mcsv1beta1.ServiceExportConditionReason, msg string) metav1.Condition {
 		return mcsv1beta1.NewServiceExportCondition(mcsv1beta1.ServiceExportConditionReady, status, reason, msg)
 	}
+	const False, Unknown = metav1.ConditionFalse, metav1.ConditionUnknown
+	const pending, failed = mcsv1beta1.ServiceExportReasonPending, mcsv1beta1.ServiceExportReasonFailed
+	was := meta.FindStatusCondition(export.Status.Conditions, string(mcsv1beta1.ServiceExportConditionReady))
+	wasReady := was != nil && was.Status == metav1.ConditionTrue
 	var stopped *suspended
 	switch {
 	case d.Refused != nil && d.Refused.Reason == mcsv1beta1.ServiceExportReasonNoService:
-		return ready(metav1.ConditionFalse, mcsv1beta1.ServiceExportReasonPending, d.Refused.Message)
+		return ready(False, pending, d.Refused.Message)
 	case d.Refused != nil:
-		return ready(metav1.ConditionFalse, mcsv1beta1.ServiceExportReasonFailed, d.Refused.Message)
+		return ready(False, failed, d.Refused.Message)
 	case errors.As(out.err, &stopped):
-		return ready(metav1.ConditionFalse, mcsv1beta1.ServiceExportConditionReason(stopped.reason), stopped.message)
+		return ready(False, mcsv1beta1.ServiceExportConditionReason(stopped.reason), stopped.message)
 	case out.refused:
-		return ready(metav1.ConditionFalse, mcsv1beta1.ServiceExportReasonFailed, "the hub refuses the export: "+out.err.Error())
-	case out.err != nil && answered(out.err) && (out.failing >= passPatience || !meta.IsStatusConditionTrue(export.Status.Conditions, string(mcsv1beta1.ServiceExportConditionReady))):
-		return ready(metav1.ConditionUnknown, mcsv1beta1.ServiceExportReasonPending, "the hub doesn't accept the export at the moment: "+out.err.Error())
-	case out.err != nil:
+		return ready(False, failed, "the hub refuses the export: "+out.err.Error())
+	case out.err != nil && answered(out.err) && (out.failing >= passPatience || !wasReady):
+		return ready(Unknown, pending, "the hub doesn't accept the export at the moment: "+out.err.Error())
+	case out.err != nil && wasReady:
 		// The hub is unreachable or fails temporarily. It still serves what it has, so an export that is ready stays ready:
 		// otherwise every short interruption would rewrite every ServiceExport.
-		if was := meta.FindStatusCondition(export.Status.Conditions, string(mcsv1beta1.ServiceExportConditionReady)); was != nil &&
-			was.Status == metav1.ConditionTrue {
-			return *was
-		}
-		return ready(metav1.ConditionUnknown, mcsv1beta1.ServiceExportReasonPending, "waiting for the hub")
+		return *was
+	case out.err != nil:
+		return ready(Unknown, pending, "waiting for the hub")
 	}
 	return ready(metav1.ConditionTrue, mcsv1beta1.ServiceExportReasonExported, exportedMessage(d.LeftOut))
 }
@@ -86,19 +86,35 @@ func exportedMessage(left api.LeftOut) string {
 	if left.Count == 0 {
 		return "the Service is exported to the hub"
 	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "the Service is exported to the hub, except for %d of its values: ", left.Count)
-	for i, err := range left.Errors {
-		if i == shown {
-			fmt.Fprintf(&b, "; and %d more", left.Count-shown)
-			break
-		}
-		if i > 0 {
-			b.WriteString("; ")
-		}
-		b.WriteString(err.Error())
+	var some []string
+	for _, err := range left.Errors[:min(len(left.Errors), shown)] {
+		some = append(some, err.Error())
 	}
-	return b.String()
+	if len(left.Errors) > shown {
+		some = append(some, fmt.Sprintf("and %d more", left.Count-shown))
+	}
+	return fmt.Sprintf("the Service is exported to the hub, except for %d of its values: %s", left.Count, strings.Join(some, "; "))
+}
+
+// conflictOf returns the Conflict condition of our ServiceExport. Every exporter merges the same records itself, so that every
+// ServiceExport involved gets the condition, including the winner's (KEP-1645, "Constraints and Conflict Resolution"), although
+// no member can write in another.
+//
+// own is our record as it should be, which the hub may not have yet. It is nil if we export nothing, which conflicts with
+// nothing. Only the others that this cluster sees count.
+func conflictOf(own *clustersetv1alpha1.ExportedService, others []*clustersetv1alpha1.ExportedService, member func(cluster string) *clustersetv1alpha1.MemberCluster) *metav1.Condition {
+	if own == nil {
+		none := mcsv1beta1.NewServiceExportCondition(mcsv1beta1.ServiceExportConditionConflict, metav1.ConditionFalse,
+			mcsv1beta1.ServiceExportReasonNoConflicts, "nothing is exported")
+		return &none
+	}
+	us, _ := own.SourceCluster()
+	visible := merge.Visible(us, member)
+	exports, _ := merge.Sanitize(append([]*clustersetv1alpha1.ExportedService{own}, others...), merge.JoinedBy(member))
+	exports = slices.DeleteFunc(exports, func(e merge.Export) bool { return !visible(e.Cluster, e.Service) })
+	resolved := merge.Resolve(exports)
+	condition := resolved.ConflictCondition()
+	return &condition
 }
 
 // setConditions sets conditions on a ServiceExport. It returns those that changed in status or reason, which are worth an

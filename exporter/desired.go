@@ -1,11 +1,13 @@
 package exporter
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -102,15 +104,37 @@ func desired(src Source) Desired {
 			if at, ok := api.TriggerTime(part.Annotations); ok && at.Before(src.Export.CreationTimestamp.Time) {
 				part.Annotations = nil // a change from before the export: the time since then isn't a delay
 			}
-			endpoints, left := part.Sanitized()
-			d.LeftOut.Append(left)
-			if endpoints != nil && len(endpoints.Spec.Endpoints) > 0 {
-				d.Endpoints = append(d.Endpoints, *endpoints)
-			}
+			d.Endpoints = d.sanitized(d.Endpoints, &part)
 		}
 	}
 	d.addExternal(&src)
 	return d
+}
+
+// Exported returns the records that a Service would have on the hub if it were exported now, and what can't be exported of it.
+// The error says why nothing can be exported.
+func Exported(src Source, now metav1.Time) (Records, field.ErrorList, error) {
+	if src.Export == nil {
+		src.Export = &mcsv1beta1.ServiceExport{ObjectMeta: metav1.ObjectMeta{Namespace: src.Key.Namespace, Name: src.Key.Name, CreationTimestamp: now}}
+	}
+	d := desired(src)
+	switch {
+	case d.Refused != nil:
+		return Records{}, nil, errors.New(d.Refused.Message)
+	case d.Service == nil:
+		return Records{}, nil, fmt.Errorf("the ServiceExport %s is being deleted", src.Key)
+	}
+	return Records{d.Service, d.Endpoints}, d.LeftOut.List(), nil
+}
+
+// sanitized appends what of a record can be exported.
+func (d *Desired) sanitized(to []clustersetv1alpha1.ExportedEndpoints, e *clustersetv1alpha1.ExportedEndpoints) []clustersetv1alpha1.ExportedEndpoints {
+	clean, left := e.Sanitized()
+	d.LeftOut.Append(left)
+	if clean == nil || len(clean.Spec.Endpoints) == 0 {
+		return to
+	}
+	return append(to, *clean)
 }
 
 // addExternal adds the records of the Service's external addresses. A headless one has none.
@@ -119,11 +143,7 @@ func (d *Desired) addExternal(src *Source) {
 	if d.Service.Spec.Type != mcsv1beta1.Headless {
 		r = externalAddresses(src)
 		for _, e := range externalRecords(src, &r) {
-			endpoints, left := e.Sanitized()
-			d.LeftOut.Append(left)
-			if endpoints != nil && len(endpoints.Spec.Endpoints) > 0 {
-				d.external = append(d.external, *endpoints)
-			}
+			d.external = d.sanitized(d.external, &e)
 		}
 		for _, err := range r.wrong {
 			d.LeftOut.Add(func() *field.Error { return err })
@@ -137,32 +157,27 @@ func (d *Desired) addExternal(src *Source) {
 
 // refuse returns why the Service can't be exported, or nil if it can.
 func refuse(src Source) *Refusal {
+	because := func(reason mcsv1beta1.ServiceExportConditionReason, format string, args ...any) *Refusal {
+		return &Refusal{reason, fmt.Sprintf(format, args...)}
+	}
 	switch svc := src.Service; {
 	case src.Excluded:
-		return &Refusal{reasonNamespaceExcluded, fmt.Sprintf(
-			"this cluster's agent exports nothing from namespace %s; its flags --export-namespaces and --exclude-export-namespaces say so", src.Key.Namespace)}
+		return because(reasonNamespaceExcluded,
+			"this cluster's agent exports nothing from namespace %s; its flags --export-namespaces and --exclude-export-namespaces say so", src.Key.Namespace)
 	case src.Full > 0:
-		return &Refusal{reasonNamespaceFull, fmt.Sprintf(
+		return because(reasonNamespaceFull,
 			"this cluster's agent already exports %d services of namespace %s, the most that its flag --max-exports-per-namespace allows; it exports this one once another isn't exported any more",
-			src.Full, src.Key.Namespace)}
+			src.Full, src.Key.Namespace)
 	case svc == nil:
-		return &Refusal{
-			mcsv1beta1.ServiceExportReasonNoService,
-			fmt.Sprintf("there is no Service %s; it will be exported once there is", src.Key),
-		}
+		return because(mcsv1beta1.ServiceExportReasonNoService, "there is no Service %s; it will be exported once there is", src.Key)
 	case svc.DeletionTimestamp != nil:
-		return &Refusal{mcsv1beta1.ServiceExportReasonNoService, fmt.Sprintf("Service %s is being deleted", src.Key)}
+		return because(mcsv1beta1.ServiceExportReasonNoService, "Service %s is being deleted", src.Key)
 	case svc.Spec.Type == corev1.ServiceTypeExternalName:
-		return &Refusal{
-			mcsv1beta1.ServiceExportReasonInvalidServiceType,
-			fmt.Sprintf("Service %s is of type ExternalName, which has no endpoints to export", src.Key),
-		}
+		return because(mcsv1beta1.ServiceExportReasonInvalidServiceType, "Service %s is of type ExternalName, which has no endpoints to export", src.Key)
 	case imported(svc):
 		// Its endpoints are in other clusters. Exporting them would return them to those clusters as ours.
-		return &Refusal{
-			mcsv1beta1.ServiceExportReasonInvalidServiceType,
-			fmt.Sprintf("Service %s belongs to an import; export the Service it comes from, in its own cluster", src.Key),
-		}
+		return because(mcsv1beta1.ServiceExportReasonInvalidServiceType,
+			"Service %s belongs to an import; export the Service it comes from, in its own cluster", src.Key)
 	}
 	return nil
 }

@@ -147,11 +147,11 @@ func (h *heartbeat) beat(ctx context.Context, late bool) error {
 		err = h.renew(ctx)
 	}
 	if err != nil {
-		metricHeartbeats.WithLabelValues("error").Inc()
+		metricHeartbeats.WithLabelValues(resultError).Inc()
 		return err
 	}
 	h.known = false // until it is needed again
-	metricHeartbeats.WithLabelValues("ok").Inc()
+	metricHeartbeats.WithLabelValues(resultOK).Inc()
 	metricLastHeartbeat.SetToCurrentTime()
 	return nil
 }

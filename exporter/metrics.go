@@ -71,12 +71,12 @@ func init() { // a series that appears only with its first event looks like one 
 	}
 	for _, kind := range []string{kindService, kindEndpoints} {
 		for _, v := range []verb{verbCreate, verbUpdate, verbWithdraw, verbDelete} {
-			for _, result := range []string{"ok", "refused", "conflict", "error"} {
+			for _, result := range []string{resultOK, resultRefused, resultConflict, resultError} {
 				metricWrites.WithLabelValues(kind, string(v), result)
 			}
 		}
 	}
-	for _, result := range []string{"ok", "error"} {
+	for _, result := range []string{resultOK, resultError} {
 		metricHeartbeats.WithLabelValues(result)
 	}
 }

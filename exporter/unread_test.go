@@ -20,7 +20,7 @@ func TestWritesWaitForTheCache(t *testing.T) {
 		if wait := u.wait(at(verbCreate, "")); wait != 0 {
 			t.Errorf("the first write waits for %s", wait)
 		}
-		u.note(kindService, at(verbCreate, "70")[0].object)
+		u.note(at(verbCreate, "70")[0])
 		elapse(300 * time.Millisecond)
 		for _, c := range []struct {
 			verb    verb
@@ -37,13 +37,13 @@ func TestWritesWaitForTheCache(t *testing.T) {
 				t.Errorf("%s of version %q waits for %s, want %s", c.verb, c.version, wait, c.wait)
 			}
 		}
-		u.note(kindService, at(verbCreate, "70")[0].object)
+		u.note(at(verbCreate, "70")[0])
 		elapse(unreadFor)
 		if wait := u.wait(at(verbUpdate, "9")); wait != 0 {
 			t.Errorf("a restored hub isn't written to for another %s", wait)
 		}
-		u.note(kindService, at(verbCreate, "70")[0].object)
-		u.forget(kindService, "web.shop")
+		u.note(at(verbCreate, "70")[0])
+		u.note(at(verbDelete, "70")[0])
 		if wait := u.wait(at(verbCreate, "")); wait != 0 {
 			t.Errorf("after its deletion it waits for %s", wait)
 		}

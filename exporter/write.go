@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -43,36 +44,82 @@ func (r *reconciler) write(ctx context.Context, steps []step, unread *unread) ou
 	var refusals []error
 	for _, s := range steps {
 		err := r.take(ctx, s)
-		if err == nil {
-			switch s.verb {
-			case verbCreate, verbUpdate:
-				unread.note(s.kind, s.object)
-			case verbDelete:
-				unread.forget(s.kind, s.object.GetName())
-			}
-			metricWrites.WithLabelValues(s.kind, string(s.verb), "ok").Inc()
+		if err != nil {
+			err = fmt.Errorf("%s %s %s: %w", s.verb, s.kind, client.ObjectKeyFromObject(s.object), err)
+		}
+		result := resultOf(err)
+		metricWrites.WithLabelValues(s.kind, string(s.verb), result).Inc()
+		switch {
+		case err == nil:
+			unread.note(s)
+		case result != resultRefused:
+			return outcome{err: err}
+		case s.verb != verbWithdraw: // else the deletion that follows has the same effect, only later
+			refusals = append(refusals, err)
+		}
+	}
+	return outcome{err: errors.Join(refusals...), refused: len(refusals) > 0}
+}
+
+// The results of a write, label values of clusterset_exporter_hub_writes_total.
+const resultOK, resultRefused, resultConflict, resultError = "ok", "refused", "conflict", "error"
+
+func resultOf(err error) string {
+	switch {
+	case err == nil:
+		return resultOK
+	case refused(err):
+		return resultRefused
+	case apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err):
+		return resultConflict
+	}
+	return resultError
+}
+
+// unreadFor is how long a write is expected to be on its way into our cache. After that the hub was restored, or the watch hangs.
+const unreadFor = time.Second
+
+// unread are our last writes of a service's records, by kind and name, until the cache has them. A service that is reconciled before would be
+// written once more, in vain: the hub refuses an update of an earlier version. A hub that is back would get each record twice.
+type unread map[string]unreadWrite
+
+type unreadWrite struct {
+	version uint64
+	at      time.Time
+}
+
+func (u *unread) note(s step) {
+	at := s.kind + s.object.GetName()
+	if s.verb == verbDelete {
+		delete(*u, at)
+	}
+	version, err := strconv.ParseUint(s.object.GetResourceVersion(), 10, 64)
+	if err != nil || s.verb != verbCreate && s.verb != verbUpdate {
+		return // it is opaque, or says nothing of the record's content
+	}
+	if *u == nil {
+		*u = unread{}
+	}
+	(*u)[at] = unreadWrite{version, time.Now()}
+}
+
+// wait returns how long to wait before steps that were planned without our last writes. The event that ends that comes sooner.
+func (u unread) wait(steps []step) (wait time.Duration) {
+	for _, s := range steps {
+		at := s.kind + s.object.GetName()
+		last, known := u[at]
+		if !known {
 			continue
 		}
-		err = fmt.Errorf("%s %s %s: %w", s.verb, s.kind, client.ObjectKeyFromObject(s.object), err)
-		switch {
-		case refused(err) && s.verb == verbWithdraw:
-			// The deletion that follows has the same effect, only later.
-			metricWrites.WithLabelValues(s.kind, string(s.verb), "refused").Inc()
-		case refused(err):
-			metricWrites.WithLabelValues(s.kind, string(s.verb), "refused").Inc()
-			refusals = append(refusals, err)
-		case apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err):
-			metricWrites.WithLabelValues(s.kind, string(s.verb), "conflict").Inc()
-			return outcome{err: err}
-		default:
-			metricWrites.WithLabelValues(s.kind, string(s.verb), "error").Inc()
-			return outcome{err: err}
+		has, err := strconv.ParseUint(s.object.GetResourceVersion(), 10, 64)
+		left := unreadFor - time.Since(last.at)
+		if left <= 0 || s.verb != verbCreate && (err != nil || has >= last.version) {
+			delete(u, at)
+			continue
 		}
+		wait = max(wait, left)
 	}
-	if len(refusals) > 0 {
-		return outcome{err: errors.Join(refusals...), refused: true}
-	}
-	return outcome{}
+	return wait
 }
 
 // hubTimeout is how long a request to the hub may take: longer than an API server usually waits for a webhook (10 s), so that the reason of a
