@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
@@ -55,13 +56,10 @@ type reached struct {
 
 // place is an external address.
 type place struct {
-	addr  netip.Addr
-	zone  string
-	ports func(corev1.ServicePort) int32
+	addr   netip.Addr
+	zone   string
+	atNode bool // a node's, where the Service has its node ports
 }
-
-func servicePort(p corev1.ServicePort) int32 { return p.Port }
-func nodePort(p corev1.ServicePort) int32    { return p.NodePort }
 
 // externalAddresses returns the external addresses of a Service (D90 to D93 of docs/spec/data-path.md).
 func externalAddresses(src *Source) reached {
@@ -81,46 +79,40 @@ func externalAddresses(src *Source) reached {
 }
 
 // stated returns the addresses of the first source that a Service has.
-func stated(src *Source) reached {
-	svc := src.Service
-	onExport, onService := annotations(*src)
-	for _, of := range []struct {
-		annotations map[string]string
-		path        *field.Path
-	}{{onExport, exportAnnotations}, {onService, serviceAnnotations}} {
-		if text, ok := of.annotations[api.AnnotationExternalAddresses]; ok {
-			return annotated(src, text, of.path.Key(api.AnnotationExternalAddresses))
-		}
-	}
-	r := reached{from: "its load balancer"}
-	if svc.Spec.Type == corev1.ServiceTypeLoadBalancer {
-		for _, in := range svc.Status.LoadBalancer.Ingress {
+func stated(src *Source) (r reached) {
+	spec, ingress := &src.Service.Spec, src.Service.Status.LoadBalancer.Ingress
+	addresses, path, found := listed(*src, api.AnnotationExternalAddresses)
+	switch balanced := spec.Type == corev1.ServiceTypeLoadBalancer; {
+	case found:
+		return annotated(src, addresses, path)
+	case balanced && len(ingress) > 0:
+		r.from = "its load balancer"
+		for _, in := range ingress {
 			r.add(src, cmp.Or(in.IP, in.Hostname))
 		}
-		if len(svc.Status.LoadBalancer.Ingress) > 0 {
-			return r
-		}
-	}
-	if len(svc.Spec.ExternalIPs) > 0 {
+	case len(spec.ExternalIPs) > 0:
 		r.from = "its externalIPs"
-		for _, ip := range svc.Spec.ExternalIPs {
+		for _, ip := range spec.ExternalIPs {
 			r.add(src, ip)
 		}
-		return r
-	}
-	if slices.ContainsFunc(svc.Spec.Ports, func(p corev1.ServicePort) bool { return p.NodePort > 0 }) {
+	case hasNodePort(src.Service):
 		return atNodes(src)
+	case balanced:
+		r.from = "its load balancer has no address yet"
+	default:
+		r.from = "it is of type " + string(cmp.Or(spec.Type, corev1.ServiceTypeClusterIP)) + ", without external addresses"
 	}
-	if svc.Spec.Type == corev1.ServiceTypeLoadBalancer {
-		return reached{from: "its load balancer has no address yet"}
-	}
-	return reached{from: "it is of type " + string(cmp.Or(svc.Spec.Type, corev1.ServiceTypeClusterIP)) + ", without external addresses"}
+	return r
+}
+
+func hasNodePort(svc *corev1.Service) bool {
+	return slices.ContainsFunc(svc.Spec.Ports, func(p corev1.ServicePort) bool { return p.NodePort > 0 })
 }
 
 // annotated returns the addresses that an annotation lists.
-func annotated(src *Source, text string, path *field.Path) reached {
+func annotated(src *Source, addresses []string, path *field.Path) reached {
 	r := reached{from: "the annotation " + api.AnnotationExternalAddresses}
-	for _, s := range strings.FieldsFunc(text, func(c rune) bool { return c == ',' || c == ' ' }) {
+	for _, s := range addresses {
 		if _, err := api.ParseAddress(s); err != nil && !isName(s) {
 			r.wrong = append(r.wrong, field.Invalid(path, shortened(s), "must be IP addresses that other clusters can reach, or DNS names, separated by commas"))
 		} else {
@@ -136,17 +128,14 @@ func annotated(src *Source, text string, path *field.Path) reached {
 // add adds an address, or those of a name.
 func (r *reached) add(src *Source, s string) {
 	if addr, err := api.ParseAddress(s); err == nil {
-		r.at = append(r.at, place{addr: addr, ports: servicePort})
-		return
-	}
-	if !isName(s) || src.External.Resolve == nil {
-		return
-	}
-	addresses, known := src.External.Resolve(s)
-	r.unknown = r.unknown || !known
-	for _, addr := range addresses {
-		if addr, err := api.ParseAddress(addr.String()); err == nil {
-			r.at = append(r.at, place{addr: addr, ports: servicePort})
+		r.at = append(r.at, place{addr: addr})
+	} else if isName(s) && src.External.Resolve != nil {
+		addresses, known := src.External.Resolve(s)
+		r.unknown = r.unknown || !known
+		for _, addr := range addresses {
+			if addr, err := api.ParseAddress(addr.String()); err == nil {
+				r.at = append(r.at, place{addr: addr})
+			}
 		}
 	}
 }
@@ -164,55 +153,39 @@ func atNodes(src *Source) reached {
 		r.unknown = true
 		return r
 	}
-	eligible := func(n *Node) bool { return n.Ready && len(n.IPs) > 0 }
+	eligible := slices.DeleteFunc(slices.Clone(src.External.Nodes), func(n Node) bool { return !n.Ready || len(n.IPs) == 0 })
 	if src.Service.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal {
-		with := map[string]bool{}
-		forReady(src.Slices, func(_ discoveryv1.AddressType, e *discoveryv1.Endpoint) { with[ptr.Deref(e.NodeName, "")] = true })
 		r.from = "the addresses of its cluster's nodes that have a ready pod (externalTrafficPolicy: Local)"
-		eligible = func(n *Node) bool { return n.Ready && len(n.IPs) > 0 && with[n.Name] }
+		with := sets.New[string]()
+		forReady(src.Slices, func(_ discoveryv1.AddressType, e *discoveryv1.Endpoint) { with.Insert(ptr.Deref(e.NodeName, "")) })
+		eligible = slices.DeleteFunc(eligible, func(n Node) bool { return !with.Has(n.Name) })
 	}
-	for _, n := range spreadOut(src.Key.String(), src.External.Nodes, eligible) {
+	for _, n := range spreadOut(src.Key.String(), eligible) {
 		for _, ip := range n.IPs {
-			r.at = append(r.at, place{ip, n.Zone, nodePort})
+			r.at = append(r.at, place{ip, n.Zone, true})
 		}
 	}
 	return r
 }
 
-// spreadOut chooses at most maxExternal eligible nodes, of all zones in turn. Within a zone the order depends on nothing but the names of the
+// spreadOut chooses at most maxExternal nodes, of all zones in turn. Within a zone the order depends on nothing but the names of the
 // node and the service, so that a node that goes is replaced by one other, and services use different nodes.
-func spreadOut(service string, nodes []Node, eligible func(*Node) bool) (chosen []*Node) {
-	zones := map[string][]*Node{}
-	var names []string
-	for i := range nodes {
-		if n := &nodes[i]; eligible(n) {
-			if zones[n.Zone] == nil {
-				names = append(names, n.Zone)
-			}
-			zones[n.Zone] = append(zones[n.Zone], n)
-		}
-	}
-	order := func(n *Node) uint64 {
+func spreadOut(service string, nodes []Node) []Node {
+	order := func(n Node) uint64 {
 		h := fnv.New64a()
 		_, _ = h.Write([]byte(service + "/" + n.Name))
 		return h.Sum64()
 	}
-	slices.Sort(names)
-	for _, of := range zones {
-		slices.SortFunc(of, func(a, b *Node) int { return cmp.Or(cmp.Compare(order(a), order(b)), cmp.Compare(a.Name, b.Name)) })
+	slices.SortFunc(nodes, func(a, b Node) int {
+		return cmp.Or(cmp.Compare(a.Zone, b.Zone), cmp.Compare(order(a), order(b)), cmp.Compare(a.Name, b.Name))
+	})
+	turns, ofZone := map[string]int{}, map[string]int{}
+	for _, n := range nodes {
+		turns[n.Name] = ofZone[n.Zone]
+		ofZone[n.Zone]++
 	}
-	for i := 0; len(chosen) < maxExternal; i++ {
-		before := len(chosen)
-		for _, zone := range names {
-			if of := zones[zone]; i < len(of) && len(chosen) < maxExternal {
-				chosen = append(chosen, of[i])
-			}
-		}
-		if len(chosen) == before {
-			break
-		}
-	}
-	return chosen
+	slices.SortStableFunc(nodes, func(a, b Node) int { return cmp.Compare(turns[a.Name], turns[b.Name]) })
+	return nodes[:min(len(nodes), maxExternal)]
 }
 
 // forReady calls f for each ready endpoint of a cluster's own slices.
@@ -228,15 +201,10 @@ func forReady(all []discoveryv1.EndpointSlice, f func(discoveryv1.AddressType, *
 
 // behind counts a Service's ready endpoints: those of the family that has more.
 func behind(all []discoveryv1.EndpointSlice) int32 {
-	v4, v6 := map[string]bool{}, map[string]bool{}
-	forReady(all, func(family discoveryv1.AddressType, e *discoveryv1.Endpoint) {
-		if family == discoveryv1.AddressTypeIPv4 {
-			v4[e.Addresses[0]] = true
-		} else {
-			v6[e.Addresses[0]] = true
-		}
-	})
-	return int32(min(max(len(v4), len(v6)), clustersetv1alpha1.MaxBehind)) //nolint:gosec // at most MaxBehind
+	of := map[discoveryv1.AddressType]sets.Set[string]{discoveryv1.AddressTypeIPv4: {}, discoveryv1.AddressTypeIPv6: {}}
+	forReady(all, func(family discoveryv1.AddressType, e *discoveryv1.Endpoint) { of[family].Insert(e.Addresses[0]) })
+	n := max(of[discoveryv1.AddressTypeIPv4].Len(), of[discoveryv1.AddressTypeIPv6].Len())
+	return int32(min(n, clustersetv1alpha1.MaxBehind)) //nolint:gosec // at most MaxBehind
 }
 
 // externalRecords returns the records of a Service's external addresses, one for each family (D94).
@@ -269,7 +237,7 @@ func externalRecords(src *Source, r *reached) (records []clustersetv1alpha1.Expo
 				at.Zone = &p.zone
 			}
 			if e.Spec.Endpoints == nil {
-				e.Spec.Ports = portsAt(src.Service, p.ports)
+				e.Spec.Ports = portsAt(src.Service, p.atNode)
 			}
 			e.Spec.Endpoints = append(e.Spec.Endpoints, at)
 		}
@@ -282,9 +250,13 @@ func externalRecords(src *Source, r *reached) (records []clustersetv1alpha1.Expo
 }
 
 // portsAt returns the ports of a Service with the numbers that they have at an external address.
-func portsAt(svc *corev1.Service, number func(corev1.ServicePort) int32) (ports []clustersetv1alpha1.EndpointPort) {
+func portsAt(svc *corev1.Service, atNode bool) (ports []clustersetv1alpha1.EndpointPort) {
 	for _, p := range svc.Spec.Ports {
-		if n := number(p); n > 0 {
+		n := p.Port
+		if atNode {
+			n = p.NodePort
+		}
+		if n > 0 {
 			ports = append(ports, clustersetv1alpha1.EndpointPort{
 				Name: ptr.To(p.Name), Protocol: ptr.To(cmp.Or(p.Protocol, corev1.ProtocolTCP)), Port: &n, AppProtocol: p.AppProtocol,
 			})

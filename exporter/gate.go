@@ -54,15 +54,14 @@ func (g *gate) ask(key types.NamespacedName) error {
 		g.turn = types.NamespacedName{}
 		return nil
 	}
-	why, waits := g.waiting[key]
-	if !waits && g.strikes < strikesOut {
+	if why, waits := g.waiting[key]; waits {
+		return why.error
+	}
+	if g.strikes < strikesOut {
 		return nil
 	}
-	if !waits {
-		why = failure{error: errOthersFail, since: time.Now()}
-		g.wait(key, why)
-	}
-	return why.error
+	g.wait(key, failure{error: errOthersFail, since: time.Now()})
+	return errOthersFail
 }
 
 var errOthersFail = errors.New("the hub can't take records now; the conditions of other ServiceExports say why, and it is tried again within seconds")
@@ -122,8 +121,10 @@ func (g *gate) hurry() { signal(g.sooner) }
 func (g *gate) run(ctx context.Context, try func(context.Context, []types.NamespacedName) bool) error {
 	pause := probeFirst
 	for {
+		again, waits := g.released()
+		try(ctx, again)
 		var next <-chan time.Time
-		if g.holds() {
+		if waits {
 			next = time.After(pause + rand.N(pause/2))
 		}
 		select {
@@ -131,7 +132,6 @@ func (g *gate) run(ctx context.Context, try func(context.Context, []types.Namesp
 			return nil
 		case <-g.changed:
 			pause = probeFirst
-			try(ctx, g.released())
 			continue
 		case <-g.sooner:
 			pause = probeFirst
@@ -142,18 +142,12 @@ func (g *gate) run(ctx context.Context, try func(context.Context, []types.Namesp
 	}
 }
 
-func (g *gate) holds() bool {
+// released returns the services to be tried at once, and whether others wait.
+func (g *gate) released() (again []types.NamespacedName, waits bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return len(g.waiting) > 0
-}
-
-func (g *gate) released() []types.NamespacedName {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	again := g.again
-	g.again = nil
-	return again
+	again, g.again = g.again, nil
+	return again, len(g.waiting) > 0
 }
 
 // next gives one of the services that wait its turn, and returns it: the last change that hasn't been tried, or any.

@@ -13,10 +13,12 @@ import (
 	"github.com/clusterset/clusterset/internal/topology"
 )
 
-// statedPolicy returns the policy that the service's annotations state, and the errors in them.
+// statedPolicy returns the policy that the service's annotations state, and the errors in them. Users annotate either the ServiceExport or
+// the Service, and an annotation that restricts must not be ignored on the one because the other has some.
 func statedPolicy(src Source) (topology.Policy, field.ErrorList) {
-	onExport, onService := annotations(src)
-	stated, wrong := policy.FromAnnotations(onExport, exportAnnotations)
+	onService := maps.Clone(src.Service.Annotations)
+	maps.DeleteFunc(onService, func(key, _ string) bool { _, ok := src.Export.Annotations[key]; return ok })
+	stated, wrong := policy.FromAnnotations(src.Export.Annotations, exportAnnotations)
 	other, wrongToo := policy.FromAnnotations(onService, serviceAnnotations)
 	return stated.Or(other), append(wrong, wrongToo...)
 }
@@ -26,30 +28,27 @@ var (
 	exportLabels, serviceLabels           = field.NewPath("metadata", "labels"), field.NewPath("service", "metadata", "labels")
 )
 
-// annotations returns the annotations of the ServiceExport, and those of the Service that the ServiceExport doesn't have. Users annotate
-// either, and an annotation that restricts must not be ignored on the one because the other has some.
-func annotations(src Source) (onExport, onService map[string]string) {
-	onExport, onService = src.Export.Annotations, maps.Clone(src.Service.Annotations)
-	maps.DeleteFunc(onService, func(key, _ string) bool { _, ok := onExport[key]; return ok })
-	return onExport, onService
+// listed returns the elements of an annotation that is a list: that of the ServiceExport or, if it has none, of the Service.
+func listed(src Source, key string) (elements []string, path *field.Path, found bool) {
+	text, found := src.Export.Annotations[key]
+	path = exportAnnotations
+	if !found {
+		text, found = src.Service.Annotations[key]
+		path = serviceAnnotations
+	}
+	return strings.FieldsFunc(text, func(c rune) bool { return c == ',' || c == ' ' }), path.Key(key), found
 }
 
 // exportTo returns the clusters and communities to which the service is exported, or nil for all, and the errors in them. If
 // every name is invalid, only this cluster imports the service.
 func exportTo(src Source) ([]string, field.ErrorList) {
-	onExport, onService := annotations(src)
-	text, ok := onExport[api.AnnotationExportTo]
-	path := exportAnnotations
-	if !ok {
-		if text, ok = onService[api.AnnotationExportTo]; !ok {
-			return nil, nil
-		}
-		path = serviceAnnotations
+	names, path, found := listed(src, api.AnnotationExportTo)
+	if !found {
+		return nil, nil
 	}
-	path = path.Key(api.AnnotationExportTo)
 	var to []string
 	var errs field.ErrorList
-	for _, name := range strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' }) {
+	for _, name := range names {
 		switch err := api.CheckLabel(name); {
 		case err != nil:
 			errs = append(errs, field.Invalid(path, shortened(name), "must be names of clusters or communities, separated by commas: "+err.Error()))

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -254,7 +253,7 @@ func (r *reconciler) gatherExternal(ctx context.Context, src *Source, have Recor
 	if m := r.member(ctx, r.cluster); m != nil {
 		src.External.CIDRs = m.Spec.ExternalCIDRs
 	}
-	if src.Service != nil && src.Export != nil && slices.ContainsFunc(src.Service.Spec.Ports, func(p corev1.ServicePort) bool { return p.NodePort > 0 }) {
+	if src.Service != nil && src.Export != nil && hasNodePort(src.Service) {
 		src.External.Nodes = r.nodes.all(src.Key)
 	} else {
 		r.nodes.forget(src.Key)

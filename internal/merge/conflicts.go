@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
@@ -104,47 +105,37 @@ func condition(status metav1.ConditionStatus, reason mcsv1beta1.ServiceExportCon
 	return c
 }
 
+type specOf = clustersetv1alpha1.ExportedServiceSpec
+
 // A trait is a field in which exports can differ. say returns an export's value as text. The texts are equal exactly if the values
-// are. If ok is false, the export isn't compared.
+// are. If it is empty, the export isn't compared.
 type trait struct {
 	reason mcsv1beta1.ServiceExportConditionReason
 	field  string
-	say    func(winner, s *clustersetv1alpha1.ExportedServiceSpec) (text string, ok bool)
+	say    func(winner, s *specOf) string
 }
 
 // traits are sorted by reason.
 var traits = []trait{
-	{mcsv1beta1.ServiceExportReasonAnnotationsConflict, "exported annotations", func(_, s *clustersetv1alpha1.ExportedServiceSpec) (string, bool) {
-		return sayMap(s.ExportedAnnotations), true
-	}},
+	{mcsv1beta1.ServiceExportReasonAnnotationsConflict, "exported annotations", func(_, s *specOf) string { return sayMap(s.ExportedAnnotations) }},
 	{mcsv1beta1.ServiceExportReasonIPFamilyConflict, "IP families", sayFamilies},
-	{mcsv1beta1.ServiceExportReasonInternalTrafficPolicyConflict, "internalTrafficPolicy", func(_, s *clustersetv1alpha1.ExportedServiceSpec) (string, bool) {
-		if s.InternalTrafficPolicy == nil {
-			return string(corev1.ServiceInternalTrafficPolicyCluster), true
-		}
-		return string(*s.InternalTrafficPolicy), true
+	{mcsv1beta1.ServiceExportReasonInternalTrafficPolicyConflict, "internalTrafficPolicy", func(_, s *specOf) string {
+		return string(ptr.Deref(s.InternalTrafficPolicy, corev1.ServiceInternalTrafficPolicyCluster))
 	}},
-	{mcsv1beta1.ServiceExportReasonLabelsConflict, "exported labels", func(_, s *clustersetv1alpha1.ExportedServiceSpec) (string, bool) {
-		return sayMap(s.ExportedLabels), true
-	}},
+	{mcsv1beta1.ServiceExportReasonLabelsConflict, "exported labels", func(_, s *specOf) string { return sayMap(s.ExportedLabels) }},
 	{ReasonPolicyConflict, "policy", sayPolicy},
-	{mcsv1beta1.ServiceExportReasonPortConflict, "ports", func(_, s *clustersetv1alpha1.ExportedServiceSpec) (string, bool) {
-		return sayNone(portSet(s.Ports)), true
-	}},
+	{mcsv1beta1.ServiceExportReasonPortConflict, "ports", func(_, s *specOf) string { return cmp.Or(portSet(s.Ports), none) }},
 	{mcsv1beta1.ServiceExportReasonSessionAffinityConfigConflict, "sessionAffinityConfig", sayAffinityConfig},
-	{mcsv1beta1.ServiceExportReasonSessionAffinityConflict, "sessionAffinity", func(_, s *clustersetv1alpha1.ExportedServiceSpec) (string, bool) {
-		return string(cmp.Or(s.SessionAffinity, corev1.ServiceAffinityNone)), true
+	{mcsv1beta1.ServiceExportReasonSessionAffinityConflict, "sessionAffinity", func(_, s *specOf) string {
+		return string(cmp.Or(s.SessionAffinity, corev1.ServiceAffinityNone))
 	}},
-	{mcsv1beta1.ServiceExportReasonTrafficDistributionConflict, "trafficDistribution", func(_, s *clustersetv1alpha1.ExportedServiceSpec) (string, bool) {
-		if s.TrafficDistribution == nil {
-			return sayNone(""), true
-		}
-		return sayNone(*s.TrafficDistribution), true
+	{mcsv1beta1.ServiceExportReasonTrafficDistributionConflict, "trafficDistribution", func(_, s *specOf) string {
+		return cmp.Or(ptr.Deref(s.TrafficDistribution, ""), none)
 	}},
-	{mcsv1beta1.ServiceExportReasonTypeConflict, "type", func(_, s *clustersetv1alpha1.ExportedServiceSpec) (string, bool) {
-		return string(s.Type), true
-	}},
+	{mcsv1beta1.ServiceExportReasonTypeConflict, "type", func(_, s *specOf) string { return string(s.Type) }},
 }
+
+const none = "none"
 
 // conflicts compares every export with the winner's, in age order.
 func conflicts(byAge []Export) []Conflict {
@@ -152,15 +143,14 @@ func conflicts(byAge []Export) []Conflict {
 	tie := len(byAge) > 1 && exportedAt(byAge[1]).Equal(exportedAt(winner))
 	var found []Conflict
 	for _, t := range traits {
-		want, ok := t.say(&winner.Service.Spec, &winner.Service.Spec)
-		if !ok {
+		want := t.say(&winner.Service.Spec, &winner.Service.Spec)
+		if want == "" {
 			continue
 		}
 		got := map[string]string{}
 		var disagree []string
 		for _, e := range byAge[1:] {
-			said, ok := t.say(&winner.Service.Spec, &e.Service.Spec)
-			if ok && said != want {
+			if said := t.say(&winner.Service.Spec, &e.Service.Spec); said != "" && said != want {
 				got[e.Cluster] = said
 				disagree = append(disagree, e.Cluster)
 			}
@@ -180,50 +170,43 @@ func conflicts(byAge []Export) []Conflict {
 
 // sayFamilies ignores the order, which only decides which address comes first. Different families are a conflict even if all exports
 // share one: the addresses of the other family lead to only some of the backends.
-func sayFamilies(_, s *clustersetv1alpha1.ExportedServiceSpec) (string, bool) {
+func sayFamilies(_, s *specOf) string {
 	families := make([]string, len(s.IPFamilies))
 	for i, f := range s.IPFamilies {
 		families[i] = string(f)
 	}
 	slices.Sort(families)
-	return strings.Join(families, " and "), len(families) > 0
+	return strings.Join(families, " and ")
 }
 
 // sayAffinityConfig compares the configuration of exports with the winner's affinity. If the affinity itself differs, that is already
 // a conflict.
-func sayAffinityConfig(winner, s *clustersetv1alpha1.ExportedServiceSpec) (string, bool) {
+func sayAffinityConfig(winner, s *specOf) string {
 	if s.SessionAffinity != corev1.ServiceAffinityClientIP || winner.SessionAffinity != s.SessionAffinity {
-		return "", false
+		return ""
 	}
 	seconds := corev1.DefaultClientIPServiceAffinitySeconds
 	if c := s.SessionAffinityConfig; c != nil && c.ClientIP != nil && c.ClientIP.TimeoutSeconds != nil {
 		seconds = *c.ClientIP.TimeoutSeconds
 	}
-	return fmt.Sprintf("a timeout of %d s", seconds), true
+	return fmt.Sprintf("a timeout of %d s", seconds)
 }
 
 // sayPolicy compares the stated policies. The preference of a trafficDistribution is a separate conflict.
-func sayPolicy(_, s *clustersetv1alpha1.ExportedServiceSpec) (string, bool) {
+func sayPolicy(_, s *specOf) string {
 	stated, _ := policy.FromExport(s.Policy, nil) // Sanitize has removed invalid values
-	return cmp.Or(stated.String(), "nothing stated"), true
+	return cmp.Or(stated.String(), "nothing stated")
 }
 
 func sayMap(m map[string]string) string {
 	if len(m) == 0 {
-		return sayNone("")
+		return none
 	}
 	b, err := json.Marshal(m) // sorted by key
 	if err != nil {
 		panic(fmt.Sprintf("marshal map of strings: %v", err)) // can't fail
 	}
 	return string(b)
-}
-
-func sayNone(s string) string {
-	if s == "" {
-		return "none"
-	}
-	return s
 }
 
 // maxListed is how many clusters a message names: it is for people, and must not exceed 32 KiB.

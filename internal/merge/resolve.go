@@ -59,7 +59,6 @@ func Resolve(exports []Export) Resolved {
 		Namespace: spec.ServiceNamespace,
 		Name:      spec.ServiceName,
 		Winner:    winner.Cluster,
-		Clusters:  clusters(exports),
 
 		Type:                  spec.Type,
 		SessionAffinity:       spec.SessionAffinity,
@@ -69,9 +68,15 @@ func Resolve(exports []Export) Resolved {
 		Labels:                nonEmpty(spec.ExportedLabels),
 		Annotations:           nonEmpty(spec.ExportedAnnotations),
 
-		Ports:      unitePorts(exports),
-		IPFamilies: firstFamilies(exports),
+		Ports: unitePorts(exports),
 	}
+	for _, e := range exports {
+		if len(r.IPFamilies) == 0 { // a Headless Service of an API server older than the field has none
+			r.IPFamilies = slices.Clone(e.Service.Spec.IPFamilies)
+		}
+		r.Clusters = append(r.Clusters, e.Cluster)
+	}
+	slices.Sort(r.Clusters)
 	stated, _ := policy.FromExport(spec.Policy, nil) // Sanitize has removed invalid values
 	r.Policy = policy.WithTrafficDistribution(stated, spec.TrafficDistribution)
 	r.Conflicts = conflicts(exports)
@@ -100,26 +105,6 @@ func exportedAt(e Export) time.Time {
 		at = e.Joined
 	}
 	return at.Truncate(time.Second)
-}
-
-func clusters(exports []Export) []string {
-	names := make([]string, len(exports))
-	for i, e := range exports {
-		names[i] = e.Cluster
-	}
-	slices.Sort(names)
-	return names
-}
-
-// firstFamilies returns the families of the oldest export that has any. A Headless Service of an API server older than the field has
-// none.
-func firstFamilies(byAge []Export) []corev1.IPFamily {
-	for _, e := range byAge {
-		if families := e.Service.Spec.IPFamilies; len(families) > 0 {
-			return slices.Clone(families)
-		}
-	}
-	return nil
 }
 
 func nonEmpty(m map[string]string) map[string]string {

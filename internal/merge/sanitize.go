@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/clusterset/clusterset/api"
@@ -61,12 +62,9 @@ func (d Drop) String() string {
 // Sanitize returns the exports in the records, ordered by cluster, and what was left out. Only the first record of each cluster
 // counts: names on the hub are unique, so a second record is a mistake of the caller. The records are not changed. joined may be nil.
 func Sanitize(records []*clustersetv1alpha1.ExportedService, joined Joined) ([]Export, []Drop) {
-	records = slices.SortedFunc(slices.Values(records), func(a, b *clustersetv1alpha1.ExportedService) int {
-		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
-	})
 	var exports []Export
 	var drops []Drop
-	for _, record := range records {
+	for _, record := range inOrder(records) {
 		cluster, ok := record.SourceCluster()
 		if !ok {
 			drops = append(drops, strayRecord("ExportedService", record.Namespace, record.Name))
@@ -103,11 +101,8 @@ func SanitizeEndpoints(
 	records []*clustersetv1alpha1.ExportedEndpoints,
 	sanitized func(cluster string, record *clustersetv1alpha1.ExportedEndpoints) api.LeftOut,
 ) (drops []Drop) {
-	records = slices.SortedFunc(slices.Values(records), func(a, b *clustersetv1alpha1.ExportedEndpoints) int {
-		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
-	})
 	of, seen := "", 0
-	for _, record := range records {
+	for _, record := range inOrder(records) {
 		cluster, ok := record.SourceCluster()
 		if !ok {
 			drops = append(drops, strayRecord("ExportedEndpoints", record.Namespace, record.Name))
@@ -132,6 +127,13 @@ func SanitizeEndpoints(
 		}
 	}
 	return drops
+}
+
+// inOrder sorts records by cluster and name.
+func inOrder[T metav1.Object](records []T) []T {
+	return slices.SortedFunc(slices.Values(records), func(a, b T) int {
+		return cmp.Or(cmp.Compare(a.GetNamespace(), b.GetNamespace()), cmp.Compare(a.GetName(), b.GetName()))
+	})
 }
 
 func strayRecord(kind, namespace, name string) Drop {

@@ -58,13 +58,11 @@ func (v *Views) Equal(o *Views) bool {
 
 // Of returns the views of a service's exports, one for all members that see the same. Who sees none of them isn't listed.
 func (v *Views) Of(exports []Export) []View {
-	groups := v.groups
-	if slices.ContainsFunc(exports, func(e Export) bool { return len(e.Service.Spec.ExportTo) > 0 }) {
+	groups, toSome := v.groups, slices.ContainsFunc(exports, func(e Export) bool { return len(e.Service.Spec.ExportTo) > 0 })
+	if toSome {
 		groups = v.alone
-	} else if len(groups) <= 1 {
-		return []View{{Exports: exports}}
 	}
-	if len(groups) == 0 {
+	if len(groups) == 0 || len(groups) == 1 && !toSome {
 		return []View{{Exports: exports}}
 	}
 	member := func(cluster string) *clustersetv1alpha1.MemberCluster { return v.members[cluster] }
