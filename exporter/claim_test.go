@@ -24,50 +24,6 @@ func leaseOf(uid string, renewed time.Time) *coordinationv1.Lease {
 	return lease
 }
 
-func TestClaim(t *testing.T) {
-	start := epoch.Time
-	for _, c := range []struct {
-		name  string
-		uid   string
-		lease func(elapsed time.Duration) *coordinationv1.Lease
-		after time.Duration // -1: never
-	}{
-		{"no Lease yet", "us", func(time.Duration) *coordinationv1.Lease { return nil }, 0},
-		{"our own of before", "us", func(time.Duration) *coordinationv1.Lease { return leaseOf("us", start) }, 0},
-		{"one that says no cluster", "us", func(time.Duration) *coordinationv1.Lease { return leaseOf("", start) }, 0},
-		{"we don't know who we are", "", func(time.Duration) *coordinationv1.Lease { return leaseOf("them", start) }, 0},
-		{"another cluster's, silent", "us", func(time.Duration) *coordinationv1.Lease { return leaseOf("them", start) }, 40 * time.Second},
-		{"another cluster's, alive", "us", func(d time.Duration) *coordinationv1.Lease { return leaseOf("them", start.Add(d)) }, -1},
-		{"another cluster's, until it stops", "us", func(d time.Duration) *coordinationv1.Lease {
-			return leaseOf("them", start.Add(min(d, time.Minute)))
-		}, 100 * time.Second},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
-				defer cancel()
-				began := time.Now()
-				name := &claim{
-					uid:   func(context.Context) (string, error) { return c.uid, nil },
-					lease: func(context.Context) (*coordinationv1.Lease, error) { return c.lease(time.Since(began)), nil },
-					name:  membership.Name{Interval: 10 * time.Second},
-					tell:  func(context.Context, string, string, string) {}, report: func(context.Context) {},
-				}
-				if err := name.take(ctx); err != nil {
-					t.Fatal(err)
-				}
-				took := time.Since(began)
-				if !name.held() {
-					took = -1
-				}
-				if took != c.after {
-					t.Errorf("claimed after %s, want %s", took, c.after)
-				}
-			})
-		})
-	}
-}
-
 // Rule C26 of docs/spec/control-plane.md: who loses the name to another cluster stops, and goes on once that is silent.
 func TestLosingTheNameStopsTheHeartbeat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
