@@ -117,16 +117,12 @@ func (r *reconciler) kindGoes(ctx context.Context) (bool, error) {
 func (r *reconciler) letGo(ctx context.Context, mc *clustersetv1alpha1.MemberCluster) error {
 	released := mc.DeepCopy()
 	controllerutil.RemoveFinalizer(released, api.MemberFinalizer)
-	if err := client.IgnoreNotFound(r.patch(ctx, mc, released)); err != nil {
+	// The list is replaced as a whole, hence the optimistic lock.
+	patch := client.MergeFromWithOptions(mc, client.MergeFromWithOptimisticLock{})
+	if err := client.IgnoreNotFound(r.client.Patch(ctx, released, patch)); err != nil {
 		return fmt.Errorf("remove finalizer from MemberCluster %s: %w", mc.Name, err)
 	}
 	return nil
-}
-
-// patch changes the finalizers. The list is replaced as a whole, hence the optimistic lock.
-func (r *reconciler) patch(ctx context.Context, from, to *clustersetv1alpha1.MemberCluster) error {
-	patch := client.MergeFromWithOptions(from, client.MergeFromWithOptimisticLock{})
-	return r.client.Patch(ctx, to, patch, client.FieldOwner(api.FieldManagerHub))
 }
 
 // leftStatus returns the status of a cluster that has left. Agents from before this condition see it as Expired.

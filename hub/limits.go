@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
@@ -66,19 +67,8 @@ func (r *reconciler) keepQuota(ctx context.Context, cluster string, beats bool) 
 		countLeases:    *resource.NewQuantity(1, resource.DecimalSI),
 	}
 	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
-	switch err := r.client.Get(ctx, key, quota); {
-	case apierrors.IsNotFound(err):
-		quota.Spec.Hard = hard
-		if err := r.client.Create(ctx, quota, client.FieldOwner(api.FieldManagerHub)); err != nil {
-			return 0, notThere(err, "create ResourceQuota %s", key)
-		}
-	case err != nil:
-		return 0, fmt.Errorf("get ResourceQuota %s: %w", key, err)
-	case !equality.Semantic.DeepEqual(quota.Spec.Hard, hard):
-		quota.Spec.Hard = hard
-		if err := r.client.Update(ctx, quota, client.FieldOwner(api.FieldManagerHub)); err != nil {
-			return 0, notThere(err, "update ResourceQuota %s", key)
-		}
+	if _, err := controllerutil.CreateOrUpdate(ctx, r.client, quota, func() error { quota.Spec.Hard = hard; return nil }); err != nil {
+		return 0, notThere(err, "write ResourceQuota %s", key)
 	}
 
 	used, complete := quota.Status.Used.DeepCopy(), equality.Semantic.DeepEqual(quota.Status.Hard, hard)
@@ -106,7 +96,7 @@ func (r *reconciler) keepQuota(ctx context.Context, cluster string, beats bool) 
 		return again, nil
 	}
 	quota.Status = corev1.ResourceQuotaStatus{Hard: hard, Used: used}
-	if err := r.client.Status().Update(ctx, quota, client.FieldOwner(api.FieldManagerHub)); err != nil {
+	if err := r.client.Status().Update(ctx, quota); err != nil {
 		return 0, notThere(err, "update status of ResourceQuota %s", key)
 	}
 	return again, nil
@@ -164,17 +154,8 @@ func (r *reconciler) keepNetworks(ctx context.Context, mc *clustersetv1alpha1.Me
 	key := client.ObjectKey{Namespace: api.MemberNamespace(mc.Name), Name: api.NetworksConfigMap}
 	want := access.NetworksData(&mc.Spec)
 	networks := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
-	switch err := r.client.Get(ctx, key, networks); {
-	case apierrors.IsNotFound(err):
-		networks.Data = want
-		return notThere(r.client.Create(ctx, networks, client.FieldOwner(api.FieldManagerHub)), "create ConfigMap %s", key)
-	case err != nil:
-		return fmt.Errorf("get ConfigMap %s: %w", key, err)
-	case equality.Semantic.DeepEqual(networks.Data, want):
-		return nil
-	}
-	networks.Data = want
-	return notThere(r.client.Update(ctx, networks, client.FieldOwner(api.FieldManagerHub)), "update ConfigMap %s", key)
+	_, err := controllerutil.CreateOrUpdate(ctx, r.client, networks, func() error { networks.Data = want; return nil })
+	return notThere(err, "write ConfigMap %s", key)
 }
 
 // notThere wraps an error, but ignores one about a missing namespace: it is being created or deleted.

@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -19,6 +18,7 @@ import (
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/hub/access"
 	"github.com/clusterset/clusterset/hub/liveness"
 )
 
@@ -42,9 +42,6 @@ type reconciler struct {
 	forgotten map[string]bool      // whose records have been deleted
 	quotas    map[string]quotaSeen // by namespace
 }
-
-// retryConflict is how long to wait for our caches to see someone else's write.
-const retryConflict = 200 * time.Millisecond
 
 // Reconcile implements reconcile.Reconciler. The request names a MemberCluster.
 func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
@@ -89,7 +86,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	settled, err := r.keepLimits(ctx, &mc, lease != nil)
 	switch {
 	case apierrors.IsConflict(err): // the API server or a kube-controller-manager has counted; our cache will have that in a moment
-		settled = retryConflict
+		settled = RetryConflict
 	case err != nil:
 		return reconcile.Result{}, err
 	}
@@ -105,15 +102,7 @@ func (r *reconciler) lease(ctx context.Context, from client.Reader, cluster stri
 	if !isMember(cluster) {
 		return nil, nil
 	}
-	key := types.NamespacedName{Namespace: api.MemberNamespace(cluster), Name: api.HeartbeatLease}
-	var lease coordinationv1.Lease
-	switch err := from.Get(ctx, key, &lease); {
-	case apierrors.IsNotFound(err):
-		return nil, nil
-	case err != nil:
-		return nil, fmt.Errorf("get Lease %s: %w", key, err)
-	}
-	return &lease, nil
+	return access.Heartbeat(ctx, from, cluster)
 }
 
 // knowAll adds every member before anything is decided: the brake depends on all of them, and a process that has just started
@@ -229,10 +218,8 @@ func (r *reconciler) writeStatus(ctx context.Context, mc *clustersetv1alpha1.Mem
 	}
 	updated := mc.DeepCopy()
 	updated.Status = status
-	// The optimistic lock keeps a process that has just lost its leadership from overwriting the new leader's status.
-	patch := client.MergeFromWithOptions(mc, client.MergeFromWithOptimisticLock{})
-	if err := r.client.Status().Patch(ctx, updated, patch, client.FieldOwner(api.FieldManagerHub)); err != nil {
-		return fmt.Errorf("patch status of MemberCluster %s: %w", mc.Name, err)
+	if err := access.PatchStatus(ctx, r.client, mc, updated); err != nil {
+		return err
 	}
 	if mc.Status.Phase != status.Phase {
 		metricTransitions.WithLabelValues(string(status.Phase)).Inc()

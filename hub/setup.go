@@ -1,6 +1,7 @@
 package hub
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -41,24 +42,12 @@ type Options struct {
 func (o Options) Validate() error { return o.complete() }
 
 func (o *Options) complete() error {
-	for _, d := range []struct {
-		value *time.Duration
-		or    time.Duration
-	}{
-		{&o.Suspect, liveness.DefaultThresholds.Suspect},
-		{&o.Expire, liveness.DefaultThresholds.Expire},
-		{&o.Forget, liveness.DefaultThresholds.Forget},
-		{&o.Left, liveness.DefaultThresholds.Left},
-	} {
-		if *d.value == 0 {
-			*d.value = d.or
-		}
-	}
+	usual := liveness.DefaultThresholds
+	o.Suspect, o.Expire = cmp.Or(o.Suspect, usual.Suspect), cmp.Or(o.Expire, usual.Expire)
+	o.Forget, o.Left = cmp.Or(o.Forget, usual.Forget), cmp.Or(o.Left, usual.Left)
+	o.MaxServices = cmp.Or(o.MaxServices, DefaultMaxServices)
 	if o.Left < 0 {
 		return fmt.Errorf("a cluster that left is kept for %s; that must not be negative", o.Left)
-	}
-	if o.MaxServices == 0 {
-		o.MaxServices = DefaultMaxServices
 	}
 	if o.MaxServices < 0 {
 		return fmt.Errorf("--max-services is %d; it must be at least 1", o.MaxServices)
@@ -104,7 +93,7 @@ func Setup(mgr manager.Manager, opts Options) error {
 	}
 	registerMetrics()
 	r := &reconciler{
-		client:   mgr.GetClient(),
+		client:   client.WithFieldOwner(mgr.GetClient(), api.FieldManagerHub),
 		live:     mgr.GetAPIReader(),
 		events:   mgr.GetEventRecorder("clusterset-hub"),
 		now:      time.Now,
@@ -117,23 +106,15 @@ func Setup(mgr manager.Manager, opts Options) error {
 		forgotten: make(map[string]bool),
 		quotas:    make(map[string]quotaSeen),
 	}
-	skip := true // several hubs may run in one process, as in tests
-	ctrl, err := controller.New("clusterset-hub", mgr, controller.Options{
+	err := Control(mgr, "clusterset-hub", controller.Options{
 		Reconciler:              r,
 		MaxConcurrentReconciles: 4,
-		CacheSyncTimeout:        connect.Forever,
 		// controller-runtime's default goes up to a quarter of an hour. A member that died while the API server was down would
 		// count as alive for that long.
-		RateLimiter:        workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](20*time.Millisecond, opts.Suspect/2),
-		SkipNameValidation: &skip,
-	})
+		RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](20*time.Millisecond, opts.Suspect/2),
+	}, sources(mgr.GetCache(), r.moved))
 	if err != nil {
-		return fmt.Errorf("set up hub: %w", err)
-	}
-	for _, s := range sources(mgr.GetCache(), r.moved) {
-		if err := ctrl.Watch(s); err != nil {
-			return fmt.Errorf("set up hub: watch: %w", err)
-		}
+		return err
 	}
 	// Often enough that a threshold is exceeded by an eighth at most, and that Decide notices a pause of its own.
 	interval := opts.Suspect / 8
@@ -151,6 +132,24 @@ func Setup(mgr manager.Manager, opts Options) error {
 	}))
 	if err != nil {
 		return fmt.Errorf("set up hub: %w", err)
+	}
+	return nil
+}
+
+// RetryConflict is how long the controllers wait until their caches have what was written, by themselves or by others.
+const RetryConflict = 200 * time.Millisecond
+
+// Control adds a controller to the hub's manager. Its rights may be granted later, and several hubs may run in one process, as in tests.
+func Control(mgr manager.Manager, name string, opts controller.Options, sources []source.Source) error {
+	opts.CacheSyncTimeout, opts.SkipNameValidation = connect.Forever, new(true)
+	ctrl, err := controller.New(name, mgr, opts)
+	if err != nil {
+		return fmt.Errorf("set up %s: %w", name, err)
+	}
+	for _, s := range sources {
+		if err := ctrl.Watch(s); err != nil {
+			return fmt.Errorf("set up %s: watch: %w", name, err)
+		}
 	}
 	return nil
 }

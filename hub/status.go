@@ -81,77 +81,71 @@ func conditions(mc *clustersetv1alpha1.MemberCluster, d liveness.Decision, f fac
 	if d.Heard.IsZero() {
 		since = "for long"
 	}
-	ready := metav1.Condition{Type: clustersetv1alpha1.ConditionReady}
+	ready := metav1.Condition{
+		Type: clustersetv1alpha1.ConditionReady, Status: metav1.ConditionUnknown, Reason: clustersetv1alpha1.ReasonNoHeartbeat,
+		Message: "the cluster has never sent a heartbeat",
+	}
 	switch d.Phase {
 	case clustersetv1alpha1.MemberReady:
-		ready.Status, ready.Reason, ready.Message = metav1.ConditionTrue, clustersetv1alpha1.ReasonHeartbeatSeen,
-			"the cluster renews its heartbeat"
+		ready.Status, ready.Reason, ready.Message = metav1.ConditionTrue, clustersetv1alpha1.ReasonHeartbeatSeen, "the cluster renews its heartbeat"
 		if d.Paused {
 			ready.Message = "no heartbeat " + since + ", nor anyone else's; the cluster counts as healthy until others are heard"
 		}
 	case clustersetv1alpha1.MemberSuspect:
-		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, clustersetv1alpha1.ReasonHeartbeatMissed,
-			"no heartbeat "+since+"; the cluster's endpoints rank behind those of healthy clusters"
+		ready.Status, ready.Reason = metav1.ConditionFalse, clustersetv1alpha1.ReasonHeartbeatMissed
+		ready.Message = "no heartbeat " + since + "; the cluster's endpoints rank behind those of healthy clusters"
 	case clustersetv1alpha1.MemberExpired:
-		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, clustersetv1alpha1.ReasonHeartbeatExpired,
-			"no heartbeat "+since+"; the cluster's endpoints aren't answered until it returns"
-	default:
-		ready.Status, ready.Reason, ready.Message = metav1.ConditionUnknown, clustersetv1alpha1.ReasonNoHeartbeat,
-			"the cluster has never sent a heartbeat"
+		ready.Status, ready.Reason = metav1.ConditionFalse, clustersetv1alpha1.ReasonHeartbeatExpired
+		ready.Message = "no heartbeat " + since + "; the cluster's endpoints aren't answered until it returns"
 	}
 	all := []metav1.Condition{ready}
-	switch {
-	case d.Paused:
-		all = append(all, metav1.Condition{
-			Type: clustersetv1alpha1.ConditionExpiryPaused, Status: metav1.ConditionTrue,
-			Reason:  clustersetv1alpha1.ReasonMostMembersSilent,
-			Message: "most members, or all, fell silent together, so the hub assumes that it is cut off and lets none expire",
-		})
-	case meta.FindStatusCondition(mc.Status.Conditions, clustersetv1alpha1.ConditionExpiryPaused) != nil:
-		all = append(all, metav1.Condition{
-			Type: clustersetv1alpha1.ConditionExpiryPaused, Status: metav1.ConditionFalse,
-			Reason: clustersetv1alpha1.ReasonMostMembersHeard, Message: "the hub hears from most members",
-		})
-	}
-	switch {
-	case f.full:
-		all = append(all, metav1.Condition{
-			Type: clustersetv1alpha1.ConditionLimited, Status: metav1.ConditionTrue, Reason: clustersetv1alpha1.ReasonTooManyServices,
-			Message: "the cluster has as many services on the hub as it may (--max-services), and more are refused; check whether its token was stolen, or raise the limit",
-		})
-	case meta.FindStatusCondition(mc.Status.Conditions, clustersetv1alpha1.ConditionLimited) != nil:
-		all = append(all, metav1.Condition{
-			Type: clustersetv1alpha1.ConditionLimited, Status: metav1.ConditionFalse, Reason: clustersetv1alpha1.ReasonFewServices,
-			Message: "the cluster has fewer services on the hub than it may",
-		})
-	}
-	switch {
-	case f.cloned:
-		all = append(all, metav1.Condition{
-			Type: clustersetv1alpha1.ConditionCloned, Status: metav1.ConditionTrue, Reason: clustersetv1alpha1.ReasonCloneYields,
-			Message: "two clusters use this one's identity, name and credentials, probably because one was restored from the other's backup; " +
+	errs := mc.Validate()
+	for _, c := range []struct {
+		kind            string
+		is              bool
+		reason, message string // while it is bad
+		over, overWords string // once it no longer is
+	}{
+		{
+			clustersetv1alpha1.ConditionExpiryPaused, d.Paused,
+			clustersetv1alpha1.ReasonMostMembersSilent, "most members, or all, fell silent together, so the hub assumes that it is cut off and lets none expire",
+			clustersetv1alpha1.ReasonMostMembersHeard, "the hub hears from most members",
+		},
+		{
+			clustersetv1alpha1.ConditionLimited, f.full, clustersetv1alpha1.ReasonTooManyServices,
+			"the cluster has as many services on the hub as it may (--max-services), and more are refused; check whether its token was stolen, or raise the limit",
+			clustersetv1alpha1.ReasonFewServices, "the cluster has fewer services on the hub than it may",
+		},
+		{
+			clustersetv1alpha1.ConditionCloned, f.cloned, clustersetv1alpha1.ReasonCloneYields,
+			"two clusters use this one's identity, name and credentials, probably because one was restored from the other's backup; " +
 				"the one whose agent started later exports nothing. Join it under a name of its own",
-		})
-	case meta.FindStatusCondition(mc.Status.Conditions, clustersetv1alpha1.ConditionCloned) != nil:
-		all = append(all, metav1.Condition{
-			Type: clustersetv1alpha1.ConditionCloned, Status: metav1.ConditionFalse, Reason: clustersetv1alpha1.ReasonCloneGone,
-			Message: "no second cluster works under this one's name any more",
-		})
-	}
-	switch errs := mc.Validate(); {
-	case len(errs) > 0:
-		all = append(all, metav1.Condition{
-			Type: clustersetv1alpha1.ConditionValid, Status: metav1.ConditionFalse, Reason: clustersetv1alpha1.ReasonInvalid,
-			Message: "the MemberCluster isn't used as it is: " + several(errs),
-		})
-	case meta.FindStatusCondition(mc.Status.Conditions, clustersetv1alpha1.ConditionValid) != nil:
-		all = append(all, metav1.Condition{
-			Type: clustersetv1alpha1.ConditionValid, Status: metav1.ConditionTrue, Reason: clustersetv1alpha1.ReasonValid,
-			Message: "all values of the MemberCluster are used",
-		})
+			clustersetv1alpha1.ReasonCloneGone, "no second cluster works under this one's name any more",
+		},
+		{
+			clustersetv1alpha1.ConditionValid, len(errs) > 0,
+			clustersetv1alpha1.ReasonInvalid, "the MemberCluster isn't used as it is: " + several(errs),
+			clustersetv1alpha1.ReasonValid, "all values of the MemberCluster are used",
+		},
+	} {
+		switch {
+		case c.is:
+			all = append(all, metav1.Condition{Type: c.kind, Status: bad[c.kind], Reason: c.reason, Message: c.message})
+		case meta.FindStatusCondition(mc.Status.Conditions, c.kind) != nil:
+			all = append(all, metav1.Condition{Type: c.kind, Status: opposite[bad[c.kind]], Reason: c.over, Message: c.overWords})
+		}
 	}
 	return all
 }
+
+// bad has the status of each condition that says that something is wrong.
+var bad = map[string]metav1.ConditionStatus{
+	clustersetv1alpha1.ConditionReady: metav1.ConditionFalse, clustersetv1alpha1.ConditionValid: metav1.ConditionFalse,
+	clustersetv1alpha1.ConditionExpiryPaused: metav1.ConditionTrue, clustersetv1alpha1.ConditionLimited: metav1.ConditionTrue,
+	clustersetv1alpha1.ConditionCloned: metav1.ConditionTrue,
+}
+
+var opposite = map[metav1.ConditionStatus]metav1.ConditionStatus{metav1.ConditionTrue: metav1.ConditionFalse, metav1.ConditionFalse: metav1.ConditionTrue}
 
 // several names the first few errors.
 func several(errs field.ErrorList) string {
@@ -181,13 +175,8 @@ func transitions(was, now []metav1.Condition) []news {
 		if c.Type == clustersetv1alpha1.ConditionReady && c.Reason == clustersetv1alpha1.ReasonDeleted {
 			continue // the condition Left implies it
 		}
-		bad := c.Type == clustersetv1alpha1.ConditionReady && c.Status == metav1.ConditionFalse ||
-			c.Type == clustersetv1alpha1.ConditionLimited && c.Status == metav1.ConditionTrue ||
-			c.Type == clustersetv1alpha1.ConditionCloned && c.Status == metav1.ConditionTrue ||
-			c.Type == clustersetv1alpha1.ConditionValid && c.Status == metav1.ConditionFalse ||
-			c.Type == clustersetv1alpha1.ConditionExpiryPaused && c.Status == metav1.ConditionTrue
 		kind := corev1.EventTypeNormal
-		if bad {
+		if c.Status == bad[c.Type] {
 			kind = corev1.EventTypeWarning
 		}
 		all = append(all, news{kind, c.Reason, c.Message})

@@ -107,29 +107,25 @@ func WriterRules() []rbacv1.PolicyRule {
 
 // ReaderRules are every member's rights on the whole hub: to read our group, whose records it imports, and heartbeats.
 func ReaderRules() []rbacv1.PolicyRule {
-	return []rbacv1.PolicyRule{{
-		APIGroups: []string{clustersetv1alpha1.GroupName},
-		Resources: []string{"exportedservices", "exportedendpoints", "memberclusters"},
-		Verbs:     []string{"get", "list", "watch"},
-	}, heartbeatRule()}
+	rules := PeerRules()
+	rules[0].Resources = append(rules[0].Resources, "memberclusters")
+	return rules
 }
 
 // PeerRules are what members may do in the namespaces of those that they share a community with, where MemberClusters name communities.
 func PeerRules() []rbacv1.PolicyRule {
-	return []rbacv1.PolicyRule{{
-		APIGroups: []string{clustersetv1alpha1.GroupName},
-		Resources: []string{"exportedservices", "exportedendpoints"},
-		Verbs:     []string{"get", "list", "watch"},
-	}, heartbeatRule()}
-}
-
-// heartbeatRule lets an importer find out whether a cluster has been heard since its record disappeared.
-func heartbeatRule() rbacv1.PolicyRule {
-	return rbacv1.PolicyRule{
-		APIGroups:     []string{"coordination.k8s.io"},
-		Resources:     []string{"leases"},
-		ResourceNames: []string{api.HeartbeatLease},
-		Verbs:         []string{"get"},
+	return []rbacv1.PolicyRule{
+		{
+			APIGroups: []string{clustersetv1alpha1.GroupName},
+			Resources: []string{"exportedservices", "exportedendpoints"},
+			Verbs:     []string{"get", "list", "watch"},
+		},
+		{ // an importer finds out whether a cluster has been heard since its record disappeared
+			APIGroups:     []string{"coordination.k8s.io"},
+			Resources:     []string{"leases"},
+			ResourceNames: []string{api.HeartbeatLease},
+			Verbs:         []string{"get"},
+		},
 	}
 }
 
@@ -175,9 +171,16 @@ func RoleBinding(cluster string) *rbacv1.RoleBinding {
 	}
 }
 
-// PeersBinding is the one that the hub process makes where MemberClusters name communities.
+// PeersBinding is the one that the hub process makes where MemberClusters name communities. Its Subjects are those who may read the
+// member's records.
 func PeersBinding(cluster string) *rbacv1.RoleBinding {
-	return &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace(cluster), Name: api.PeersBinding}}
+	return &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: api.MemberNamespace(cluster), Name: api.PeersBinding,
+			Labels: map[string]string{api.LabelManagedBy: api.ManagedByHub, api.LabelCluster: cluster},
+		},
+		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: api.MemberPeerRole},
+	}
 }
 
 // ClusterRole is shared by all members, so it has no member's name.
@@ -204,15 +207,4 @@ func Subjects(cluster string) []rbacv1.Subject {
 		Namespace: api.MemberNamespace(cluster),
 		Name:      api.MemberServiceAccount,
 	}}
-}
-
-// Ours reports whether join or the hub process created an object on the hub.
-func Ours(o client.Object) bool {
-	by := o.GetLabels()[api.LabelManagedBy]
-	return by == api.ManagedByJoin || by == api.ManagedByHub
-}
-
-// NameOf returns namespace/name, or the name alone for an object without a namespace.
-func NameOf(o client.Object) string {
-	return strings.TrimPrefix(client.ObjectKeyFromObject(o).String(), "/")
 }

@@ -6,13 +6,12 @@ import (
 	"strings"
 	"time"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/clusterset/clusterset/api"
+	"github.com/clusterset/clusterset/hub/access"
 	"github.com/clusterset/clusterset/internal/connect"
 )
 
@@ -125,7 +124,7 @@ func (r *reconciler) issue(ctx context.Context, cluster string, account *corev1.
 	if err := r.dropSecret(ctx, cluster); err != nil {
 		return 0, err
 	}
-	if err := r.client.Create(ctx, secret, client.FieldOwner(api.FieldManagerHub)); err != nil {
+	if err := r.client.Create(ctx, secret); err != nil {
 		return 0, fmt.Errorf("create Secret %s: %w", client.ObjectKeyFromObject(secret), err)
 	}
 	again := r.lifetime / 2
@@ -141,7 +140,7 @@ func (r *reconciler) note(ctx context.Context, account *corev1.ServiceAccount, s
 	noted := account.DeepCopy()
 	metav1.SetMetaDataAnnotation(&noted.ObjectMeta, api.AnnotationCredentials, state)
 	patch := client.MergeFromWithOptions(account, client.MergeFromWithOptimisticLock{})
-	if err := r.client.Patch(ctx, noted, patch, client.FieldOwner(api.FieldManagerHub)); err != nil {
+	if err := r.client.Patch(ctx, noted, patch); err != nil {
 		return nil, fmt.Errorf("annotate ServiceAccount %s: %w", client.ObjectKeyFromObject(account), err)
 	}
 	return noted, nil
@@ -157,13 +156,9 @@ func (r *reconciler) dropSecret(ctx context.Context, cluster string) error {
 
 // beat returns when the cluster's agent last renewed its Lease, by its own clock. It is empty if there was no heartbeat.
 func (r *reconciler) beat(ctx context.Context, from client.Reader, cluster string) (string, error) {
-	var lease coordinationv1.Lease
-	key := client.ObjectKey{Namespace: api.MemberNamespace(cluster), Name: api.HeartbeatLease}
-	switch err := from.Get(ctx, key, &lease); {
-	case apierrors.IsNotFound(err) || err == nil && lease.Spec.RenewTime == nil:
-		return "", nil
-	case err != nil:
-		return "", fmt.Errorf("get Lease %s: %w", key, err)
+	lease, err := access.Heartbeat(ctx, from, cluster)
+	if err != nil || lease == nil || lease.Spec.RenewTime == nil {
+		return "", err
 	}
 	return lease.Spec.RenewTime.UTC().Format(time.RFC3339Nano), nil
 }

@@ -12,7 +12,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
@@ -28,6 +27,7 @@ import (
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/hub"
 	"github.com/clusterset/clusterset/hub/access"
 )
 
@@ -40,31 +40,13 @@ type Options struct {
 	TokenLifetime time.Duration
 }
 
-// forever is how long the controller waits for its caches, because its rights may be granted later.
-const forever = 10 * 365 * 24 * time.Hour
-
-// retryConflict is how long to wait until our caches have what was written, by us or by package hub's controller.
-const retryConflict = 200 * time.Millisecond
-
 // Setup adds the controller to the hub's manager, which is created with hub.CacheOptions. It runs on the leader only.
 func Setup(mgr manager.Manager, opts Options) error {
 	r := &reconciler{
-		client: mgr.GetClient(), live: mgr.GetAPIReader(), events: mgr.GetEventRecorder("clusterset-hub"), config: mgr.GetConfig(), now: time.Now,
-		server: opts.Server, lifetime: cmp.Or(opts.TokenLifetime, access.DefaultTokenLifetime),
+		client: client.WithFieldOwner(mgr.GetClient(), api.FieldManagerHub), live: mgr.GetAPIReader(), events: mgr.GetEventRecorder("clusterset-hub"),
+		config: mgr.GetConfig(), now: time.Now, server: opts.Server, lifetime: cmp.Or(opts.TokenLifetime, access.DefaultTokenLifetime),
 	}
-	skip := true // several hubs may run in one process, as in tests
-	ctrl, err := controller.New("clusterset-hub-members", mgr, controller.Options{
-		Reconciler: r, MaxConcurrentReconciles: 4, CacheSyncTimeout: forever, SkipNameValidation: &skip,
-	})
-	if err != nil {
-		return fmt.Errorf("set up members: %w", err)
-	}
-	for _, s := range sources(mgr.GetCache()) {
-		if err := ctrl.Watch(s); err != nil {
-			return fmt.Errorf("set up members: watch: %w", err)
-		}
-	}
-	return nil
+	return hub.Control(mgr, "clusterset-hub-members", controller.Options{Reconciler: r, MaxConcurrentReconciles: 4}, sources(mgr.GetCache()))
 }
 
 // sources returns the sources of events: MemberClusters and the objects created for them, so that a deleted object is created again.
@@ -117,7 +99,7 @@ type reconciler struct {
 func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	result, err := r.reconcile(ctx, req.Name)
 	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
-		return reconcile.Result{RequeueAfter: retryConflict}, nil
+		return reconcile.Result{RequeueAfter: hub.RetryConflict}, nil
 	}
 	return result, err
 }
@@ -138,9 +120,10 @@ func (r *reconciler) reconcile(ctx context.Context, cluster string) (reconcile.R
 		return reconcile.Result{}, errors.Join(r.keepReaders(ctx, cluster, false), r.takeAway(ctx, cluster))
 	}
 	account, err := r.makeMember(ctx, mc)
-	foreign := new(foreignError)
+	foreign := new(access.ForeignError)
 	if errors.As(err, &foreign) {
-		return reconcile.Result{}, r.say(ctx, mc, metav1.ConditionFalse, clustersetv1alpha1.ReasonNotOurs, foreign.Error())
+		return reconcile.Result{}, r.say(ctx, mc, metav1.ConditionFalse, clustersetv1alpha1.ReasonNotOurs,
+			foreign.Error()+", so the cluster gets no account; delete it, or choose another name for the cluster")
 	}
 	if err != nil {
 		return reconcile.Result{}, err
@@ -160,12 +143,11 @@ func (r *reconciler) reconcile(ctx context.Context, cluster string) (reconcile.R
 // makeMember creates what join would create, and returns the account.
 func (r *reconciler) makeMember(ctx context.Context, mc *clustersetv1alpha1.MemberCluster) (*corev1.ServiceAccount, error) {
 	var account *corev1.ServiceAccount
-	for _, want := range access.Objects(mc.Name, api.ManagedByHub) {
-		have, err := r.ensure(ctx, mc.Name, want)
-		if err != nil {
+	for _, o := range access.Objects(mc.Name, api.ManagedByHub) {
+		if err := r.ensure(ctx, mc.Name, o); err != nil {
 			return nil, err
 		}
-		if a, ok := have.(*corev1.ServiceAccount); ok {
+		if a, ok := o.(*corev1.ServiceAccount); ok {
 			account = a
 		}
 	}
@@ -174,7 +156,7 @@ func (r *reconciler) makeMember(ctx context.Context, mc *clustersetv1alpha1.Memb
 		held := mc.DeepCopy()
 		controllerutil.AddFinalizer(held, api.MemberFinalizer)
 		patch := client.MergeFromWithOptions(mc, client.MergeFromWithOptimisticLock{})
-		if err := r.client.Patch(ctx, held, patch, client.FieldOwner(api.FieldManagerHub)); err != nil {
+		if err := r.client.Patch(ctx, held, patch); err != nil {
 			return nil, fmt.Errorf("add finalizer to MemberCluster %s: %w", mc.Name, err)
 		}
 		held.DeepCopyInto(mc)
@@ -184,18 +166,9 @@ func (r *reconciler) makeMember(ctx context.Context, mc *clustersetv1alpha1.Memb
 
 // say sets the condition Joined, and emits an Event if it changed.
 func (r *reconciler) say(ctx context.Context, mc *clustersetv1alpha1.MemberCluster, status metav1.ConditionStatus, reason, message string) error {
-	want := metav1.Condition{
-		Type: clustersetv1alpha1.ConditionJoined, Status: status, Reason: reason, Message: message, ObservedGeneration: mc.Generation,
-	}
-	was := meta.FindStatusCondition(mc.Status.Conditions, want.Type)
-	if was != nil && was.Status == status && was.Reason == reason && was.Message == message {
-		return nil
-	}
-	said := mc.DeepCopy()
-	meta.SetStatusCondition(&said.Status.Conditions, want)
-	patch := client.MergeFromWithOptions(mc, client.MergeFromWithOptimisticLock{})
-	if err := r.client.Status().Patch(ctx, said, patch, client.FieldOwner(api.FieldManagerHub)); err != nil {
-		return fmt.Errorf("patch status of MemberCluster %s: %w", mc.Name, err)
+	said, err := access.Say(ctx, r.client, mc, metav1.Condition{Type: clustersetv1alpha1.ConditionJoined, Status: status, Reason: reason, Message: message})
+	if said == nil || err != nil {
+		return err
 	}
 	kind := corev1.EventTypeNormal
 	if status == metav1.ConditionFalse {

@@ -7,7 +7,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -17,61 +16,15 @@ import (
 	"github.com/clusterset/clusterset/hub/access"
 )
 
-// foreignError is an object that isn't ours but has the name of one that a member needs.
-type foreignError struct{ kind, name string }
-
-// Error implements error. The condition Joined of the MemberCluster shows the message.
-func (e *foreignError) Error() string {
-	return fmt.Sprintf("%s %s exists and isn't clusterset's, so the cluster gets no account; delete it, or choose another name for the cluster", e.kind, e.name)
-}
-
-// ours reports whether an object was created, by us or by join, for this member or for all members.
-func ours(o client.Object, cluster string) bool {
-	of, one := o.GetLabels()[api.LabelCluster]
-	return access.Ours(o) && (!one || of == cluster)
-}
-
 // ensure creates an object, or corrects an existing one that is ours. It keeps the label that says who created it.
-func (r *reconciler) ensure(ctx context.Context, cluster string, want client.Object) (client.Object, error) {
-	key := client.ObjectKeyFromObject(want)
-	what, err := r.client.GroupVersionKindFor(want)
-	if err != nil {
-		return nil, fmt.Errorf("find the kind of %T: %w", want, err)
+func (r *reconciler) ensure(ctx context.Context, cluster string, o client.Object) error {
+	want := o.DeepCopyObject().(client.Object)
+	_, err := access.Keep(ctx, r.client, cluster, o, func() { access.Mend(o, want) })
+	if apierrors.IsAlreadyExists(err) && r.live.Get(ctx, client.ObjectKeyFromObject(o), o) == nil && !access.OursFor(o, cluster) {
+		kind, _ := r.client.GroupVersionKindFor(o) // the cache has only namespaces with our label
+		return &access.ForeignError{Kind: kind.Kind, Name: access.NameOf(o)}
 	}
-	empty, err := r.client.Scheme().New(what)
-	if err != nil {
-		return nil, fmt.Errorf("make %s: %w", what.Kind, err)
-	}
-	have := empty.(client.Object)
-	err = r.client.Get(ctx, key, have)
-	if apierrors.IsNotFound(err) {
-		created := want.DeepCopyObject().(client.Object)
-		if err = r.client.Create(ctx, created, client.FieldOwner(api.FieldManagerHub)); err == nil {
-			return created, nil
-		}
-		if !apierrors.IsAlreadyExists(err) {
-			return nil, fmt.Errorf("create %s %s: %w", what.Kind, key, err)
-		}
-		exists := err
-		if err = r.live.Get(ctx, key, have); err == nil && ours(have, cluster) {
-			return nil, exists // the cache is behind
-		}
-	}
-	if err != nil {
-		return nil, fmt.Errorf("get %s %s: %w", what.Kind, key, err)
-	}
-	if !ours(have, cluster) {
-		return nil, &foreignError{what.Kind, access.NameOf(want)}
-	}
-	was := have.DeepCopyObject().(client.Object)
-	access.Mend(have, want)
-	if equality.Semantic.DeepEqual(was, have) {
-		return have, nil
-	}
-	if err := r.client.Update(ctx, have, client.FieldOwner(api.FieldManagerHub)); err != nil {
-		return nil, fmt.Errorf("update %s %s: %w", what.Kind, key, err)
-	}
-	return have, nil
+	return err
 }
 
 // keepReaders keeps the ClusterRoleBinding with which members read the hub, for those that are members by their MemberClusters. They
@@ -85,7 +38,7 @@ func (r *reconciler) keepReaders(ctx context.Context, cluster string, in bool) e
 	defer r.readers.Unlock()
 	have := &rbacv1.ClusterRoleBinding{}
 	err := r.client.Get(ctx, client.ObjectKey{Name: api.MembersBinding}, have)
-	if err == nil && ours(have, "") && slices.Contains(have.Subjects, access.Subjects(cluster)[0]) == in {
+	if err == nil && access.OursFor(have, "") && slices.Contains(have.Subjects, access.Subjects(cluster)[0]) == in {
 		return nil
 	}
 	var accounts corev1.ServiceAccountList
@@ -97,33 +50,19 @@ func (r *reconciler) keepReaders(ctx context.Context, cluster string, in bool) e
 		return fmt.Errorf("list MemberClusters: %w", err)
 	}
 	want := readers(all.Items, accounts.Items)
-	switch {
-	case apierrors.IsNotFound(err) && len(want.Subjects) == 0:
-		return nil
-	case apierrors.IsNotFound(err):
-		if err := r.client.Create(ctx, want, client.FieldOwner(api.FieldManagerHub)); err != nil {
-			return fmt.Errorf("create ClusterRoleBinding %s: %w", want.Name, err)
-		}
-		return nil
-	case err != nil:
-		return fmt.Errorf("get ClusterRoleBinding %s: %w", want.Name, err)
-	case !ours(have, ""):
-		return &foreignError{"ClusterRoleBinding", want.Name}
-	case equality.Semantic.DeepEqual(have.Subjects, want.Subjects):
+	if apierrors.IsNotFound(err) && len(want.Subjects) == 0 {
 		return nil
 	}
-	have.Subjects = want.Subjects
-	if err := r.client.Update(ctx, have, client.FieldOwner(api.FieldManagerHub)); err != nil {
-		return fmt.Errorf("update ClusterRoleBinding %s: %w", want.Name, err)
-	}
-	return nil
+	subjects := want.Subjects
+	_, err = access.Keep(ctx, r.client, "", want, func() { want.Subjects = subjects })
+	return err
 }
 
 // readers returns the shared binding. Its subjects are the members that haven't left and whose account is ours.
 func readers(all []clustersetv1alpha1.MemberCluster, accounts []corev1.ServiceAccount) *rbacv1.ClusterRoleBinding {
 	member := make(map[string]bool, len(all))
 	for i := range all {
-		member[all[i].Name] = !all[i].Left() && all[i].Labels[api.LabelManagedBy] != api.ManagedByImporter
+		member[all[i].Name] = access.IsMember(&all[i])
 	}
 	binding := &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: api.MembersBinding, Labels: map[string]string{api.LabelManagedBy: api.ManagedByHub}},
@@ -132,7 +71,7 @@ func readers(all []clustersetv1alpha1.MemberCluster, accounts []corev1.ServiceAc
 	var names []string
 	for i := range accounts {
 		cluster, ok := api.ClusterOfNamespace(accounts[i].Namespace)
-		if ok && member[cluster] && accounts[i].Name == api.MemberServiceAccount && ours(&accounts[i], cluster) {
+		if ok && member[cluster] && accounts[i].Name == api.MemberServiceAccount && access.OursFor(&accounts[i], cluster) {
 			names = append(names, cluster)
 		}
 	}
@@ -153,7 +92,7 @@ func (r *reconciler) takeAway(ctx context.Context, cluster string) error {
 		return nil // the Role is deleted last, so nothing else is left
 	case err != nil:
 		return fmt.Errorf("get Role of %s: %w", cluster, err)
-	case !ours(role, cluster):
+	case !access.OursFor(role, cluster):
 		return nil
 	}
 	if err := r.dropSecret(ctx, cluster); err != nil {

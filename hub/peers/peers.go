@@ -29,16 +29,13 @@ import (
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/hub"
 	"github.com/clusterset/clusterset/hub/access"
-	"github.com/clusterset/clusterset/internal/connect"
 	"github.com/clusterset/clusterset/internal/hubcache"
 )
 
 // settle is how long API servers get to learn of a new grant before the old one is removed.
 const settle = 2 * time.Second
-
-// retryConflict is how long to wait until our caches have seen a write, ours or another's.
-const retryConflict = 200 * time.Millisecond
 
 // Setup adds the controller to the hub's manager, which is created with hub.CacheOptions. It runs on the leader only.
 func Setup(mgr manager.Manager) error {
@@ -57,22 +54,25 @@ func Setup(mgr manager.Manager) error {
 	if err := mgr.Add(granted); err != nil {
 		return fmt.Errorf("set up peers: %w", err)
 	}
-	r := &reconciler{
-		client: mgr.GetClient(), granted: granted, events: mgr.GetEventRecorder("clusterset-hub"), now: time.Now,
-	}
-	skip := true // several hubs may run in one process, as in tests
-	ctrl, err := controller.New("clusterset-hub-peers", mgr, controller.Options{
-		Reconciler: r, CacheSyncTimeout: connect.Forever, SkipNameValidation: &skip, // its rights may be granted later
-	})
-	if err != nil {
-		return fmt.Errorf("set up peers: %w", err)
-	}
-	for _, s := range sources(mgr.GetCache(), granted) {
-		if err := ctrl.Watch(s); err != nil {
-			return fmt.Errorf("set up peers: watch: %w", err)
-		}
-	}
-	return nil
+	c := client.WithFieldOwner(mgr.GetClient(), api.FieldManagerHub)
+	r := &reconciler{client: c, granted: reading{c, granted}, events: mgr.GetEventRecorder("clusterset-hub"), now: time.Now}
+	return hub.Control(mgr, "clusterset-hub-peers", controller.Options{Reconciler: r}, sources(mgr.GetCache(), granted))
+}
+
+// reading is a client that reads from another cache.
+type reading struct {
+	client.Client
+	from client.Reader
+}
+
+// Get implements client.Client.
+func (r reading) Get(ctx context.Context, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+	return r.from.Get(ctx, key, o, opts...)
+}
+
+// List implements client.Client.
+func (r reading) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	return r.from.List(ctx, list, opts...)
 }
 
 // sources returns the objects that decide the rights, and the objects that grant them, so that foreign changes are
@@ -98,7 +98,7 @@ func memberChanged() predicate.Predicate {
 		said := func(mc *clustersetv1alpha1.MemberCluster) *metav1.Condition {
 			return meta.FindStatusCondition(mc.Status.Conditions, clustersetv1alpha1.ConditionCommunitiesEnforced)
 		}
-		return isMember(was) != isMember(is) || !slices.Equal(was.Spec.Communities, is.Spec.Communities) ||
+		return access.IsMember(was) != access.IsMember(is) || !slices.Equal(was.Spec.Communities, is.Spec.Communities) ||
 			was.Status.Phase != is.Status.Phase || !equality.Semantic.DeepEqual(said(was), said(is))
 	}}
 }
@@ -106,18 +106,10 @@ func memberChanged() predicate.Predicate {
 // reconciler maintains the rights of all members. It has one key, and so one worker.
 type reconciler struct {
 	client  client.Client // reads from the manager's cache
-	granted client.Reader // reads the cache that Setup creates
+	granted client.Client // reads from the cache that Setup creates
 	events  events.EventRecorder
 	now     func() time.Time
 	wrote   time.Time // the time of the last write
-}
-
-// foreignError is an object of another owner with the name of one that communities need.
-type foreignError struct{ kind, name string }
-
-// Error implements error. The condition CommunitiesEnforced shows the message.
-func (e *foreignError) Error() string {
-	return fmt.Sprintf("%s %s exists and isn't clusterset's, so communities can't be enforced; delete it", e.kind, e.name)
 }
 
 // Reconcile implements reconcile.Reconciler.
@@ -127,7 +119,7 @@ func (r *reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (reconc
 		return reconcile.Result{}, err
 	}
 	again, err := r.keep(ctx, s)
-	foreign := new(foreignError)
+	foreign := new(access.ForeignError)
 	if errors.As(err, &foreign) {
 		err = nil
 	}
@@ -135,7 +127,7 @@ func (r *reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (reconc
 		err = r.say(ctx, s, foreign)
 	}
 	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
-		return reconcile.Result{RequeueAfter: retryConflict}, nil
+		return reconcile.Result{RequeueAfter: hub.RetryConflict}, nil
 	}
 	return reconcile.Result{RequeueAfter: again}, err
 }
@@ -164,53 +156,27 @@ func (r *reconciler) keep(ctx context.Context, s *state) (again time.Duration, e
 
 // confine removes the right to read records from the ClusterRole of all members, or adds it again.
 func (r *reconciler) confine(ctx context.Context, s *state, confined bool) error {
-	want := access.ReaderRole(confined)
-	if s.reader == nil {
-		if err := r.client.Create(ctx, want, client.FieldOwner(api.FieldManagerHub)); err != nil {
-			return fmt.Errorf("create ClusterRole %s: %w", want.Name, err)
-		}
-		s.reader = want
-		return nil
+	role := access.ClusterRole()
+	wrote, err := access.Keep(ctx, r.client, "", role, func() { access.Confine(role, confined) })
+	if err != nil {
+		return err
 	}
-	if !access.Ours(s.reader) {
-		return &foreignError{"ClusterRole", want.Name}
+	s.reader = role
+	if wrote {
+		log.FromContext(ctx).Info("Wrote what all members may read", "communities", confined)
+		r.wrote = r.now()
 	}
-	if s.enforced() == confined && equality.Semantic.DeepEqual(s.reader.Rules, want.Rules) {
-		return nil
-	}
-	have := s.reader.DeepCopy()
-	access.Confine(have, confined)
-	if err := r.client.Update(ctx, have, client.FieldOwner(api.FieldManagerHub)); err != nil {
-		return fmt.Errorf("update ClusterRole %s: %w", want.Name, err)
-	}
-	log.FromContext(ctx).Info("Wrote what all members may read", "communities", confined)
-	s.reader, r.wrote = have, r.now()
 	return nil
 }
 
 // keepRole writes the ClusterRole to which the RoleBindings refer.
 func (r *reconciler) keepRole(ctx context.Context) error {
-	want, have := peerRole(), &rbacv1.ClusterRole{}
-	switch err := r.granted.Get(ctx, client.ObjectKeyFromObject(want), have); {
-	case apierrors.IsNotFound(err):
-		if err := r.client.Create(ctx, want, client.FieldOwner(api.FieldManagerHub)); err != nil {
-			return fmt.Errorf("create ClusterRole %s: %w", want.Name, err)
-		}
-	case err != nil:
-		return fmt.Errorf("get ClusterRole %s: %w", want.Name, err)
-	case !access.Ours(have):
-		return &foreignError{"ClusterRole", want.Name}
-	case equality.Semantic.DeepEqual(have.Rules, want.Rules):
-		return nil
-	default:
-		have = have.DeepCopy()
-		have.Rules = want.Rules
-		if err := r.client.Update(ctx, have, client.FieldOwner(api.FieldManagerHub)); err != nil {
-			return fmt.Errorf("update ClusterRole %s: %w", want.Name, err)
-		}
+	role := peerRole()
+	wrote, err := access.Keep(ctx, r.granted, "", role, func() { role.Rules = access.PeerRules() })
+	if wrote {
+		r.wrote = r.now()
 	}
-	r.wrote = r.now()
-	return nil
+	return err
 }
 
 // keepBindings writes the RoleBindings of all members, and creates those of members with an account. If one write fails, the
@@ -231,7 +197,7 @@ func (r *reconciler) keepBindings(ctx context.Context, want map[string]*rbacv1.R
 		if have[namespace] || !accounts[binding.Labels[api.LabelCluster]] {
 			continue
 		}
-		err := r.client.Create(ctx, binding.DeepCopy(), client.FieldOwner(api.FieldManagerHub))
+		err := r.client.Create(ctx, binding.DeepCopy())
 		if apierrors.IsNotFound(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 			continue // the member is leaving
 		}
@@ -250,7 +216,7 @@ func (r *reconciler) keepBinding(ctx context.Context, is, want *rbacv1.RoleBindi
 	case !access.Ours(is) && want == nil:
 		return nil
 	case !access.Ours(is):
-		return &foreignError{"RoleBinding", access.NameOf(is)}
+		return &access.ForeignError{Kind: "RoleBinding", Name: access.NameOf(is)}
 	case want == nil, is.RoleRef != want.RoleRef: // a RoleRef can't be changed
 		if err := client.IgnoreNotFound(r.client.Delete(ctx, is, client.Preconditions{UID: &is.UID})); err != nil {
 			return fmt.Errorf("delete RoleBinding %s: %w", access.NameOf(is), err)
@@ -258,7 +224,7 @@ func (r *reconciler) keepBinding(ctx context.Context, is, want *rbacv1.RoleBindi
 		if want == nil {
 			return nil
 		}
-		if err := r.client.Create(ctx, want.DeepCopy(), client.FieldOwner(api.FieldManagerHub)); err != nil {
+		if err := r.client.Create(ctx, want.DeepCopy()); err != nil {
 			return fmt.Errorf("create RoleBinding %s: %w", access.NameOf(want), err)
 		}
 	case slices.Equal(is.Subjects, want.Subjects):
@@ -266,7 +232,7 @@ func (r *reconciler) keepBinding(ctx context.Context, is, want *rbacv1.RoleBindi
 	default:
 		changed := is.DeepCopy()
 		changed.Subjects = slices.Clone(want.Subjects)
-		if err := r.client.Update(ctx, changed, client.FieldOwner(api.FieldManagerHub)); err != nil {
+		if err := r.client.Update(ctx, changed); err != nil {
 			return fmt.Errorf("update RoleBinding %s: %w", access.NameOf(want), err)
 		}
 	}
@@ -304,7 +270,7 @@ func (r *reconciler) read(ctx context.Context) (*state, error) {
 		}
 	}
 	for i := range members.Items {
-		if mc := &members.Items[i]; isMember(mc) {
+		if mc := &members.Items[i]; access.IsMember(mc) {
 			s.members[mc.Name] = mc
 		}
 	}

@@ -93,28 +93,20 @@ func settled(tb testing.TB, members, size int) *reconciler {
 	}
 	for _, mc := range s.members {
 		if size > 0 {
-			mc.Status.Conditions = []metav1.Condition{*s.condition(mc.Name, &foreignError{})}
+			mc.Status.Conditions = []metav1.Condition{s.condition(mc, &access.ForeignError{})}
 		}
 	}
 	for _, binding := range s.bindings() {
 		objects = append(objects, binding)
 	}
 	held := cacheOf(tb, objects)
-	return &reconciler{client: reader{from: held}, granted: held, now: time.Now}
-}
-
-// reader is a client that panics if it has to write.
-type reader struct {
-	client.Client
-	from client.Reader
-}
-
-func (r reader) Get(ctx context.Context, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
-	return r.from.Get(ctx, key, o, opts...)
-}
-
-func (r reader) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
-	return r.from.List(ctx, list, opts...)
+	scheme := connect.NewScheme()
+	c, err := client.New(&rest.Config{}, client.Options{Scheme: scheme, HTTPClient: http.DefaultClient, Mapper: testrestmapper.TestOnlyStaticRESTMapper(scheme)})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	only := reading{c, held} // it has no API server to write to
+	return &reconciler{client: only, granted: only, now: time.Now}
 }
 
 // cacheOf returns a cache of the objects, without an API server.

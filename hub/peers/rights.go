@@ -71,21 +71,11 @@ func (s *state) bindings() map[string]*rbacv1.RoleBinding {
 			}
 			same[key] = subjects
 		}
-		binding := binding(cluster)
+		binding := access.PeersBinding(cluster)
 		binding.Subjects = subjects
 		all[binding.Namespace] = binding
 	}
 	return all
-}
-
-func binding(cluster string) *rbacv1.RoleBinding {
-	return &rbacv1.RoleBinding{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace: api.MemberNamespace(cluster), Name: api.PeersBinding,
-			Labels: map[string]string{api.LabelManagedBy: api.ManagedByHub, api.LabelCluster: cluster},
-		},
-		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: api.MemberPeerRole},
-	}
 }
 
 // peerRole is the ClusterRole to which those RoleBindings refer.
@@ -94,11 +84,6 @@ func peerRole() *rbacv1.ClusterRole {
 		ObjectMeta: metav1.ObjectMeta{Name: api.MemberPeerRole, Labels: map[string]string{api.LabelManagedBy: api.ManagedByHub}},
 		Rules:      access.PeerRules(),
 	}
-}
-
-// isMember reports whether a MemberCluster belongs to a member that hasn't left.
-func isMember(mc *clustersetv1alpha1.MemberCluster) bool {
-	return api.CheckMemberName(mc.Name) == nil && !mc.Left() && mc.Labels[api.LabelManagedBy] != api.ManagedByImporter
 }
 
 // accountOf returns the member of a ServiceAccount, or "" if neither the hub process nor join created it.

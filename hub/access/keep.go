@@ -1,0 +1,108 @@
+package access
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/clusterset/clusterset/api"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+)
+
+// ForeignError is an object that isn't ours but has the name of one that is needed.
+type ForeignError struct{ Kind, Name string }
+
+// Error implements error.
+func (e *ForeignError) Error() string {
+	return fmt.Sprintf("%s %s exists and isn't clusterset's", e.Kind, e.Name)
+}
+
+// Ours reports whether join or the hub process created an object on the hub.
+func Ours(o client.Object) bool {
+	by := o.GetLabels()[api.LabelManagedBy]
+	return by == api.ManagedByJoin || by == api.ManagedByHub
+}
+
+// OursFor reports whether an object is Ours, and for this member or for all members.
+func OursFor(o client.Object, cluster string) bool {
+	of, one := o.GetLabels()[api.LabelCluster]
+	return Ours(o) && (!one || of == cluster)
+}
+
+// NameOf returns namespace/name, or the name alone for an object without a namespace.
+func NameOf(o client.Object) string {
+	return strings.TrimPrefix(client.ObjectKeyFromObject(o).String(), "/")
+}
+
+// Keep creates an object, or lets mend correct the one of that name if it is OursFor the cluster. The object is then as it is on the hub.
+func Keep(ctx context.Context, c client.Client, cluster string, o client.Object, mend func()) (wrote bool, err error) {
+	kind, err := c.GroupVersionKindFor(o)
+	if err != nil {
+		return false, fmt.Errorf("find the kind of %T: %w", o, err)
+	}
+	result, err := controllerutil.CreateOrUpdate(ctx, c, o, func() error {
+		if o.GetResourceVersion() != "" && !OursFor(o, cluster) {
+			return &ForeignError{kind.Kind, NameOf(o)}
+		}
+		mend()
+		return nil
+	})
+	if err != nil {
+		return false, fmt.Errorf("write %s %s: %w", kind.Kind, NameOf(o), err)
+	}
+	return result != controllerutil.OperationResultNone, nil
+}
+
+// IsMember reports whether a MemberCluster on the hub is a member's, and not that of a cluster that has left, of one of another MCS
+// implementation, or a copy that its importer is about to delete.
+func IsMember(mc *clustersetv1alpha1.MemberCluster) bool {
+	return api.CheckMemberName(mc.Name) == nil && !mc.Left() && mc.Labels[api.LabelManagedBy] != api.ManagedByImporter
+}
+
+// Heartbeat reads a member's Lease. It returns nil if there is none.
+func Heartbeat(ctx context.Context, from client.Reader, cluster string) (*coordinationv1.Lease, error) {
+	key := client.ObjectKey{Namespace: api.MemberNamespace(cluster), Name: api.HeartbeatLease}
+	lease := &coordinationv1.Lease{}
+	switch err := from.Get(ctx, key, lease); {
+	case apierrors.IsNotFound(err):
+		return nil, nil //nolint:nilnil // that there is none is the answer
+	case err != nil:
+		return nil, fmt.Errorf("get Lease %s: %w", key, err)
+	}
+	return lease, nil
+}
+
+// Say writes a condition of a MemberCluster, or removes it if want has no status. It returns the MemberCluster, or nil if it says that already.
+func Say(ctx context.Context, c client.Client, mc *clustersetv1alpha1.MemberCluster, want metav1.Condition) (said *clustersetv1alpha1.MemberCluster, err error) {
+	var was metav1.Condition
+	if found := meta.FindStatusCondition(mc.Status.Conditions, want.Type); found != nil {
+		was = *found
+	}
+	if was.Status == want.Status && was.Reason == want.Reason && was.Message == want.Message {
+		return nil, nil //nolint:nilnil // nothing is to be said
+	}
+	said, want.ObservedGeneration = mc.DeepCopy(), mc.Generation
+	if want.Status == "" {
+		meta.RemoveStatusCondition(&said.Status.Conditions, want.Type)
+	} else {
+		meta.SetStatusCondition(&said.Status.Conditions, want)
+	}
+	return said, PatchStatus(ctx, c, mc, said)
+}
+
+// PatchStatus writes the status of a MemberCluster. The optimistic lock keeps a process that has just lost its leadership from overwriting
+// the new leader's status.
+func PatchStatus(ctx context.Context, c client.Client, from, to *clustersetv1alpha1.MemberCluster) error {
+	patch := client.MergeFromWithOptions(from, client.MergeFromWithOptimisticLock{})
+	if err := c.Status().Patch(ctx, to, patch); err != nil {
+		return fmt.Errorf("patch status of MemberCluster %s: %w", from.Name, err)
+	}
+	return nil
+}
