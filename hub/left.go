@@ -6,8 +6,6 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
-	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -79,10 +77,7 @@ func (r *reconciler) takeAway(ctx context.Context, cluster string) error {
 	if !isMember(cluster) {
 		return nil
 	}
-	in := metav1.ObjectMeta{Namespace: api.MemberNamespace(cluster)}
-	binding, account, lease := &rbacv1.RoleBinding{ObjectMeta: in}, &corev1.ServiceAccount{ObjectMeta: in}, &coordinationv1.Lease{ObjectMeta: in}
-	binding.Name, account.Name, lease.Name = api.MemberRole, api.MemberServiceAccount, api.HeartbeatLease
-	mine := []client.Object{binding}
+	mine, account := []client.Object{access.RoleBinding(cluster)}, access.ServiceAccount(cluster)
 	switch err := r.live.Get(ctx, client.ObjectKeyFromObject(account), account); {
 	case client.IgnoreNotFound(err) != nil:
 		return fmt.Errorf("get the account of %s: %w", cluster, err)
@@ -97,6 +92,7 @@ func (r *reconciler) takeAway(ctx context.Context, cluster string) error {
 	if err := r.deleteRecords(ctx, cluster); err != nil {
 		return err
 	}
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace(cluster), Name: api.HeartbeatLease}}
 	if err := client.IgnoreNotFound(r.client.Delete(ctx, lease)); err != nil {
 		return fmt.Errorf("delete Lease of %s: %w", cluster, err)
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -64,6 +65,15 @@ func Keep(ctx context.Context, c client.Client, cluster string, o client.Object,
 // implementation, or a copy that its importer is about to delete.
 func IsMember(mc *clustersetv1alpha1.MemberCluster) bool {
 	return api.CheckMemberName(mc.Name) == nil && !mc.Left() && mc.Labels[api.LabelManagedBy] != api.ManagedByImporter
+}
+
+// AccountOf returns the member of a ServiceAccount, or "" if neither the hub process nor join created it.
+func AccountOf(account *corev1.ServiceAccount) string {
+	cluster, ok := api.ClusterOfNamespace(account.Namespace)
+	if !ok || account.Name != api.MemberServiceAccount || !Ours(account) || account.Labels[api.LabelCluster] != cluster {
+		return ""
+	}
+	return cluster
 }
 
 // Heartbeat reads a member's Lease. It returns nil if there is none.

@@ -70,8 +70,7 @@ func readers(all []clustersetv1alpha1.MemberCluster, accounts []corev1.ServiceAc
 	}
 	var names []string
 	for i := range accounts {
-		cluster, ok := api.ClusterOfNamespace(accounts[i].Namespace)
-		if ok && member[cluster] && accounts[i].Name == api.MemberServiceAccount && access.OursFor(&accounts[i], cluster) {
+		if cluster := access.AccountOf(&accounts[i]); member[cluster] {
 			names = append(names, cluster)
 		}
 	}

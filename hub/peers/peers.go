@@ -275,7 +275,7 @@ func (r *reconciler) read(ctx context.Context) (*state, error) {
 		}
 	}
 	for i := range accounts.Items {
-		if cluster := accountOf(&accounts.Items[i]); cluster != "" {
+		if cluster := access.AccountOf(&accounts.Items[i]); cluster != "" {
 			s.accounts[cluster] = true
 		}
 	}

@@ -3,7 +3,6 @@ package peers
 import (
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -84,13 +83,4 @@ func peerRole() *rbacv1.ClusterRole {
 		ObjectMeta: metav1.ObjectMeta{Name: api.MemberPeerRole, Labels: map[string]string{api.LabelManagedBy: api.ManagedByHub}},
 		Rules:      access.PeerRules(),
 	}
-}
-
-// accountOf returns the member of a ServiceAccount, or "" if neither the hub process nor join created it.
-func accountOf(account *corev1.ServiceAccount) string {
-	cluster, ok := api.ClusterOfNamespace(account.Namespace)
-	if !ok || account.Name != api.MemberServiceAccount || !access.Ours(account) || account.Labels[api.LabelCluster] != cluster {
-		return ""
-	}
-	return cluster
 }

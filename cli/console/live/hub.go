@@ -46,7 +46,7 @@ type Hub struct {
 	mu      sync.Mutex
 	objects map[objectKey]runtime.Object
 	leases  map[string]*coordinationv1.Lease // by cluster; see reach
-	changed chan struct{} // has an element if objects have changed
+	changed chan struct{}                    // has an element if objects have changed
 }
 
 type objectKey struct {
