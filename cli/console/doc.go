@@ -19,7 +19,7 @@
 //
 // The parameter changes of map, service, endpoints, links and whatif is a JSON array of preview.Change. The answers then have both the current
 // state and the state after the changes. Parameters: service=NAMESPACE/NAME; place and from=CLUSTER/ZONE/REGION, - for an unknown part; zone=mcs or global;
-// context=NAME, to read a member's own objects; for services: q, namespace, cluster, type, conflicts, policy, empty, sort, desc,
+// context=NAME, for traffic; for services: q, namespace, cluster, type, conflicts, policy, empty, sort, desc,
 // offset, limit.
 //
 // Errors are {"error": "…"} with status 400 (the parameters), 404 (no such service) or 502 (an API server).

@@ -1,14 +1,14 @@
 // The page's whole state is the fragment of its address: #/VIEW/PART…?name=value&…, so that it can be shared and the browser's back and
 // forward buttons work.
-import { useEffect, useState } from "./html.js";
+import { store } from "./store.js";
 
 // Kept from view to view: the changes of "what if", the theme, whether single keys are shortcuts.
 const kept = ["if", "theme", "keys"];
 
-const listeners = new Set();
-let current = parse(location.hash);
+const current = store(parse(location.hash));
 
-function decode(text) {
+/** decode decodes a part of an address. */
+export function decode(text) {
   try {
     return decodeURIComponent(text);
   } catch {
@@ -44,13 +44,14 @@ function set(params, values) {
 /** to is the address of a view, as an href. It keeps what belongs to all views. */
 export function to(view, rest = [], values = {}) {
   const params = new URLSearchParams();
-  for (const name of kept) for (const v of current.params.getAll(name)) params.append(name, v);
+  for (const name of kept) for (const v of current.get().params.getAll(name)) params.append(name, v);
   return format(view, rest, set(params, values));
 }
 
 /** here is the address of this view with other parameters, as an href. */
 export function here(values) {
-  return format(current.view, current.rest, set(current.params, values));
+  const { view, rest, params } = current.get();
+  return format(view, rest, set(params, values));
 }
 
 /** param is a parameter of the address as it is now, which a handler of an event needs: what was rendered may be a moment older. */
@@ -66,18 +67,9 @@ export function go(href, { replace = false } = {}) {
 }
 
 function moved() {
-  current = parse(location.hash);
-  for (const f of listeners) f(current);
+  current.set(parse(location.hash));
 }
 addEventListener("popstate", moved); // fragments typed by hand too
 
 /** useAddress returns the address: view, rest (the parts after the view) and params. */
-export function useAddress() {
-  const [address, setAddress] = useState(current);
-  useEffect(() => {
-    listeners.add(setAddress);
-    setAddress(current);
-    return () => listeners.delete(setAddress);
-  }, []);
-  return address;
-}
+export const useAddress = current.use;

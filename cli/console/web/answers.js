@@ -1,8 +1,8 @@
 // What is used from one place, and why; its endpoints on demand.
 import { html, useState } from "./html.js";
-import { go, here } from "./address.js";
+import { here } from "./address.js";
 import { useApi } from "./live.js";
-import { Effects, Icon, Outcome, Tag, Toggle } from "./parts.js";
+import { Choice, Effects, Icon, Outcome, Tag, Toggle } from "./parts.js";
 import { compare, unseen } from "./matrix.js";
 import { count, phases, placeName, placeText, tiers, ways } from "./words.js";
 
@@ -64,7 +64,7 @@ function Endpoints({ service, place, column, parameter, params }) {
   const url = `api/endpoints?service=${encodeURIComponent(service)}&place=${encodeURIComponent(placeText(place))}&zone=${zone}` + (parameter && "&" + parameter);
   const got = useApi(url, { on: ["clusters", "services"], key: service + placeText(place) + zone });
   const names = { mcs: "clusterset.local", global: "svc.global" };
-  const pick = html`<span class="segments" role="group" aria-label="Name">${Object.entries(names).map(([id, text]) => html`<a key=${id} role="button" aria-pressed=${zone === id ? "true" : "false"} href=${here({ zone: id === "mcs" ? null : id })}>${text}</a>`)}</span>`;
+  const pick = html`<${Choice} label="Name" name="zone" usual="mcs" value=${zone} options=${Object.entries(names)} />`;
   if (!got.data) return html`${pick}<${Outcome} got=${got} what="the endpoints" />`;
   const { before, after } = got.data;
   const e = after ?? before;

@@ -3,7 +3,7 @@ import { html, render, useEffect, useMemo, useRef } from "./html.js";
 import { go, here, param, to, useAddress } from "./address.js";
 import { chips, fromAddress, toParameter, toWords } from "./changes.js";
 import { listen, serverNow, setServerTime, useApi, useConnection } from "./live.js";
-import { Announcer, announce, Effect, Icon, useClock } from "./parts.js";
+import { Announcer, announce, Choice, Effect, Icon, useClock } from "./parts.js";
 import { severity, sourceName, span } from "./words.js";
 import { HistoryView } from "./history.js";
 import { LinksView } from "./links.js";
@@ -54,9 +54,7 @@ function App() {
       </nav>
       <div class="tools">
         <${Liveness} map=${map.data} />
-        <span class="segments" role="group" aria-label="Theme">
-          ${Object.entries(themes).map(([id, text]) => html`<a key=${id} role="button" href=${here({ theme: id })} aria-pressed=${theme === id ? "true" : "false"} onKeyDown=${pressSpace}>${text}</a>`)}
-        </span>
+        <${Choice} label="Theme" name="theme" value=${theme} options=${Object.entries(themes)} />
         <button class="quiet" onClick=${showHelp} aria-keyshortcuts="?">Keys</button>
       </div>
     </header>
@@ -65,13 +63,6 @@ function App() {
     <main id="main" tabindex="-1"><${View} key=${address.view + address.rest.join("/")} ...${shared} /></main>
     <${Help} singleKeys=${params.get("keys") !== "off"} />
     <${Announcer} />`;
-}
-
-function pressSpace(e) {
-  if (e.key === " ") {
-    e.preventDefault();
-    e.currentTarget.click();
-  }
 }
 
 // Links within the page change the address without asking the server.

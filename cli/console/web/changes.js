@@ -1,16 +1,10 @@
 // Changes of "what if". In the address each is words, as on the command line: if=drain beijing, if=place tianjin zones=a,b region=r.
 // For the server they are those of `clusterset preview --file`.
+import { decode as dec } from "./address.js";
 
 const ofClusters = ["down", "drain", "undrain", "leave"];
 
 const enc = (text) => encodeURIComponent(text);
-function dec(text) {
-  try {
-    return decodeURIComponent(text);
-  } catch {
-    return text;
-  }
-}
 
 /** toWords writes a change for the address. */
 export function toWords(change) {

@@ -1,8 +1,8 @@
 // A cluster's details beside the map, and what could be done with it.
 import { html } from "./html.js";
-import { go, here, to } from "./address.js";
+import { here, to } from "./address.js";
 import { has, toWords, withCluster } from "./changes.js";
-import { Age, Icon, Phase, Tag } from "./parts.js";
+import { Age, Icon, Phase, Press, Tag } from "./parts.js";
 import { useApi } from "./live.js";
 import { count } from "./words.js";
 
@@ -10,9 +10,7 @@ export function Cluster({ c, map, changes }) {
   const at = c.after ?? c;
   const source = map.sources.find((s) => s.role === "member" && s.cluster === c.name);
   const toggle = (kind) => here({ if: withCluster(changes, kind, c.name).map(toWords) });
-  const actions = [
-    ["down", "power", "down"], c.drain ? ["undrain", "undrain", "undrain"] : ["drain", "drain", "drain"], ["leave", "left", "leave"],
-  ];
+  const actions = [["down", "power"], c.drain ? ["undrain", "undrain"] : ["drain", "drain"], ["leave", "left"]];
   return html`<aside class="panel" aria-label=${`Cluster ${c.name}`}>
     <div class="panelhead"><h2>${c.name}</h2><a class="close" data-close href=${here({ cluster: null })} aria-label="Close the details"><${Icon} name="cross" /></a></div>
     <p class="tags"><${Phase} phase=${c.phase} />${c.drain && html`<${Tag} icon="drain" tone="warn">drained<//>`}${c.cloned && html`<${Tag} icon="conflict" tone="bad">cloned<//>`}${c.limited && html`<${Tag} icon="limited" tone="warn">limited<//>`}</p>
@@ -35,11 +33,9 @@ export function Cluster({ c, map, changes }) {
     ${source && html`<${Traffic} context=${source.context} />`}
     <h3>What if</h3>
     <div class="actions">
-      ${actions.map(([kind, icon, text]) => html`<a key=${kind} class="button" role="button" aria-pressed=${has(changes, kind, c.name) ? "true" : "false"} href=${toggle(kind)}><${Icon} name=${icon} /> ${text}</a>`)}
-      <a class="button" href=${to("whatif", [], { kind: "unreachable", cluster: c.name })}><${Icon} name="cut" /> unreachable…</a>
-      <a class="button" href=${to("whatif", [], { kind: "place", cluster: c.name })}><${Icon} name="move" /> place…</a>
-      <a class="button" href=${to("whatif", [], { kind: "communities", cluster: c.name })}><${Icon} name="group" /> communities…</a>
-      <a class="button" href=${to("whatif", [], { kind: "network", cluster: c.name })}><${Icon} name="network" /> network…</a>
+      ${actions.map(([kind, icon]) => html`<${Press} key=${kind} class="button" on=${has(changes, kind, c.name)} href=${toggle(kind)}><${Icon} name=${icon} /> ${kind}<//>`)}
+      ${[["unreachable", "cut"], ["place", "move"], ["communities", "group"], ["network", "network"]].map(([kind, icon]) => html`
+        <a key=${kind} class="button" href=${to("whatif", [], { kind, cluster: c.name })}><${Icon} name=${icon} /> ${kind}…</a>`)}
     </div>
   </aside>`;
 }

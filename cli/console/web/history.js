@@ -1,6 +1,6 @@
 // History: what happened in the set, the newest first.
 import { html } from "./html.js";
-import { go, here, to } from "./address.js";
+import { here, to } from "./address.js";
 import { serverNow, useApi } from "./live.js";
 import { Icon, Outcome, Search, Tag, Toggle, useClock } from "./parts.js";
 import { count, span } from "./words.js";
@@ -22,7 +22,7 @@ export function HistoryView({ address, map }) {
     <div class="viewhead"><h1 tabindex="-1">History</h1>
       <p class="lead">${total === 0 ? "Nothing is known." : `The newest first${total > items.length ? `; the last ${items.length} of ${total}` : ""}`}</p></div>
     ${total > 0 && html`<div class="bar">
-      <${Search} label="Find: a name, a cluster, a word" value=${params.get("find") ?? ""} onChange=${(v) => go(here({ find: v }), { replace: true })} />
+      <${Search} label="Find: a name, a cluster, a word" params=${params} />
       <div class="filters" role="group" aria-label="Show only"><${Toggle} on=${only} values=${{ only: only ? null : "warnings" }}><b>${warnings.length}</b> Warnings<//></div>
     </div>`}
     ${unread.map((u) => html`<p key=${u} class="notice">Events of ${u}</p>`)}

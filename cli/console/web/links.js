@@ -1,8 +1,8 @@
 // Links: what leads from each cluster to each, and who reaches whom. Up to fifty clusters are drawn; the matrix has any number.
 import { html, useMemo, useState } from "./html.js";
-import { go, here } from "./address.js";
+import { here } from "./address.js";
 import { serverNow, useApi } from "./live.js";
-import { Icon, Outcome, Search, Toggle } from "./parts.js";
+import { Choice, Icon, Outcome, Search, Toggle } from "./parts.js";
 import { count, span } from "./words.js";
 
 const drawn = 50; // clusters in a drawing
@@ -24,8 +24,8 @@ export function LinksView({ address, map, parameter }) {
     <div class="viewhead"><h1 tabindex="-1">Links</h1>
       <p class="lead">${got.data.uncounted ? "The set is too large to count what leads where." : `${count(used.length, "pair")} of clusters with services that lead from one to the other.`} ${said.length ? `${cut.length || "None"} of ${count(said.length, "measured path")} can't be used.` : "No agent says whom it reaches."}</p></div>
     <div class="bar">
-      ${as === "matrix" && html`<${Search} label="Find a cluster" value=${params.get("find") ?? ""} onChange=${(v) => go(here({ find: v }), { replace: true })} />`}
-      <span class="segments" role="group" aria-label="Shown as">${["drawing", "matrix"].map((id) => html`<a key=${id} role="button" aria-pressed=${as === id ? "true" : "false"} href=${here({ as: id })}>${id}</a>`)}</span>
+      ${as === "matrix" && html`<${Search} label="Find a cluster" params=${params} />`}
+      <${Choice} label="Shown as" name="as" value=${as} options=${[["drawing", "drawing"], ["matrix", "matrix"]]} />
       ${only && html`<${Toggle} on=${true} values=${{ cluster: null }}>only ${only}<//>`}
       <a class="toggle" href=${file} download="links.csv">CSV</a><a class="toggle" href=${json} download="links.json">JSON</a>
     </div>

@@ -1,12 +1,13 @@
 // What the server says: JSON on request, and by server-sent events when to ask again.
 import { useEffect, useState } from "./html.js";
+import { store } from "./store.js";
 
 const everything = ["sources", "clusters", "services"];
 const listeners = new Set(); // of changes
-const watchers = new Set(); // of the connection
 
 /** connection: whether the server is there, since when it isn't, and whether it no longer knows us. */
-let connection = { up: true, since: Date.now(), ended: false };
+const connection = store({ up: true, since: Date.now(), ended: false });
+export const useConnection = connection.use;
 
 /** skew is the server's clock less ours, in ms. */
 let skew = 0;
@@ -16,20 +17,9 @@ export function setServerTime(time) {
   if (!Number.isNaN(at)) skew = at - Date.now();
 }
 
-function connect(next) {
-  if (next.up === connection.up && next.ended === connection.ended) return;
-  connection = { ...next, since: Date.now() };
-  for (const f of watchers) f(connection);
-}
-
-export function useConnection() {
-  const [now, set] = useState(connection);
-  useEffect(() => {
-    watchers.add(set);
-    set(connection);
-    return () => watchers.delete(set);
-  }, []);
-  return now;
+function connect(up, ended = false) {
+  const was = connection.get();
+  if (up !== was.up || ended !== was.ended) connection.set({ up, ended, since: Date.now() });
 }
 
 let source;
@@ -38,19 +28,19 @@ export function listen() {
   let seen = false;
   source.addEventListener("change", (event) => {
     let { changed } = JSON.parse(event.data);
-    if (!connection.up) changed = everything; // what was missed
-    connect({ up: true, ended: false });
+    if (!connection.get().up) changed = everything; // what was missed
+    connect(true);
     if (seen || changed.length) for (const f of listeners) f(new Set(changed));
     seen = true;
   });
   source.onopen = () => {
-    if (!connection.up) for (const f of listeners) f(new Set(everything));
-    connect({ up: true, ended: false });
+    if (!connection.get().up) for (const f of listeners) f(new Set(everything));
+    connect(true);
   };
   source.onerror = async () => {
     const closed = source.readyState === EventSource.CLOSED;
     const ended = closed && (await refused());
-    connect({ up: false, ended });
+    connect(false, ended);
     if (closed && !ended) setTimeout(listen, 2000);
   };
 }
@@ -66,7 +56,7 @@ async function refused() {
 
 async function get(url, signal) {
   const response = await fetch(url, { signal });
-  if (response.status === 401) connect({ up: false, ended: true });
+  if (response.status === 401) connect(false, true);
   const body = await response.json().catch((error) => {
     if (response.ok) throw error; // cut off
     return { error: `${response.status} ${response.statusText}` };

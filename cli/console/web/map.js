@@ -1,7 +1,7 @@
 // The map: clusters in their zones and regions.
 import { html, useMemo, useRef } from "./html.js";
 import { go, here, to } from "./address.js";
-import { Age, Icon, Outcome, Search, Tag } from "./parts.js";
+import { Age, Icon, Outcome, Press, Search, Tag } from "./parts.js";
 import { useRoving } from "./rows.js";
 import { count, phases, sourceName } from "./words.js";
 import { Cluster } from "./cluster.js";
@@ -34,7 +34,7 @@ export function MapView({ address, map, changes, parameter }) {
         ${" "}<a href=${to("services")}>${count(map.data.services.total, "service")}</a>${map.data.services.conflicts > 0 && html`, <a href=${to("services", [], { conflicts: "1" })}>${map.data.services.conflicts} in conflict</a>`}${usual && html`. Usual version: ${usual}`}</p>
     </div>
     <div class="bar">
-      <${Search} label="Find a cluster" value=${params.get("find") ?? ""} onChange=${(v) => go(here({ find: v }), { replace: true })} />
+      <${Search} label="Find a cluster" params=${params} />
       ${(communities.length > 1 || community) && html`<label class="select">Community <select name="community" onChange=${(e) => go(here({ community: e.target.value }))}>
         <option value="">all</option>${communities.map((name) => html`<option key=${name} value=${name} selected=${name === community}>${name}</option>`)}</select></label>`}
       <${Filters} clusters=${clusters} only=${only} />
@@ -119,7 +119,7 @@ function Filters({ clusters, only }) {
     ["drained", html`<${Icon} name="drain" /> drained`, "warn"], ["changed", html`<${Icon} name="what" /> changed`, "what"],
   ].map((f) => [...f, n(f[0])]).filter(([id, , , k]) => k > 0 || id === only);
   return html`<div class="filters" role="group" aria-label="Show only">${filters.map(([id, text, tone, k]) => html`
-    <a key=${id} class=${"tag filter " + tone} role="button" aria-pressed=${id === only ? "true" : "false"} href=${here({ only: id === only ? null : id })}><b>${k}</b> ${text}</a>`)}</div>`;
+    <${Press} key=${id} class=${"tag filter " + tone} on=${id === only} href=${here({ only: id === only ? null : id })}><b>${k}</b> ${text}<//>`)}</div>`;
 }
 
 /** Tile is a cluster in one look. In a dense map what is usual is left out. */

@@ -1,6 +1,6 @@
 // Small parts that several views use.
 import { html, useEffect, useRef, useState } from "./html.js";
-import { here } from "./address.js";
+import { go, here } from "./address.js";
 import { serverNow } from "./live.js";
 import { effects, phases, span } from "./words.js";
 
@@ -92,20 +92,31 @@ export function Outcome({ got, what }) {
   return null;
 }
 
-/** Search is a text field whose text is in the address. */
-export function Search({ label, value, onChange, id = "search", list }) {
+/** Search is a text field for a parameter of the address. */
+export function Search({ label, params, name = "find" }) {
   const ref = useRef();
+  const value = params.get(name) ?? "";
   useEffect(() => {
     if (ref.current && ref.current !== document.activeElement) ref.current.value = value;
   }, [value]);
-  return html`<span class="search"><${Icon} name="search" /><input id=${id} ref=${ref} type="search" aria-label=${label} placeholder=${label} spellcheck="false"
-    autocomplete="off" list=${list} defaultValue=${value} onInput=${(e) => onChange(e.target.value)} /></span>`;
+  return html`<span class="search"><${Icon} name="search" /><input id="search" ref=${ref} type="search" aria-label=${label} placeholder=${label} spellcheck="false"
+    autocomplete="off" defaultValue=${value} onInput=${(e) => go(here({ [name]: e.target.value }), { replace: true })} /></span>`;
 }
 
-/** Toggle is a link that is pressed or not. */
+/** Press is a link that is pressed or not, like a button. */
+export function Press({ on, ...props }) {
+  return html`<a role="button" aria-pressed=${on ? "true" : "false"} onKeyDown=${(e) => e.key === " " && (e.preventDefault(), e.currentTarget.click())} ...${props} />`;
+}
+
+/** Toggle is a Press for parameters of the address. */
 export function Toggle({ on, values, children, title }) {
-  return html`<a class="toggle" role="button" aria-pressed=${on ? "true" : "false"} title=${title} href=${here(values)}
-    onKeyDown=${(e) => e.key === " " && (e.preventDefault(), e.currentTarget.click())}>${children}</a>`;
+  return html`<${Press} class="toggle" on=${on} title=${title} href=${here(values)}>${children}<//>`;
+}
+
+/** Choice has one Press for each of several values of a parameter. options are its values, each with a text and a title. */
+export function Choice({ label, name, usual, value, options, kind = "" }) {
+  return html`<span class=${"segments" + kind} role="group" aria-label=${label}>${options.map(([id, text, title]) => html`
+    <${Press} key=${id} on=${id === value} title=${title} href=${here({ [name]: id === usual ? null : id })}>${text}<//>`)}</span>`;
 }
 
 /** Command is text for a shell, with a button that copies it. */

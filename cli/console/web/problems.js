@@ -1,6 +1,6 @@
 // Problems: everything that is known to be wrong, the most urgent first, each with its cure and a command to copy.
 import { html } from "./html.js";
-import { go, here, to } from "./address.js";
+import { here, to } from "./address.js";
 import { Age, Command, Icon, Outcome, Search, Tag, Toggle } from "./parts.js";
 import { count } from "./words.js";
 
@@ -23,7 +23,7 @@ export function ProblemsView({ address, problems }) {
   return html`
     <div class="viewhead"><h1 tabindex="-1">Problems</h1><p class="lead">${lead}</p></div>
     ${all > 0 && html`<div class="bar">
-      <${Search} label="Find: a name, a cluster, a word" value=${params.get("find") ?? ""} onChange=${(v) => go(here({ find: v }), { replace: true })} />
+      <${Search} label="Find: a name, a cluster, a word" params=${params} />
       <div class="filters" role="group" aria-label="Show only">${Object.entries(kinds).map(([id, name]) => [id, name, found.filter((p) => kindOf(p) === id).length]).filter(([id, , n]) => n > 0 || id === only).map(([id, name, n]) => html`
         <${Toggle} key=${id} on=${only === id} values=${{ only: only === id ? null : id }}><b>${n}</b> ${name}<//>`)}</div>
     </div>`}

@@ -1,5 +1,5 @@
 // Lists and grids with only the rows near the screen in the document.
-import { useEffect, useLayoutEffect, useRef, useState } from "./html.js";
+import { html, useEffect, useLayoutEffect, useRef, useState } from "./html.js";
 
 const spare = 6; // rows beyond the screen
 
@@ -19,65 +19,75 @@ export function useMedia(query) {
 }
 
 /**
- * useRows returns which rows, from (inclusive) and to (exclusive), of a list with count rows of a height in pixels are near the screen.
- * The whole page scrolls.
+ * useMeasured returns what measure finds of an element: at first, when it or the page changes its size, and when it scrolls; or the page,
+ * if that scrolls instead.
  */
-export function useRows(ref, count, height) {
-  const [range, set] = useState({ from: 0, to: 0 });
+function useMeasured(ref, page, first, measure, on) {
+  const [found, set] = useState(first);
   useLayoutEffect(() => {
+    const scrolls = page ? window : ref.current;
+    if (!scrolls) return;
     let frame = 0;
-    const measure = () => {
+    const look = () => {
       frame = 0;
       if (!ref.current) return;
-      const top = ref.current.getBoundingClientRect().top;
-      const from = Math.max(0, Math.floor(-top / height) - spare);
-      const to = Math.min(count, Math.ceil((innerHeight - top) / height) + spare);
-      set((was) => (was.from === from && was.to === to ? was : { from, to: Math.max(from, to) }));
+      const now = measure(ref.current);
+      set((was) => (Object.keys(now).every((k) => was[k] === now[k]) ? was : now));
     };
-    const soon = () => { frame ||= requestAnimationFrame(measure); };
-    measure();
-    addEventListener("scroll", soon, { passive: true });
+    const soon = () => { frame ||= requestAnimationFrame(look); };
+    look();
+    scrolls.addEventListener("scroll", soon, { passive: true });
     addEventListener("resize", soon);
     const observer = new ResizeObserver(soon);
-    observer.observe(document.body);
+    observer.observe(page ? document.body : scrolls);
     return () => {
       cancelAnimationFrame(frame);
-      removeEventListener("scroll", soon);
+      scrolls.removeEventListener("scroll", soon);
       removeEventListener("resize", soon);
       observer.disconnect();
     };
-  }, [count, height]);
-  return range;
+  }, on);
+  return found;
 }
 
-/** useWindow is useRows for an element that scrolls both ways. */
+/** near are the first and the last, less one, of count things of a size that are seen from start to end, and some more. */
+function near(start, end, size, count) {
+  const from = Math.max(0, Math.floor(start / size) - spare);
+  return [from, Math.max(from, Math.min(count, Math.ceil(end / size) + spare))];
+}
+
+/** useWindow returns which rows and columns, from (inclusive) and to (exclusive), of an element that scrolls both ways are near the screen. */
 export function useWindow(ref, rows, height, columns, width) {
-  const [range, set] = useState({ from: 0, to: 0, left: 0, right: 0, more: false });
-  useLayoutEffect(() => {
-    const e = ref.current;
-    if (!e) return;
-    let frame = 0;
-    const measure = () => {
-      frame = 0;
-      const from = Math.max(0, Math.floor(e.scrollTop / height) - spare);
-      const to = Math.min(rows, Math.ceil((e.scrollTop + e.clientHeight) / height) + spare);
-      const left = Math.max(0, Math.floor(e.scrollLeft / width) - spare);
-      const right = Math.min(columns, Math.ceil((e.scrollLeft + e.clientWidth) / width) + spare);
-      const more = e.scrollLeft + e.clientWidth < e.scrollWidth - 1; // to the right
-      set((was) => (was.from === from && was.to === to && was.left === left && was.right === right && was.more === more ? was : { from, to, left, right, more }));
-    };
-    const soon = () => { frame ||= requestAnimationFrame(measure); };
-    measure();
-    e.addEventListener("scroll", soon, { passive: true });
-    const observer = new ResizeObserver(soon);
-    observer.observe(e);
-    return () => {
-      cancelAnimationFrame(frame);
-      e.removeEventListener("scroll", soon);
-      observer.disconnect();
-    };
+  return useMeasured(ref, false, { from: 0, to: 0, left: 0, right: 0, more: false }, (e) => {
+    const [from, to] = near(e.scrollTop, e.scrollTop + e.clientHeight, height, rows);
+    const [left, right] = near(e.scrollLeft, e.scrollLeft + e.clientWidth, width, columns);
+    return { from, to, left, right, more: e.scrollLeft + e.clientWidth < e.scrollWidth - 1 }; // more to the right
   }, [rows, height, columns, width]);
-  return range;
+}
+
+/**
+ * useList is a list of count rows, with their height in rem in wide and in narrow windows. The whole page scrolls. range are the rows that
+ * are near the screen. list renders it: with a head, and row(i, at, rove) for each row, which has the properties at, and rove is for what
+ * gets its focus.
+ */
+export function useList(count, wide, small) {
+  const ref = useRef();
+  const narrow = useMedia("(max-width: 52rem)");
+  const height = (narrow ? small : wide) * rem();
+  const range = useMeasured(ref, true, { from: 0, to: 0 }, (e) => {
+    const top = e.getBoundingClientRect().top;
+    const [from, to] = near(-top, innerHeight - top, height, count);
+    return { from, to };
+  }, [count, height]);
+  const roving = useRoving(ref, count, height);
+  const at = (i) => ({ role: "row", "aria-rowindex": i + 2, style: { transform: `translateY(${i * height}px)`, height: height + "px" } });
+  const list = ({ kind, head, row, ...props }) => html`<div class=${`list ${kind}${narrow ? " narrow" : ""}`} role="grid" aria-rowcount=${count + 1} onKeyDown=${roving.onKeyDown} ...${props}>
+    <div class="row head" role="row" aria-rowindex="1">${head}</div>
+    <div class="rows" role="rowgroup" ref=${ref} style=${{ height: count * height + "px" }}>
+      ${between(range.from, Math.min(range.to, count), roving.current, count).map((i) => row(i, at(i), roving.rove(i)))}
+    </div>
+  </div>`;
+  return { range, list };
 }
 
 /** useWidth is the width in pixels that an element has for its contents; 0 before it is known. */

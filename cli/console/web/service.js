@@ -1,9 +1,9 @@
 // A service: who exports it, and what each place uses of it.
 import { html, useMemo } from "./html.js";
-import { go, here, to } from "./address.js";
+import { here, to } from "./address.js";
 import { has, toWords, withCluster } from "./changes.js";
 import { useApi } from "./live.js";
-import { Age, Command, Effects, Icon, Outcome, Phase, Search, Tag, Toggle } from "./parts.js";
+import { Age, Command, Effects, Icon, Outcome, Phase, Press, Search, Tag, Toggle } from "./parts.js";
 import { count, placeName, placeText, severity, ways } from "./words.js";
 import { Matrix } from "./matrix.js";
 import { Answers } from "./answers.js";
@@ -48,7 +48,7 @@ export function ServiceView({ address, changes, parameter }) {
     <section aria-labelledby="matrix">
       <h2 id="matrix">From where, to where</h2>
       <div class="bar">
-        <${Search} label="Find a place" value=${params.get("place") ?? ""} onChange=${(v) => go(here({ place: v }), { replace: true })} />
+        <${Search} label="Find a place" params=${params} name="place" />
         <${Toggle} on=${fold} values=${{ fold: fold ? null : "1" }} title="One row for all places with the same answers">fold alike<//>
         <a class="toggle" href=${to("whatif", [], { kind: "policy", service })}><${Icon} name="policy" /> policy…</a>
         <a class="toggle" href=${to("whatif", [], { kind: "exportTo", service })}><${Icon} name="hidden" /> export-to…</a>
@@ -100,9 +100,8 @@ function Exporters({ columns, changes, service }) {
     <thead><tr><th scope="col">Cluster</th><th scope="col">State</th><th scope="col">Where</th><th scope="col">Ready</th><th scope="col">Exported</th><th scope="col">ClusterIP</th>${limited && html`<th scope="col">Exported to</th>`}<th scope="col">What if</th></tr></thead>
     <tbody>${columns.slice(0, 50).map((c) => {
       const at = c.after ?? c, off = c.down || at.down;
-      const links = [["down", "power", "down"], c.drain ? ["undrain", "undrain", "undrain"] : ["drain", "drain", "drain"]];
-      const un = { unexport: { service, from: c.name } };
-      const unexported = changes.some((x) => x.unexport?.service === service && x.unexport.from === c.name);
+      const links = [["down", "power"], c.drain ? ["undrain", "undrain"] : ["drain", "drain"]];
+      const others = changes.filter((x) => !(x.unexport?.service === service && x.unexport.from === c.name));
       return html`<tr key=${c.name}>
         <th scope="row"><a href=${to("map", [], { cluster: c.name })}>${c.name}</a>${c.winner && html` <${Tag} icon="check" title="The oldest export wins where exports differ">oldest<//>`}${c.conflicts && html` <${Tag} icon="conflict" tone="warn">differs<//>`}</th>
         <td><${Phase} phase=${c.phase} />${" "}${c.drain && html`<${Tag} icon="drain" tone="warn">drained<//>`}${at.drain && !c.drain && html`<${Tag} icon="drain" tone="what">would be drained<//>`}
@@ -112,8 +111,8 @@ function Exporters({ columns, changes, service }) {
         <td>${c.exportedAt && html`<${Age} time=${c.exportedAt} />`}</td>
         <td>${c.clusterIPs?.join(", ") ?? ""}</td>
         ${limited && html`<td>${at.exportTo?.join(", ") || html`<span class="faint">all</span>`}</td>`}
-        <td class="links">${links.map(([kind, icon, text]) => html`<a key=${kind} class="toggle" role="button" aria-pressed=${has(changes, kind, c.name) ? "true" : "false"} aria-label=${`${text} ${c.name}`} href=${here({ if: withCluster(changes, kind, c.name).map(toWords) })}><${Icon} name=${icon} /> ${text}</a>`)}
-          <a class="toggle" role="button" aria-pressed=${unexported ? "true" : "false"} aria-label=${`unexport from ${c.name}`} href=${here({ if: (unexported ? changes.filter((x) => !(x.unexport?.service === service && x.unexport.from === c.name)) : [...changes, un]).map(toWords) })}><${Icon} name="minus" /> unexport</a></td>
+        <td class="links">${links.map(([kind, icon]) => html`<${Press} key=${kind} class="toggle" on=${has(changes, kind, c.name)} aria-label=${`${kind} ${c.name}`} href=${here({ if: withCluster(changes, kind, c.name).map(toWords) })}><${Icon} name=${icon} /> ${kind}<//>`)}
+          <${Press} class="toggle" on=${others.length < changes.length} aria-label=${`unexport from ${c.name}`} href=${here({ if: (others.length < changes.length ? others : [...changes, { unexport: { service, from: c.name } }]).map(toWords) })}><${Icon} name="minus" /> unexport<//></td>
       </tr>`;
     })}</tbody>
   </table></div>${columns.length > 50 && html`<p class="faint">and ${columns.length - 50} more, in the matrix above</p>`}`;

@@ -3,7 +3,7 @@ import { html, useEffect, useMemo, useRef, useState } from "./html.js";
 import { go, here, to } from "./address.js";
 import { get, useTick } from "./live.js";
 import { announce, Effects, Icon, Search, Tag, Toggle } from "./parts.js";
-import { between, rem, useMedia, useRoving, useRows } from "./rows.js";
+import { useList } from "./rows.js";
 import { count } from "./words.js";
 
 const page = 100; // rows per request
@@ -14,18 +14,14 @@ export function ServicesView({ address, map, whatif }) {
   const query = new URLSearchParams();
   for (const f of filters) if (params.get(f)) query.set(f, params.get(f));
   const base = "api/services?" + query;
-  const narrow = useMedia("(max-width: 52rem)");
-  const height = (narrow ? 6.5 : 2.75) * rem();
-  const ref = useRef();
   const [matched, setMatched] = useState(0);
-  const range = useRows(ref, matched, height);
+  const { range, list: rows } = useList(matched, 2.75, 6.5);
   const list = usePages(base, range.from, range.to);
   useEffect(() => {
     if (list.matched === undefined) return;
     setMatched(list.matched);
     announce(`${count(list.matched, "service")}${list.matched === list.total ? "" : ` of ${list.total} match`}`);
   }, [list.matched, list.total]);
-  const roving = useRoving(ref, matched, height);
   const effects = useMemo(() => new Map(whatif.data?.services?.map((s) => [s.namespace + "/" + s.name, s.effects])), [whatif.data]);
   const type = (e) => go(here({ type: e.target.value }));
   const clusters = map.data?.clusters ?? [];
@@ -33,7 +29,7 @@ export function ServicesView({ address, map, whatif }) {
     <div class="viewhead"><h1 tabindex="-1">Services</h1>
       <p class="lead">${list.matched === undefined ? "Reading…" : list.matched === list.total ? count(list.total, "service") : `${list.matched.toLocaleString("en")} of ${count(list.total, "service")}`}</p></div>
     <div class="bar">
-      <${Search} label="Search: namespace/name, DNS name or address" value=${params.get("q") ?? ""} onChange=${(v) => go(here({ q: v }), { replace: true })} />
+      <${Search} label="Search: namespace/name, DNS name or address" params=${params} name="q" />
       <label class="select">Type <select name="type" value=${params.get("type") ?? ""} onChange=${type}><option value="">any</option><option>ClusterSetIP</option><option>Headless</option></select></label>
       <label class="select">Exported by <select name="cluster" value=${params.get("cluster") ?? ""} onChange=${(e) => go(here({ cluster: e.target.value }))}>
         <option value="">any cluster</option>${clusters.map((c) => html`<option key=${c.name} value=${c.name}>${c.name}</option>`)}</select></label>
@@ -43,19 +39,15 @@ export function ServicesView({ address, map, whatif }) {
       </div>
     </div>
     ${list.error && html`<p class="notice bad" role="alert"><${Icon} name="alert" /> ${list.error}</p>`}
-    <div class=${"list services" + (narrow ? " narrow" : "")} role="grid" aria-label="Services" aria-rowcount=${matched + 1} aria-busy=${list.busy ? "true" : "false"} onKeyDown=${roving.onKeyDown}>
-      <div class="row head" role="row" aria-rowindex="1">
-        <${Column} name="name" text="Service" params=${params} first />
+    ${rows({
+      kind: "services", "aria-label": "Services", "aria-busy": list.busy ? "true" : "false",
+      head: html`<${Column} name="name" text="Service" params=${params} first />
         <span role="columnheader">Type</span>
         <${Column} name="clusters" text="Exported by" params=${params} />
         <${Column} name="ready" text="Ready" params=${params} />
-        <span role="columnheader">Policy and state</span>
-      </div>
-      <div class="rows" role="rowgroup" ref=${ref} style=${{ height: matched * height + "px" }}>
-        ${between(range.from, Math.min(range.to, matched), roving.current, matched).map((i) => html`
-          <${Row} key=${i} s=${list.items.get(i)} i=${i} height=${height} effects=${effects} rove=${roving.rove(i)} />`)}
-      </div>
-    </div>
+        <span role="columnheader">Policy and state</span>`,
+      row: (i, at, rove) => html`<${Row} key=${i} s=${list.items.get(i)} at=${at} effects=${effects} rove=${rove} />`,
+    })}
     ${list.matched === 0 && html`<p class="notice">No service matches.</p>`}`;
 }
 
@@ -68,12 +60,11 @@ function Column({ name, text, params, first }) {
   return html`<span role="columnheader" aria-sort=${on ? (desc ? "descending" : "ascending") : undefined}><a href=${here(next)}>${text}${on && html` <${Icon} name=${desc ? "less" : "more"} />`}</a></span>`;
 }
 
-function Row({ s, i, height, effects, rove }) {
-  const style = { transform: `translateY(${i * height}px)`, height: height + "px" };
-  if (!s) return html`<div class="row" role="row" aria-rowindex=${i + 2} style=${style}><span role="gridcell" class="faint" ...${rove}>…</span></div>`;
+function Row({ s, at, effects, rove }) {
+  if (!s) return html`<div class="row" ...${at}><span role="gridcell" class="faint" ...${rove}>…</span></div>`;
   const changed = effects.get(s.namespace + "/" + s.name);
   const endpoints = s.clusters.reduce((n, c) => n + c.endpoints, 0);
-  return html`<div class=${"row" + (changed ? " changed" : "")} role="row" aria-rowindex=${i + 2} style=${style}>
+  return html`<div class=${"row" + (changed ? " changed" : "")} ...${at}>
     <span role="gridcell" class="name"><a href=${to("service", [s.namespace, s.name])} ...${rove}><span class="faint">${s.namespace}/</span>${s.name}</a></span>
     <span role="gridcell" class="type">${s.type}</span>
     <span role="gridcell" class="by"><b>${s.clusters.length}</b> <span>${s.clusters.slice(0, 8).map((c) => c.name).join(", ")}${s.clusters.length > 8 && " …"}</span></span>

@@ -1,10 +1,10 @@
 // What if: builds a change and lists its effects, the worst first.
-import { html, useMemo, useRef, useState } from "./html.js";
+import { html, useMemo, useState } from "./html.js";
 import { go, here, to } from "./address.js";
 import { toParameter, toWords, withCluster } from "./changes.js";
 import { get, useApi } from "./live.js";
-import { Command, Effect, Effects, Icon, Outcome, Search, Tag, Toggle } from "./parts.js";
-import { between, rem, useMedia, useRoving, useRows } from "./rows.js";
+import { Choice, Command, Effect, Effects, Icon, Outcome, Search, Tag, Toggle } from "./parts.js";
+import { useList } from "./rows.js";
 import { count, severity } from "./words.js";
 
 const kinds = {
@@ -57,8 +57,7 @@ function Builder({ params, clusters, changes }) {
   };
   const cluster = html`<label>Cluster <input name="cluster" required list="clusters" autocomplete="off" spellcheck="false" defaultValue=${params.get("cluster") ?? ""} /></label>`;
   return html`<form class="builder" onSubmit=${submit} aria-label="A change">
-    <div class="segments wrap" role="group" aria-label="Kind of change">${Object.entries(kinds).map(([id, [text, icon]]) => html`
-      <a key=${id} role="button" title=${kinds[id][2]} aria-pressed=${kind === id ? "true" : "false"} href=${here({ kind: id })}><${Icon} name=${icon} /> ${text}</a>`)}</div>
+    <${Choice} kind=" wrap" label="Kind of change" name="kind" value=${kind} options=${Object.entries(kinds).map(([id, [text, icon, title]]) => [id, html`<${Icon} name=${icon} /> ${text}`, title])} />
     <p class="faint">${kinds[kind][2]}</p>
     <datalist id="clusters">${clusters.map((c) => html`<option key=${c.name} value=${c.name}></option>`)}</datalist>
     <datalist id="services">${offers.data?.items?.map((s) => html`<option key=${s.namespace + s.name} value=${s.namespace + "/" + s.name}></option>`)}</datalist>
@@ -85,34 +84,29 @@ function Result({ params, changes, whatif }) {
   const only = params.get("effect");
   const all = whatif.data?.services ?? [];
   const shown = useMemo(() => all.filter((s) => (!only || s.effects.includes(only)) && (s.namespace + "/" + s.name).includes(find)), [whatif.data, find, only]);
-  const ref = useRef();
-  const narrow = useMedia("(max-width: 52rem)");
-  const height = (narrow ? 4.25 : 2.75) * rem();
-  const range = useRows(ref, shown.length, height);
-  const roving = useRoving(ref, shown.length, height);
+  const { list } = useList(shown.length, 2.75, 4.25);
   if (!whatif.data) return html`<${Outcome} got=${whatif} what="what would change" />`;
   const { summary, notes } = whatif.data;
   return html`<section aria-labelledby="result" aria-busy=${whatif.busy ? "true" : "false"}>
     <h2 id="result">${summary.text}</h2>
     ${notes?.map((n) => html`<p class="notice" key=${n}>${n}</p>`)}
     <div class="bar">
-      <${Search} label="Find a service" value=${params.get("find") ?? ""} onChange=${(v) => go(here({ find: v }), { replace: true })} />
+      <${Search} label="Find a service" params=${params} />
       <div class="filters" role="group" aria-label="Show only">${severity.filter((e) => summary.effects[e]).map((e) => html`
         <${Toggle} key=${e} on=${only === e} values=${{ effect: only === e ? null : e }}><${Effect} effect=${e} n=${summary.effects[e]} /><//>`)}</div>
     </div>
-    ${shown.length > 0 && html`<div class=${"list changes" + (narrow ? " narrow" : "")} role="grid" aria-label="Services that change, the worst first" aria-rowcount=${shown.length + 1} onKeyDown=${roving.onKeyDown}>
-      <div class="row head" role="row" aria-rowindex="1"><span role="columnheader">Service</span><span role="columnheader">Effects</span><span role="columnheader">Places that change</span></div>
-      <div class="rows" role="rowgroup" ref=${ref} style=${{ height: shown.length * height + "px" }}>
-        ${between(range.from, Math.min(range.to, shown.length), roving.current, shown.length).map((i) => {
-          const s = shown[i];
-          return html`<div class="row" key=${s.namespace + "/" + s.name} role="row" aria-rowindex=${i + 2} style=${{ transform: `translateY(${i * height}px)`, height: height + "px" }}>
-            <span role="gridcell" class="name"><a href=${to("service", [s.namespace, s.name])} ...${roving.rove(i)}><span class="faint">${s.namespace}/</span>${s.name}</a></span>
-            <span role="gridcell" class="state"><${Effects} list=${s.effects} />${s.conflicts > 0 && html`<${Tag} icon="conflict" tone="warn">${count(s.conflicts, "conflict")}<//>`}</span>
-            <span role="gridcell">${s.places === undefined ? "" : count(s.places, "place")}</span>
-          </div>`;
-        })}
-      </div>
-    </div>`}
+    ${shown.length > 0 && list({
+      kind: "changes", "aria-label": "Services that change, the worst first",
+      head: ["Service", "Effects", "Places that change"].map((text) => html`<span key=${text} role="columnheader">${text}</span>`),
+      row: (i, at, rove) => {
+        const s = shown[i];
+        return html`<div class="row" key=${s.namespace + "/" + s.name} ...${at}>
+          <span role="gridcell" class="name"><a href=${to("service", [s.namespace, s.name])} ...${rove}><span class="faint">${s.namespace}/</span>${s.name}</a></span>
+          <span role="gridcell" class="state"><${Effects} list=${s.effects} />${s.conflicts > 0 && html`<${Tag} icon="conflict" tone="warn">${count(s.conflicts, "conflict")}<//>`}</span>
+          <span role="gridcell">${s.places === undefined ? "" : count(s.places, "place")}</span>
+        </div>`;
+      },
+    })}
     ${shown.length === 0 && html`<p class="notice">${all.length ? "No service matches." : "No service changes."}</p>`}
     <section class="cli" aria-labelledby="cli"><h2 id="cli">The same on the command line</h2><${Command} text=${whatif.data.command} /></section>
   </section>`;
