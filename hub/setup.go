@@ -154,24 +154,28 @@ func Control(mgr manager.Manager, name string, opts controller.Options, sources 
 	return nil
 }
 
-// sources returns the sources that enqueue keys: MemberClusters, their heartbeats, and decisions that changed with time or with
-// other members.
-func sources(c cache.Cache, moved <-chan event.TypedGenericEvent[string]) []source.Source {
-	memberOf := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
+// MemberOf enqueues the member in whose namespace an object of that name is.
+func MemberOf(name string) handler.EventHandler {
+	return handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
 		cluster, ok := api.ClusterOfNamespace(o.GetNamespace())
-		if !ok || o.GetName() != api.HeartbeatLease && o.GetName() != api.NetworksConfigMap {
+		if !ok || o.GetName() != name {
 			return nil
 		}
 		return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: cluster}}}
 	})
+}
+
+// sources returns the sources that enqueue keys: MemberClusters, their heartbeats, and decisions that changed with time or with
+// other members.
+func sources(c cache.Cache, moved <-chan event.TypedGenericEvent[string]) []source.Source {
 	// The number of a member's exports is written with its next heartbeat, so these events are not needed; the watch is, for
 	// counting.
 	exported := &metav1.PartialObjectMetadata{}
 	exported.SetGroupVersionKind(clustersetv1alpha1.GroupVersion.WithKind("ExportedService"))
 	return []source.Source{
 		source.Kind(c, client.Object(&clustersetv1alpha1.MemberCluster{}), &handler.EnqueueRequestForObject{}),
-		source.Kind(c, client.Object(&coordinationv1.Lease{}), memberOf),
-		source.Kind(c, client.Object(&corev1.ConfigMap{}), memberOf), // not ResourceQuotas, which change with every record
+		source.Kind(c, client.Object(&coordinationv1.Lease{}), MemberOf(api.HeartbeatLease)),
+		source.Kind(c, client.Object(&corev1.ConfigMap{}), MemberOf(api.NetworksConfigMap)), // not ResourceQuotas, which change with every record
 		source.Kind(c, client.Object(exported), handler.Funcs{}),
 		source.TypedChannel(moved, handler.TypedFuncs[string, reconcile.Request]{
 			GenericFunc: func(_ context.Context, e event.TypedGenericEvent[string], q workqueue.TypedRateLimitingInterface[reconcile.Request]) {

@@ -4,7 +4,7 @@
 // endpoints each place uses and what changes would do, and cli/explain why. It reads no API server: cli/console/live does, and
 // passes on what it has read. guard.go decides who may use it.
 //
-//	records, heartbeats, sources ─ server.go ─► what is shown, and its version
+//	records, heartbeats, sources ─ server.go ─► what is shown
 //	GET /             the page's files, below web ─ web.go
 //	GET /api/map      Map        the state of each cluster, and of the sources ─ map.go
 //	GET /api/services Services   a page of the services that match ─ services.go, set.go
@@ -15,7 +15,7 @@
 //	GET /api/links    Links      what leads from each cluster to each, and who reaches whom; links.csv is the same as a table ─ links.go
 //	GET /api/history  History    what happened, the newest first ─ history.go
 //	GET /api/traffic  Traffic    what the DNS servers of one cluster answer ─ traffic.go
-//	GET /api/events   Changes    server-sent events that say what to fetch again ─ events.go
+//	GET /api/events              server-sent events that say when to fetch again ─ events.go
 //
 // The parameter changes of map, service, endpoints, links and whatif is a JSON array of preview.Change. The answers then have both the current
 // state and the state after the changes. Parameters: service=NAMESPACE/NAME; place and from=CLUSTER/ZONE/REGION, - for an unknown part; zone=mcs or global;

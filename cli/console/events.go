@@ -1,7 +1,6 @@
 package console
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"time"
@@ -12,7 +11,7 @@ const (
 	between, alive = 500 * time.Millisecond, 15 * time.Second
 )
 
-// events serves a stream of Changes: server-sent events, https://html.spec.whatwg.org/multipage/server-sent-events.html.
+// events serves a stream of server-sent events, which say that something of what is shown has changed: https://html.spec.whatwg.org/multipage/server-sent-events.html.
 func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 	select {
 	case s.streams <- struct{}{}:
@@ -26,12 +25,14 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 	_, err := fmt.Fprint(w, "retry: 2000\n\n")
 	tick := time.NewTicker(alive)
 	defer tick.Stop()
-	for seen := int64(-1); err == nil; {
-		change, changed := s.since(seen)
-		if len(change.Changed) > 0 {
-			data, _ := json.Marshal(change) //nolint:errchkjson // numbers and words
-			_, err = fmt.Fprintf(w, "event: change\ndata: %s\n\n", data)
-			seen = change.Version
+	var seen <-chan struct{}
+	for err == nil {
+		s.mu.Lock()
+		changed := s.changed
+		s.mu.Unlock()
+		if changed != seen {
+			_, err = fmt.Fprint(w, "data: changed\n\n")
+			seen = changed
 		}
 		if err == nil {
 			err = out.Flush()
@@ -53,18 +54,4 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 			}
 		}
 	}
-}
-
-// since returns what has changed since a version, and a channel that is closed at the next change. For a negative version everything has
-// changed.
-func (s *Server) since(version int64) (Change, <-chan struct{}) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	c := Change{Version: s.version}
-	for _, t := range []Topic{TopicSources, TopicClusters, TopicServices, TopicHistory} {
-		if version < 0 || s.news[t] > version {
-			c.Changed = append(c.Changed, t)
-		}
-	}
-	return c, s.changed
 }

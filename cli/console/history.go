@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -21,9 +22,8 @@ const (
 
 // History is the answer of /api/history: what happened in the set, the newest first.
 type History struct {
-	Version int64      `json:"version"`
-	Total   int        `json:"total"`
-	Items   []Happened `json:"items"`
+	Total int        `json:"total"`
+	Items []Happened `json:"items"`
 	// Unread are the sources whose Events can't be read, or not all of them, with the reason.
 	Unread []string `json:"unread,omitempty"`
 }
@@ -70,7 +70,8 @@ func (s *Server) SetEvents(number int, events []Happened, err error) {
 // saw remembers what the console saw itself and no Event says. The caller holds the lock.
 func (s *Server) saw(all ...Happened) {
 	for i := range all {
-		all[i].ID = fmt.Sprint(s.version, " ", i) // remember increases the version
+		s.seen++
+		all[i].ID = strconv.Itoa(s.seen)
 	}
 	s.remember(itself, all, "")
 }
@@ -92,7 +93,7 @@ func (s *Server) remember(key int, all []Happened, unread string) {
 	}
 	h.forget()
 	if changed {
-		s.publish(TopicHistory)
+		s.publish()
 	}
 }
 
@@ -167,7 +168,7 @@ func (s *set) conditions() (all []Happened) {
 // history answers /api/history.
 func (s *Server) history(context.Context, query) (any, error) {
 	s.mu.Lock()
-	out := &History{Version: s.version, Items: []Happened{}}
+	out := &History{Items: []Happened{}}
 	is := s.set
 	for number, h := range s.happened {
 		out.Items = slices.AppendSeq(out.Items, maps.Values(h.events))

@@ -14,7 +14,6 @@ import (
 
 // Links is the answer of /api/links: for each pair of clusters, what leads from one to the other, and whether it can be reached.
 type Links struct {
-	Version int64 `json:"version"`
 	// Clusters are the members, sorted. Links are those of pairs of which something is known, by their names.
 	Clusters []string `json:"clusters"`
 	Links    []Link   `json:"links"`
@@ -52,7 +51,7 @@ func (s *Server) links(ctx context.Context, q query) (any, error) {
 		return nil, err
 	}
 	all := map[pair]Link{}
-	out := &Links{Version: is.version, Clusters: is.set.state.Clusters(), Links: []Link{}}
+	out := &Links{Clusters: is.set.state.Clusters(), Links: []Link{}}
 	if out.Uncounted = len(is.set.keys)*len(out.Clusters) > maxCounted; !out.Uncounted {
 		o := s.options.Preview
 		o.All = true
@@ -106,7 +105,8 @@ func uses(svc *preview.Service) map[pair]Link {
 			for _, to := range a.Clusters {
 				for _, from := range cell.Places {
 					l := all[pair{from.Cluster, to.Cluster}]
-					if mark(&l); a.Degraded {
+					mark(&l)
+					if a.Degraded {
 						l.LastResort = 1
 					}
 					all[pair{from.Cluster, to.Cluster}] = l

@@ -11,7 +11,6 @@ import (
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/cli/preview"
 	"github.com/clusterset/clusterset/cli/view"
-	"github.com/clusterset/clusterset/internal/version"
 )
 
 // clusters answers /api/map.
@@ -26,7 +25,7 @@ func (s *Server) clusters(ctx context.Context, q query) (any, error) {
 		exports = after.Exports()
 	}
 	m := &Map{
-		Version: is.version, Time: now, Program: version.String(), Clusters: []Cluster{}, Notes: c.notes, Changes: c.words,
+		Time: now, Clusters: []Cluster{}, Notes: c.notes, Changes: c.words,
 		Services: ServiceCounts{Total: len(is.set.keys)}, NotEnforced: view.NotEnforced(is.set.members),
 	}
 	for _, from := range is.sources {

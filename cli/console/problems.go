@@ -20,7 +20,6 @@ const maxProblems = 500
 
 // Problems is the answer of /api/problems: all that is known to be wrong, the most urgent first.
 type Problems struct {
-	Version int64 `json:"version"`
 	// Total and Urgent are the numbers of all. Items are the first of them.
 	Total  int     `json:"total"`
 	Urgent int     `json:"urgent"`
@@ -46,7 +45,7 @@ var later = map[string]bool{"Limited": true, "Invalid": true, "NotExtended": tru
 // problems answers /api/problems.
 func (s *Server) problems(context.Context, query) (any, error) {
 	is := s.current()
-	out := &Problems{Version: is.version}
+	out := &Problems{}
 	out.Items, out.Unchecked = is.found(s.options.Flags, time.Now())
 	for i := range out.Items {
 		if out.Items[i].Urgent {

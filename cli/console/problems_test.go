@@ -46,7 +46,6 @@ func observed(t *testing.T) *Server {
 		{Role: RoleMember, Context: "bj", Cluster: "beijing", State: Live, Local: local, Report: &report, Asked: asked()},
 		{Role: RoleMember, Context: "tj", Cluster: "tianjin", State: Away, Error: "connection refused"},
 	}
-	s.publish(TopicSources)
 	return s
 }
 

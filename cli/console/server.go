@@ -43,11 +43,10 @@ type Server struct {
 	known   bool // whether records were ever set
 	heard   map[string]view.Heartbeat
 	sources []*Source
-	version int64
-	news    map[Topic]int64 // version of the last change
 	// happened is what is remembered of each source, by its number, and under itself what the console saw itself.
 	happened map[int]*happenings
-	changed  chan struct{} // closed at the next change
+	seen     int           // how much that was
+	changed  chan struct{} // closed and replaced at each change
 
 	changing             sync.Mutex          // held while a source changes
 	streams, work, whole chan struct{}       // places for requests of a kind
@@ -58,17 +57,6 @@ type Server struct {
 	lastFlows  memory[map[pair]Link]
 }
 
-// Topic is what a Change is about.
-type Topic string
-
-// The Topics.
-const (
-	TopicSources  Topic = "sources"
-	TopicClusters Topic = "clusters" // the clusters, or their heartbeats
-	TopicServices Topic = "services"
-	TopicHistory  Topic = "history"
-)
-
 const (
 	maxStreams = 16
 	// maxQuery bounds a request's query, and maxHeader its head.
@@ -78,7 +66,7 @@ const (
 // New returns a Server that knows nothing yet.
 func New(o Options) *Server {
 	return &Server{
-		options: o, guard: newGuard(), set: newSet(nil, &set{}), news: map[Topic]int64{}, changed: make(chan struct{}), happened: map[int]*happenings{},
+		options: o, guard: newGuard(), set: newSet(nil, &set{}), changed: make(chan struct{}), happened: map[int]*happenings{},
 		streams: make(chan struct{}, maxStreams), work: make(chan struct{}, runtime.GOMAXPROCS(0)), whole: make(chan struct{}, 1),
 		asking: make(chan struct{}, 1), lastTraffic: map[string]*reading{},
 	}
@@ -90,12 +78,11 @@ func (s *Server) SetRecords(objects []kruntime.Object) {
 	next := newSet(objects, s.current().set)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	topics := next.differs(s.set)
 	if s.known {
 		s.saw(next.changes(s.set, time.Now())...)
 	}
 	s.set, s.known = next, true
-	s.publish(topics...)
+	s.publish()
 }
 
 // SetHeard replaces the clusters' heartbeats, by cluster.
@@ -103,7 +90,7 @@ func (s *Server) SetHeard(heard map[string]view.Heartbeat) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.heard = heard
-	s.publish(TopicClusters)
+	s.publish()
 }
 
 // AddSource adds a source, and returns its number.
@@ -111,7 +98,7 @@ func (s *Server) AddSource(o Source) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.sources = append(slices.Clone(s.sources), &o)
-	s.publish(TopicSources)
+	s.publish()
 	return len(s.sources) - 1
 }
 
@@ -136,19 +123,12 @@ func (s *Server) ChangeSource(number int, change func(*Source)) {
 	s.sources[number] = &is
 	if news {
 		s.saw(is.changes(&was, time.Now())...)
-		s.publish(TopicSources)
+		s.publish()
 	}
 }
 
 // publish tells the streams about a change. The caller holds the lock.
-func (s *Server) publish(topics ...Topic) {
-	if len(topics) == 0 {
-		return
-	}
-	s.version++
-	for _, t := range topics {
-		s.news[t] = s.version
-	}
+func (s *Server) publish() {
 	close(s.changed)
 	s.changed = make(chan struct{})
 }
@@ -158,13 +138,12 @@ type shown struct {
 	set     *set
 	heard   map[string]view.Heartbeat
 	sources []*Source
-	version int64
 }
 
 func (s *Server) current() shown {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return shown{s.set, s.heard, s.sources, s.version}
+	return shown{s.set, s.heard, s.sources}
 }
 
 // Handler returns the handler of a console at an address, host:port.

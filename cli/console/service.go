@@ -40,7 +40,7 @@ func (s *Server) service(ctx context.Context, q query) (any, error) {
 		return nil, badRequest("%w", err)
 	}
 	out := &Service{
-		Version: is.version, Item: item(was), Columns: columns(is.set.state, was, after, then), Rows: []Row{}, Effects: []preview.Effect{},
+		Item: item(was), Columns: columns(is.set.state, was, after, then), Rows: []Row{}, Effects: []preview.Effect{},
 		Conflicts: []Conflict{}, Notes: c.notes, Changes: c.words, Problems: problemsOf(is.sources, key),
 	}
 	if len(c.list) > 0 {

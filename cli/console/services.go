@@ -53,7 +53,7 @@ func (s *Server) services(_ context.Context, q query) (any, error) {
 		})
 	}
 	page := found[min(offset, len(found)):]
-	return &Services{Version: is.version, Total: len(is.set.items), Matched: len(found), Offset: offset, Items: is.extended(page[:min(limit, len(page))])}, nil
+	return &Services{Total: len(is.set.items), Matched: len(found), Offset: offset, Items: is.extended(page[:min(limit, len(page))])}, nil
 }
 
 // wants reports whether the filters of the query let a service pass.

@@ -3,11 +3,9 @@ package console
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -22,8 +20,6 @@ type set struct {
 	// exports is the number of services that a cluster exports.
 	exports map[string]int
 	items   map[types.NamespacedName]*Item
-	// leases say which clusters each can't reach.
-	leases []*coordinationv1.Lease
 	// endpoints are those of all services.
 	endpoints []*clustersetv1alpha1.ExportedEndpoints
 	keys      []types.NamespacedName // of the items, sorted
@@ -39,14 +35,11 @@ func newSet(objects []runtime.Object, earlier *set) *set {
 		case *clustersetv1alpha1.ExportedService:
 			cluster, _ := o.SourceCluster()
 			s.exports[cluster]++
-		case *coordinationv1.Lease:
-			s.leases = append(s.leases, o)
 		case *clustersetv1alpha1.ExportedEndpoints:
 			s.endpoints = append(s.endpoints, o)
 		}
 	}
 	slices.SortFunc(s.members, func(a, b *clustersetv1alpha1.MemberCluster) int { return cmp.Compare(a.Name, b.Name) })
-	slices.SortFunc(s.leases, func(a, b *coordinationv1.Lease) int { return cmp.Compare(a.Namespace, b.Namespace) })
 	for _, key := range s.state.Services() {
 		i := earlier.items[key]
 		if i == nil || !s.state.SameExported(earlier.state, key) {
@@ -58,17 +51,6 @@ func newSet(objects []runtime.Object, earlier *set) *set {
 		}
 	}
 	return s
-}
-
-// differs returns the Topics in which the set differs from an earlier one.
-func (s *set) differs(earlier *set) (topics []Topic) {
-	if !slices.Equal(s.members, earlier.members) || !slices.Equal(s.leases, earlier.leases) || !maps.Equal(s.exports, earlier.exports) {
-		topics = append(topics, TopicClusters)
-	}
-	if !maps.Equal(s.items, earlier.items) {
-		topics = append(topics, TopicServices)
-	}
-	return topics
 }
 
 // item returns a service as it is listed, or nil if there is none.

@@ -13,11 +13,7 @@ import (
 
 // Map is the answer of /api/map: the clusters, and the sources that the console reads.
 type Map struct {
-	// Version counts the changes of what is shown. Time is now.
-	Version int64     `json:"version"`
-	Time    time.Time `json:"time"`
-	// Program is the console's own version.
-	Program  string        `json:"program"`
+	Time     time.Time     `json:"time"` // now
 	Sources  []Source      `json:"sources"`
 	Clusters []Cluster     `json:"clusters"`
 	Services ServiceCounts `json:"services"`
@@ -113,7 +109,6 @@ type Cluster struct {
 
 // Services is the answer of /api/services: one page of the services that match.
 type Services struct {
-	Version int64   `json:"version"`
 	Total   int     `json:"total"`
 	Matched int     `json:"matched"`
 	Offset  int     `json:"offset"`
@@ -150,7 +145,6 @@ type Exporter struct {
 
 // Service is the answer of /api/service: what each place uses of one service, and what would change.
 type Service struct {
-	Version int64 `json:"version"`
 	// Item is nil if no cluster exports the service now. ItemAfter is set with changes, unless none exports it after them.
 	Item      *Item `json:"item"`
 	ItemAfter *Item `json:"itemAfter,omitempty"`
@@ -245,7 +239,6 @@ type Endpoints struct {
 
 // WhatIf is the answer of /api/whatif: what the changes do in the whole set.
 type WhatIf struct {
-	Version  int64           `json:"version"`
 	Summary  preview.Summary `json:"summary"`
 	Services []Changed       `json:"services"`
 	Notes    []string        `json:"notes,omitempty"`
@@ -262,11 +255,4 @@ type Changed struct {
 	Conflicts int              `json:"conflicts,omitempty"`
 	// Places is the number of places where it changes.
 	Places int `json:"places,omitempty"`
-}
-
-// Change is an event of /api/events.
-type Change struct {
-	Version int64 `json:"version"`
-	// Changed has "sources", "clusters", "services" or several of them.
-	Changed []Topic `json:"changed"`
 }

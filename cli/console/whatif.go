@@ -43,7 +43,7 @@ func (s *Server) whatIf(ctx context.Context, q query) (any, error) {
 		return nil, badRequest("changes: none is given; want at least one")
 	}
 	return s.lastWhatIf.get(ctx, is.set.state, c.list, s.options.Preview, func(result *preview.Result) *WhatIf {
-		w := &WhatIf{Version: is.version, Summary: result.Summary, Services: []Changed{}, Notes: c.notes, Changes: c.words, Command: s.options.Flags.preview(c.list)}
+		w := &WhatIf{Summary: result.Summary, Services: []Changed{}, Notes: c.notes, Changes: c.words, Command: s.options.Flags.preview(c.list)}
 		for i := range result.Services {
 			svc := &result.Services[i]
 			changed := Changed{Namespace: svc.Namespace, Name: svc.Name, Effects: svc.Effects, Conflicts: len(svc.Conflicts)}

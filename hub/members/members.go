@@ -51,15 +51,6 @@ func Setup(mgr manager.Manager, opts Options) error {
 
 // sources returns the sources of events: MemberClusters and the objects created for them, so that a deleted object is created again.
 func sources(c cache.Cache) []source.Source {
-	one := func(name string) handler.EventHandler {
-		return handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
-			cluster, ok := api.ClusterOfNamespace(o.GetNamespace())
-			if !ok || o.GetName() != name {
-				return nil
-			}
-			return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: cluster}}}
-		})
-	}
 	all := handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, _ client.Object) []reconcile.Request {
 		var members clustersetv1alpha1.MemberClusterList
 		if err := c.List(ctx, &members, client.UnsafeDisableDeepCopy); err != nil {
@@ -73,10 +64,10 @@ func sources(c cache.Cache) []source.Source {
 	})
 	return []source.Source{
 		source.Kind(c, client.Object(&clustersetv1alpha1.MemberCluster{}), &handler.EnqueueRequestForObject{}),
-		source.Kind(c, client.Object(&corev1.ServiceAccount{}), one(api.MemberServiceAccount)),
-		source.Kind(c, client.Object(&rbacv1.Role{}), one(api.MemberRole)),
-		source.Kind(c, client.Object(&rbacv1.RoleBinding{}), one(api.MemberRole)),
-		source.Kind(c, client.Object(&coordinationv1.Lease{}), one(api.HeartbeatLease)),
+		source.Kind(c, client.Object(&corev1.ServiceAccount{}), hub.MemberOf(api.MemberServiceAccount)),
+		source.Kind(c, client.Object(&rbacv1.Role{}), hub.MemberOf(api.MemberRole)),
+		source.Kind(c, client.Object(&rbacv1.RoleBinding{}), hub.MemberOf(api.MemberRole)),
+		source.Kind(c, client.Object(&coordinationv1.Lease{}), hub.MemberOf(api.HeartbeatLease)),
 		source.Kind(c, client.Object(&rbacv1.ClusterRole{}), all),
 		source.Kind(c, client.Object(&rbacv1.ClusterRoleBinding{}), all),
 	}

@@ -140,12 +140,16 @@ func (r *reconciler) keep(ctx context.Context, s *state) (again time.Duration, e
 				return 0, err
 			}
 		}
-		return r.clear(ctx)
+		// The RoleBindings go once API servers know the ClusterRole's right.
+		if since := r.now().Sub(r.wrote); len(s.bound) > 0 && since < settle {
+			return settle - since, nil
+		}
+		return 0, r.keepBindings(ctx, s, nil)
 	}
 	if err := r.keepRole(ctx); err != nil {
 		return 0, err
 	}
-	if err := r.keepBindings(ctx, s.bindings(), s.accounts); err != nil {
+	if err := r.keepBindings(ctx, s, s.bindings()); err != nil {
 		return 0, err
 	}
 	if since := r.now().Sub(r.wrote); !s.enforced() && since < settle {
@@ -181,20 +185,16 @@ func (r *reconciler) keepRole(ctx context.Context) error {
 
 // keepBindings writes the RoleBindings of all members, and creates those of members with an account. If one write fails, the
 // others still happen.
-func (r *reconciler) keepBindings(ctx context.Context, want map[string]*rbacv1.RoleBinding, accounts map[string]bool) error {
-	var list rbacv1.RoleBindingList
-	if err := r.granted.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
-		return fmt.Errorf("list RoleBindings: %w", err)
-	}
+func (r *reconciler) keepBindings(ctx context.Context, s *state, want map[string]*rbacv1.RoleBinding) error {
 	var errs []error
-	have := make(map[string]bool, len(list.Items))
-	for i := range list.Items {
-		is := &list.Items[i]
+	have := make(map[string]bool, len(s.bound))
+	for i := range s.bound {
+		is := &s.bound[i]
 		have[is.Namespace] = true
 		errs = append(errs, r.keepBinding(ctx, is, want[is.Namespace]))
 	}
 	for namespace, binding := range want {
-		if have[namespace] || !accounts[binding.Labels[api.LabelCluster]] {
+		if have[namespace] || !s.accounts[binding.Labels[api.LabelCluster]] {
 			continue
 		}
 		err := r.client.Create(ctx, binding.DeepCopy())
@@ -210,22 +210,17 @@ func (r *reconciler) keepBindings(ctx context.Context, want map[string]*rbacv1.R
 	return errors.Join(errs...)
 }
 
-// keepBinding creates, updates or, if want is nil, deletes a RoleBinding.
+// keepBinding updates a RoleBinding. If want is nil, it deletes it; also if it has another RoleRef, which can't be changed: the next
+// reconcile creates it anew.
 func (r *reconciler) keepBinding(ctx context.Context, is, want *rbacv1.RoleBinding) error {
 	switch {
 	case !access.Ours(is) && want == nil:
 		return nil
 	case !access.Ours(is):
 		return &access.ForeignError{Kind: "RoleBinding", Name: access.NameOf(is)}
-	case want == nil, is.RoleRef != want.RoleRef: // a RoleRef can't be changed
+	case want == nil, is.RoleRef != want.RoleRef:
 		if err := client.IgnoreNotFound(r.client.Delete(ctx, is, client.Preconditions{UID: &is.UID})); err != nil {
 			return fmt.Errorf("delete RoleBinding %s: %w", access.NameOf(is), err)
-		}
-		if want == nil {
-			return nil
-		}
-		if err := r.client.Create(ctx, want.DeepCopy()); err != nil {
-			return fmt.Errorf("create RoleBinding %s: %w", access.NameOf(want), err)
 		}
 	case slices.Equal(is.Subjects, want.Subjects):
 		return nil
@@ -240,21 +235,6 @@ func (r *reconciler) keepBinding(ctx context.Context, is, want *rbacv1.RoleBindi
 	return nil
 }
 
-// clear deletes the RoleBindings of a set without communities, once API servers know the ClusterRole's right.
-func (r *reconciler) clear(ctx context.Context) (again time.Duration, err error) {
-	var list rbacv1.RoleBindingList
-	if err := r.granted.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
-		return 0, fmt.Errorf("list RoleBindings: %w", err)
-	}
-	if len(list.Items) == 0 {
-		return 0, nil
-	}
-	if since := r.now().Sub(r.wrote); since < settle {
-		return settle - since, nil
-	}
-	return 0, r.keepBindings(ctx, nil, nil)
-}
-
 // read reads the objects that decide the rights.
 func (r *reconciler) read(ctx context.Context) (*state, error) {
 	s := &state{
@@ -263,7 +243,12 @@ func (r *reconciler) read(ctx context.Context) (*state, error) {
 	var (
 		members  clustersetv1alpha1.MemberClusterList
 		accounts corev1.ServiceAccountList
+		bound    rbacv1.RoleBindingList
 	)
+	if err := r.granted.List(ctx, &bound, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list RoleBindings: %w", err)
+	}
+	s.bound = bound.Items
 	for _, list := range []client.ObjectList{&members, &accounts} {
 		if err := r.client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
 			return nil, fmt.Errorf("list %T: %w", list, err)

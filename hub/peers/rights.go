@@ -17,6 +17,7 @@ type state struct {
 	members  map[string]*clustersetv1alpha1.MemberCluster // members that haven't left
 	accounts map[string]bool                              // members with an account of ours
 	reader   *rbacv1.ClusterRole                          // of all members, or nil
+	bound    []rbacv1.RoleBinding                         // those that there are
 }
 
 // enforced reports whether the ClusterRole of all members no longer grants reading records.

@@ -62,7 +62,7 @@ function Endpoints({ service, place, column, parameter, params }) {
   const zone = params.get("zone") ?? "mcs";
   const [limit, setLimit] = useState(step);
   const url = `api/endpoints?service=${encodeURIComponent(service)}&place=${encodeURIComponent(placeText(place))}&zone=${zone}` + (parameter && "&" + parameter);
-  const got = useApi(url, { on: ["clusters", "services"], key: service + placeText(place) + zone });
+  const got = useApi(url, { key: service + placeText(place) + zone });
   const names = { mcs: "clusterset.local", global: "svc.global" };
   const pick = html`<${Choice} label="Name" name="zone" usual="mcs" value=${zone} options=${Object.entries(names)} />`;
   if (!got.data) return html`${pick}<${Outcome} got=${got} what="the endpoints" />`;

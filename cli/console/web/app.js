@@ -26,7 +26,7 @@ function App() {
   const changes = useMemo(() => fromAddress(params), [words]);
   const parameter = toParameter(changes);
   const map = useApi("api/map" + (parameter && "?" + parameter), { key: "map" });
-  const whatif = useApi(parameter && "api/whatif?" + parameter, { on: ["clusters", "services"], key: parameter });
+  const whatif = useApi(parameter && "api/whatif?" + parameter, { key: parameter });
   const problems = useApi("api/problems", { key: "problems" });
   const [name, View] = views[address.view] ?? ["Map", MapView];
 

@@ -7,7 +7,7 @@ import { count, span } from "./words.js";
 
 export function HistoryView({ address, map }) {
   const { params } = address;
-  const history = useApi("api/history", { on: ["history", "clusters"], key: "history" });
+  const history = useApi("api/history", { key: "history" });
   useClock();
   if (!history.data) return html`<h1 tabindex="-1">History</h1><${Outcome} got=${history} what="the history" />`;
   const { items, total, unread = [] } = history.data;

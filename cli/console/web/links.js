@@ -10,7 +10,7 @@ const step = 50; // rows of the matrix at first, and more at each press
 
 export function LinksView({ address, map, parameter }) {
   const { params } = address;
-  const got = useApi("api/links" + (parameter && "?" + parameter), { on: ["sources", "clusters", "services"], key: "links" });
+  const got = useApi("api/links" + (parameter && "?" + parameter), { key: "links" });
   const find = (params.get("find") ?? "").toLowerCase();
   const only = params.get("cluster");
   const regions = useMemo(() => new Map(map.data?.clusters.map((c) => [c.name, c.region ?? ""])), [map.data]);

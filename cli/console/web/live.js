@@ -2,8 +2,8 @@
 import { useEffect, useState } from "./html.js";
 import { store } from "./store.js";
 
-const everything = ["sources", "clusters", "services"];
 const listeners = new Set(); // of changes
+const changed = () => { for (const f of listeners) f(); };
 
 /** connection: whether the server is there, since when it isn't, and whether it no longer knows us. */
 const connection = store({ up: true, since: Date.now(), ended: false });
@@ -25,16 +25,12 @@ function connect(up, ended = false) {
 let source;
 export function listen() {
   source = new EventSource("api/events");
-  let seen = false;
-  source.addEventListener("change", (event) => {
-    let { changed } = JSON.parse(event.data);
-    if (!connection.get().up) changed = everything; // what was missed
+  source.onmessage = () => {
     connect(true);
-    if (seen || changed.length) for (const f of listeners) f(new Set(changed));
-    seen = true;
-  });
+    changed();
+  };
   source.onopen = () => {
-    if (!connection.get().up) for (const f of listeners) f(new Set(everything));
+    if (!connection.get().up) changed();
     connect(true);
   };
   source.onerror = async () => {
@@ -66,10 +62,10 @@ async function get(url, signal) {
 }
 
 /**
- * useApi asks for a URL (null: nothing), again when what it depends on changes, and keeps the last answer while it asks, as long as
+ * useApi asks for a URL (null: nothing), again when something changes unless once is set, and keeps the last answer while it asks, as long as
  * the key stays the same. A request for another URL ends the one before.
  */
-export function useApi(url, { on = everything, key = "" } = {}) {
+export function useApi(url, { key = "", once = false } = {}) {
   const [got, set] = useState({});
   useEffect(() => {
     if (!url) return set({});
@@ -94,27 +90,26 @@ export function useApi(url, { on = everything, key = "" } = {}) {
       busy = false;
       if (again) load();
     };
-    const changed = (what) => {
-      if (!on.some((o) => what.has(o))) return;
+    const reload = () => {
       if (busy) again = true;
       else load();
     };
-    listeners.add(changed);
+    if (!once) listeners.add(reload);
     load();
     return () => {
       aborter.abort();
-      listeners.delete(changed);
+      listeners.delete(reload);
       clearTimeout(timer);
     };
   }, [url, key]);
   return got.key === key ? got : {};
 }
 
-/** useTick renders again when one of these changes, and returns how often that was. */
-export function useTick(on) {
+/** useTick renders again when something changes, and returns how often that was. */
+export function useTick() {
   const [n, set] = useState(0);
   useEffect(() => {
-    const f = (what) => on.some((o) => what.has(o)) && set((was) => was + 1);
+    const f = () => set((was) => was + 1);
     listeners.add(f);
     return () => listeners.delete(f);
   }, []);

@@ -12,7 +12,7 @@ export function ServiceView({ address, changes, parameter }) {
   const { params, rest } = address;
   const [namespace = "", name = ""] = rest;
   const service = namespace + "/" + name;
-  const got = useApi("api/service?service=" + encodeURIComponent(service) + (parameter && "&" + parameter), { on: ["clusters", "services"], key: service });
+  const got = useApi("api/service?service=" + encodeURIComponent(service) + (parameter && "&" + parameter), { key: service });
   const data = got.data && { ...got.data, rows: got.data.rows ?? [], columns: got.data.columns ?? [] };
   const networks = data && { was: data.networks, is: data.networksAfter ?? data.networks };
   const fold = params.get("fold") === "1";

@@ -80,7 +80,7 @@ function Row({ s, at, effects, rove }) {
 
 /** usePages holds the pages of a list that cover the rows from..to, and asks for them again when services change. */
 function usePages(base, from, to) {
-  const tick = useTick(["services", "clusters"]);
+  const tick = useTick();
   const first = Math.floor(from / page), last = Math.max(first, Math.floor((to - 1) / page));
   const [state, set] = useState({ base });
   const asked = useRef();

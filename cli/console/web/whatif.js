@@ -30,7 +30,7 @@ function Builder({ params, clusters, changes }) {
   const kind = kinds[params.get("kind")] ? params.get("kind") : "down";
   const ofService = ["policy", "exportTo", "export", "unexport"].includes(kind);
   const [service, setService] = useState(params.get("service") ?? "");
-  const offers = useApi(ofService && service.length > 0 ? "api/services?limit=20&q=" + encodeURIComponent(service) : null, { on: [], key: "offers" });
+  const offers = useApi(ofService && service.length > 0 ? "api/services?limit=20&q=" + encodeURIComponent(service) : null, { key: "offers", once: true });
   const [wrong, setWrong] = useState("");
   const submit = async (e) => {
     e.preventDefault();
