@@ -213,7 +213,6 @@ func TestNamesAreResolved(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		key := types.NamespacedName{Namespace: "shop", Name: "web"}
-		var uses []string
 		var answer []netip.Addr
 		var fails error
 		asked, told := 0, 0
@@ -237,7 +236,7 @@ func TestNamesAreResolved(t *testing.T) {
 		go func() { _ = n.run(ctx) }()
 		use := func() string {
 			synctest.Wait()
-			resolve, done := n.resolve(key, &uses)
+			resolve, done := n.resolve(key)
 			got, known := resolve("lb.example.com")
 			done()
 			synctest.Wait()
@@ -269,14 +268,14 @@ func TestNamesAreResolved(t *testing.T) {
 		answers([]netip.Addr{ip("192.0.2.3")}, nil)
 		time.Sleep(resolveEvery) //nolint:forbidigo // on the clock of synctest
 		check("it changes", "[192.0.2.3] true 6 2")
-		_, done := n.resolve(key, &uses) // no longer used
+		_, done := n.resolve(key) // no longer used
 		done()
 		time.Sleep(5 * resolveEvery) //nolint:forbidigo // on the clock of synctest
 		synctest.Wait()
 		mu.Lock()
 		defer mu.Unlock()
-		if asked != 6 || len(n.of)+len(uses) != 0 {
-			t.Errorf("asked %d times, %d names and %d uses are remembered", asked, len(n.of), len(uses))
+		if asked != 6 || len(n.of)+len(n.uses) != 0 {
+			t.Errorf("asked %d times, %d names and %d uses are remembered", asked, len(n.of), len(n.uses))
 		}
 	})
 }

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -73,9 +74,6 @@ func (p *pass) begin(keys []types.NamespacedName) (over <-chan struct{}) {
 func (p *pass) done(key types.NamespacedName) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.over == nil {
-		return
-	}
 	delete(p.pending, key)
 	p.check()
 }
@@ -164,46 +162,42 @@ func (p *pass) check() {
 // run collects the keys once both sides are reliable, and queues each.
 func (p *pass) run(ctx context.Context, synced func() bool, collect func(context.Context) ([]types.NamespacedName, error)) error {
 	logger := log.FromContext(ctx).WithName("first-pass")
-	tick := time.NewTicker(time.Second)
-	defer tick.Stop()
 	var said string
-	for {
+	var keys []types.NamespacedName
+	err := wait.PollUntilContextCancel(ctx, time.Second, true, func(ctx context.Context) (done bool, err error) {
 		if synced() {
-			keys, err := collect(ctx)
-			if err == nil {
-				return p.queue(ctx, keys)
-			}
-			if err.Error() != said && ctx.Err() == nil {
+			keys, err = collect(ctx)
+			if err != nil && err.Error() != said && ctx.Err() == nil {
 				said = err.Error()
 				logger.Error(err, "Can't list yet what this cluster exports, trying again")
 			}
-		} else if said == "" {
+			return err == nil, nil
+		}
+		if said == "" {
 			said = "waiting"
 			logger.Info("Waiting for the hub before the first export pass")
 		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
+		return false, nil
+	})
+	if err != nil {
+		return nil // it was stopped
 	}
+	return p.queue(ctx, keys)
 }
 
 func (p *pass) queue(ctx context.Context, keys []types.NamespacedName) error {
 	log.FromContext(ctx).Info("Beginning the first export pass", "services", len(keys))
 	over := p.begin(keys)
 	go p.send(ctx, keys)
-	wait := passPatience
-	for {
+	for patience := passPatience; ; patience = time.Second {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-over:
 			return nil
-		case <-time.After(wait):
+		case <-time.After(patience):
+			p.giveUp(ctx)
 		}
-		p.giveUp(ctx)
-		wait = time.Second
 	}
 }
 

@@ -87,7 +87,7 @@ func (r *reconciler) reconcile(ctx context.Context, req reconcile.Request, known
 			src.Full = r.places.most
 		}
 	}
-	resolved := r.gatherExternal(ctx, &src, have, known)
+	resolved := r.gatherExternal(ctx, &src, have)
 	want := desired(src)
 	resolved()
 	if ready {
@@ -248,7 +248,7 @@ func (r *reconciler) records(key types.NamespacedName) (have Records, others []*
 }
 
 // gatherExternal reads what the Service's external addresses are found with. done is called when they have been.
-func (r *reconciler) gatherExternal(ctx context.Context, src *Source, have Records, known *serviceState) (done func()) {
+func (r *reconciler) gatherExternal(ctx context.Context, src *Source, have Records) (done func()) {
 	src.External.Last = have.Endpoints
 	if m := r.member(ctx, r.cluster); m != nil {
 		src.External.CIDRs = m.Spec.ExternalCIDRs
@@ -258,7 +258,7 @@ func (r *reconciler) gatherExternal(ctx context.Context, src *Source, have Recor
 	} else {
 		r.nodes.forget(src.Key)
 	}
-	src.External.Resolve, done = r.names.resolve(src.Key, &known.names)
+	src.External.Resolve, done = r.names.resolve(src.Key)
 	return done
 }
 

@@ -2,6 +2,7 @@ package exporter
 
 import (
 	"context"
+	"maps"
 	"net/netip"
 	"slices"
 	"sync"
@@ -27,9 +28,10 @@ type names struct {
 	lookup  func(ctx context.Context, network, host string) ([]netip.Addr, error)
 	changed func(context.Context, []types.NamespacedName) bool // of services
 
-	mu  sync.Mutex
-	of  map[string]*resolved
-	due chan struct{} // a name is to be resolved for the first time
+	mu   sync.Mutex
+	of   map[string]*resolved
+	uses map[types.NamespacedName][]string // the names of each service
+	due  chan struct{}                     // a name is to be resolved for the first time
 }
 
 // resolved is what is known of a name.
@@ -37,41 +39,34 @@ type resolved struct {
 	last  []netip.Addr // the last good answer, sorted
 	known bool         // there was one
 	tried bool
-	users sets.Set[types.NamespacedName]
 }
 
 func newNames(lookup func(ctx context.Context, network, host string) ([]netip.Addr, error), changed func(context.Context, []types.NamespacedName) bool) *names {
-	return &names{lookup: lookup, changed: changed, of: map[string]*resolved{}, due: make(chan struct{}, 1)}
+	return &names{lookup: lookup, changed: changed, of: map[string]*resolved{}, uses: map[types.NamespacedName][]string{}, due: make(chan struct{}, 1)}
 }
 
-// resolve returns a function for External.Resolve that notes which names a service uses, in place of those that it used. done is called when
-// it has asked for all.
-func (n *names) resolve(user types.NamespacedName, uses *[]string) (resolve func(host string) ([]netip.Addr, bool), done func()) {
-	used := *uses
-	*uses = nil
+// resolve returns a function for External.Resolve that notes which names a service uses. done is called when it has asked for all: the
+// service doesn't use others any more.
+func (n *names) resolve(user types.NamespacedName) (resolve func(host string) ([]netip.Addr, bool), done func()) {
+	var uses []string
 	resolve = func(host string) ([]netip.Addr, bool) {
-		*uses = append(*uses, host)
 		n.mu.Lock()
 		defer n.mu.Unlock()
 		r := n.of[host]
 		if r == nil {
-			r = &resolved{users: sets.New[types.NamespacedName]()}
+			r = &resolved{}
 			n.of[host] = r
 			signal(n.due)
 		}
-		r.users.Insert(user)
+		uses = append(uses, host)
+		n.uses[user] = append(n.uses[user], host) // the answer may come before done
 		return r.last, r.known
 	}
 	return resolve, func() {
 		n.mu.Lock()
 		defer n.mu.Unlock()
-		for _, host := range used {
-			if r := n.of[host]; r != nil && !slices.Contains(*uses, host) {
-				r.users.Delete(user)
-				if len(r.users) == 0 {
-					delete(n.of, host)
-				}
-			}
+		if n.uses[user] = uses; len(uses) == 0 {
+			delete(n.uses, user)
 		}
 	}
 }
@@ -94,6 +89,8 @@ func (n *names) run(ctx context.Context) error {
 
 func (n *names) all(ctx context.Context, which func(*resolved) bool) {
 	n.mu.Lock()
+	used := sets.New(slices.Concat(slices.Collect(maps.Values(n.uses))...)...)
+	maps.DeleteFunc(n.of, func(host string, _ *resolved) bool { return !used.Has(host) })
 	var hosts []string
 	for host, r := range n.of {
 		if which(r) {
@@ -137,7 +134,12 @@ func (n *names) one(ctx context.Context, host string) {
 		return
 	}
 	r.last, r.known = found, true
-	users := r.users.UnsortedList()
+	var users []types.NamespacedName
+	for user, hosts := range n.uses {
+		if slices.Contains(hosts, host) {
+			users = append(users, user)
+		}
+	}
 	n.mu.Unlock()
 	n.changed(ctx, users)
 }

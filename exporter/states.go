@@ -41,11 +41,10 @@ type serviceState struct {
 	counted entry
 	wrote   written
 	unread  unread
-	names   []string // that its external addresses have; see names
 }
 
 func (s *serviceState) over() bool {
-	return s.failing.IsZero() && s.missing.IsZero() && s.counted == entry{} && s.wrote == written{} && len(s.unread)+len(s.names) == 0
+	return s.failing.IsZero() && s.missing.IsZero() && s.counted == entry{} && s.wrote == written{} && len(s.unread) == 0
 }
 
 // since is when something that still is so began.

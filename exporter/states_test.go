@@ -15,7 +15,6 @@ func TestStateEndsWithAllOfItsParts(t *testing.T) {
 		"counted": func(s *serviceState) { s.counted.state = stateExported },
 		"wrote":   func(s *serviceState) { s.wrote.from = 1 },
 		"unread":  func(s *serviceState) { s.unread = unread{kindService + "web.shop": {}} },
-		"names":   func(s *serviceState) { s.names = []string{"lb.example.com"} },
 	}
 	if n := reflect.TypeFor[serviceState]().NumField(); n != len(cases) {
 		t.Errorf("%d of %d parts have a case", len(cases), n)
