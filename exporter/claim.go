@@ -164,24 +164,21 @@ func shown(lease *coordinationv1.Lease) membership.Lease {
 	return l
 }
 
-// say records in the Lease that we yield, without changing what its holder writes. at is a time as JSON, or null.
+// say records in the Lease that we yield. at is a time as JSON, or null.
 func (c *claim) say(ctx context.Context, at string) {
 	if err := c.yields(ctx, at); err != nil && ctx.Err() == nil {
 		log.FromContext(ctx).WithName("claim").Info("Can't report on the hub that this cluster has a clone, trying again", "reason", err.Error())
 	}
 }
 
-// sayYields returns a function that writes it on the hub.
+// sayYields returns a function that writes that on the hub, without changing what the Lease's holder writes.
 func sayYields(hub client.Client, cluster string) func(context.Context, string) error {
 	return func(ctx context.Context, at string) error {
 		ctx, cancel := context.WithTimeout(ctx, hubTimeout)
 		defer cancel()
 		lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace(cluster), Name: api.HeartbeatLease}}
 		patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"`+api.AnnotationYields+`":`+at+`}}}`))
-		if err := hub.Patch(ctx, lease, patch, client.FieldOwner(api.FieldManagerExporter)); err != nil {
-			return fmt.Errorf("patch Lease %s: %w", client.ObjectKeyFromObject(lease), err)
-		}
-		return nil
+		return hub.Patch(ctx, lease, patch, client.FieldOwner(api.FieldManagerExporter))
 	}
 }
 

@@ -46,18 +46,14 @@ func TestLosingTheNameStopsTheHeartbeat(t *testing.T) {
 		if err := name.take(t.Context()); err != nil || !name.held() {
 			t.Fatal(err)
 		}
-		ready := make(chan struct{})
-		close(ready)
-		h := &heartbeat{interval: 10 * time.Second, after: ready, claim: name, current: nothing, catchUp: nothing, renew: func(context.Context) error {
+		h := &heartbeat{claim: name, renew: func(context.Context) error {
 			renewals.Add(1)
 			ours = leaseOf("us", name.renewing(metav1.NowMicro()).Time)
 			ours.Annotations[api.AnnotationRun] = "1"
 			name.name.Renewed()
 			return nil
 		}}
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan error)
-		go func() { done <- h.run(ctx) }()
+		h.start(t)
 		elapse(time.Minute)
 		if renewals.Load() != 3 || name.held() || !errors.Is(name.unheard(), suspendedByOther) {
 			t.Errorf("after a minute: %d renewals, %v", renewals.Load(), name.unheard())
@@ -65,10 +61,6 @@ func TestLosingTheNameStopsTheHeartbeat(t *testing.T) {
 		elapse(4*time.Minute + 51*time.Second)
 		if renewals.Load() < 4 || !name.held() {
 			t.Errorf("%d renewals, and the other has been silent for 50 s", renewals.Load())
-		}
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
 		}
 	})
 }

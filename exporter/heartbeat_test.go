@@ -23,19 +23,43 @@ func unclaimed() *claim {
 
 func nothing(context.Context) error { return nil }
 
+// start runs a heartbeat until the test ends or stop is called. What isn't set does nothing; the first pass is done.
+func (h *heartbeat) start(t *testing.T) (stop func()) {
+	h.interval, h.hurry = 10*time.Second, func() {}
+	if h.after == nil {
+		ready := make(chan struct{})
+		close(ready)
+		h.after = ready
+	}
+	for _, f := range []*func(context.Context) error{&h.current, &h.catchUp} {
+		if *f == nil {
+			*f = nothing
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- h.run(ctx) }()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(stop)
+	return stop
+}
+
 // Rule C20 of docs/spec/control-plane.md.
 func TestNoHeartbeatBeforeTheFirstPass(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithCancel(t.Context())
 		p := newPass()
 		var beats []time.Duration
 		began := time.Now()
-		h := &heartbeat{interval: 10 * time.Second, after: p.finished, claim: unclaimed(), current: nothing, catchUp: nothing, hurry: func() {}, renew: func(context.Context) error {
+		h := &heartbeat{after: p.finished, claim: unclaimed(), renew: func(context.Context) error {
 			beats = append(beats, time.Since(began))
 			return errors.New("the hub is away") // a failure doesn't stop the next heartbeat
 		}}
-		stopped := make(chan struct{})
-		go func() { defer close(stopped); _ = h.run(ctx) }()
+		h.start(t)
 
 		other := types.NamespacedName{Namespace: "shop", Name: "db"}
 		p.done(web) // before the pass has begun, so it doesn't count
@@ -54,25 +78,20 @@ func TestNoHeartbeatBeforeTheFirstPass(t *testing.T) {
 		if len(beats) != 3 || beats[0] != 2*time.Minute || beats[2] != 2*time.Minute+20*time.Second {
 			t.Errorf("heartbeats at %v", beats)
 		}
-		cancel()
-		<-stopped
 	})
 }
 
 // A cluster that reaches the hub again writes what has changed before it sends a heartbeat.
 func TestHeartbeatWaitsForWhatChangedMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		began, ready := time.Now(), make(chan struct{})
-		close(ready)
+		began := time.Now()
 		// The goroutines below run while the test sleeps. The race detector doesn't accept that as synchronization, so all of them lock.
 		var mu sync.Mutex
 		var noRoute error
 		var works bool
 		var beats, tries []time.Duration
 		waiting, changed := newPass(), false
-		ctx, cancel := context.WithCancel(t.Context())
 		h := &heartbeat{
-			interval: 10 * time.Second, after: ready,
 			claim: &claim{lease: func(context.Context) (*coordinationv1.Lease, error) {
 				mu.Lock()
 				defer mu.Unlock()
@@ -86,7 +105,6 @@ func TestHeartbeatWaitsForWhatChangedMeanwhile(t *testing.T) {
 				}
 				return noRoute
 			},
-			current: nothing, hurry: func() {},
 			catchUp: func(ctx context.Context) error {
 				mu.Lock()
 				keys := map[bool][]types.NamespacedName{true: {web}}[changed]
@@ -97,7 +115,7 @@ func TestHeartbeatWaitsForWhatChangedMeanwhile(t *testing.T) {
 		go func() {
 			for {
 				select {
-				case <-ctx.Done():
+				case <-t.Context().Done():
 					return
 				case e := <-waiting.keys:
 					mu.Lock()
@@ -112,8 +130,7 @@ func TestHeartbeatWaitsForWhatChangedMeanwhile(t *testing.T) {
 				}
 			}
 		}()
-		stopped := make(chan struct{})
-		go func() { defer close(stopped); _ = h.run(ctx) }()
+		h.start(t)
 		expect := func(what string, wantBeats, wantTries int) {
 			t.Helper()
 			synctest.Wait()
@@ -160,8 +177,6 @@ func TestHeartbeatWaitsForWhatChangedMeanwhile(t *testing.T) {
 		expect("held back", 3, 2+6)
 		elapse(5 * time.Second)
 		expect("held back for long enough", 4, 2+6)
-		cancel()
-		<-stopped
 	})
 }
 
@@ -169,20 +184,18 @@ func TestHeartbeatWaitsForWhatChangedMeanwhile(t *testing.T) {
 // before it knows the hub's state: only the Lease shows whether the hub was restored.
 func TestReturningHubIsAskedAgainSoon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		began, ready, back := time.Now(), make(chan struct{}), make(chan struct{}, 1)
-		close(ready)
+		began, back := time.Now(), make(chan struct{}, 1)
 		var starting atomic.Bool
 		relists, renewed := 0, []time.Duration{}
-		ctx, cancel := context.WithCancel(t.Context())
 		name := &claim{uid: func(context.Context) (string, error) { return "", nil }, name: membership.Name{Run: "run", Interval: 10 * time.Second}, lease: func(context.Context) (*coordinationv1.Lease, error) {
 			if starting.Load() {
 				return nil, errors.New("it starts")
 			}
 			return nil, nil // the earlier Lease is gone
 		}}
-		_ = name.take(ctx)
+		_ = name.take(t.Context())
 		h := &heartbeat{
-			interval: 10 * time.Second, after: ready, claim: name, back: back, current: nothing, catchUp: nothing, hurry: func() {}, relist: func() { relists++ },
+			claim: name, back: back, relist: func() { relists++ },
 			renew: func(context.Context) error {
 				renewed = append(renewed, time.Since(began))
 				name.renewing(metav1.NowMicro())
@@ -190,8 +203,7 @@ func TestReturningHubIsAskedAgainSoon(t *testing.T) {
 				return nil
 			},
 		}
-		stopped := make(chan struct{})
-		go func() { defer close(stopped); _ = h.run(ctx) }()
+		h.start(t)
 		elapse(3 * time.Second)
 		synctest.Wait()
 		starting.Store(true)
@@ -204,8 +216,6 @@ func TestReturningHubIsAskedAgainSoon(t *testing.T) {
 		if relists != 1 || len(renewed) != 2 || renewed[1] != 6*time.Second {
 			t.Errorf("everything was listed again %d times, heartbeats at %v", relists, renewed)
 		}
-		cancel()
-		<-stopped
 	})
 }
 
@@ -284,24 +294,19 @@ func TestPassOverNothingIsDone(t *testing.T) {
 
 func TestHangingHeartbeatIsGivenUpInTimeForTheNext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithCancel(t.Context())
-		began, ready := time.Now(), make(chan struct{})
-		close(ready)
+		began := time.Now()
 		var beats []time.Duration
-		h := &heartbeat{interval: 10 * time.Second, after: ready, claim: unclaimed(), current: nothing, catchUp: nothing, hurry: func() {}, renew: func(ctx context.Context) error {
+		h := &heartbeat{claim: unclaimed(), renew: func(ctx context.Context) error {
 			beats = append(beats, time.Since(began))
 			<-ctx.Done()
 			return ctx.Err()
 		}}
-		stopped := make(chan struct{})
-		go func() { defer close(stopped); _ = h.run(ctx) }()
+		h.start(t)
 		elapse(35 * time.Second)
 		synctest.Wait()
 		if len(beats) != 4 {
 			t.Errorf("heartbeats at %v", beats)
 		}
-		cancel()
-		<-stopped
 	})
 }
 

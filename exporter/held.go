@@ -24,9 +24,9 @@ func abandoned(src Source) bool {
 	return (src.Export == nil || src.Export.DeletionTimestamp != nil) && src.Service != nil && src.Service.DeletionTimestamp == nil
 }
 
-// staying returns what stays on the hub of a service whose Service or ServiceExport is missing, and when to look again; nil if there is
-// nothing, or if neither is missing. Rules C7 and C8 of docs/spec/control-plane.md.
-func (r *reconciler) staying(ctx context.Context, src Source, onHub *clustersetv1alpha1.ExportedService, known *serviceState) (*Desired, stopped, error) {
+// staying returns what is wanted on the hub of a service, of which something stays if its Service or ServiceExport is missing, and when to look
+// again. Rules C7 and C8 of docs/spec/control-plane.md.
+func (r *reconciler) staying(ctx context.Context, src Source, want Desired, onHub *clustersetv1alpha1.ExportedService, known *serviceState) (Desired, stopped, error) {
 	missing := src.Service == nil || src.Service.DeletionTimestamp != nil
 	// What was given up by a process before this one isn't brought back.
 	nothing := onHub == nil || withdrawn(onHub) || src.Excluded
@@ -36,30 +36,35 @@ func (r *reconciler) staying(ctx context.Context, src Source, onHub *clustersetv
 	}
 	switch {
 	case nothing:
-		return nil, stopped{}, nil
+		return want, stopped{}, nil
 	case missing && since < r.brake.replaceFor:
-		return nameAlone(src, onHub), stopped{retry: r.brake.replaceFor - since}, nil
+		return Desired{Service: nameAlone(src, onHub), Refused: want.Refused}, stopped{retry: r.brake.replaceFor - since}, nil
 	case !abandoned(src):
-		return nil, stopped{}, nil
+		return want, stopped{}, nil
 	}
 	stop, err := r.brake.ask(ctx, src.Key)
 	if err != nil || stop.retry == 0 {
-		return nil, stop, err
+		return want, stop, err
+	}
+	if stop.fresh {
+		r.events.Eventf(src.Service, nil, corev1.EventTypeWarning, "WithdrawalHeld", "Export",
+			"The ServiceExport was deleted, with many others or with its kind, and the Service stays exported for now. Create it again; or, to confirm, delete the Service or start the agent with --hold-withdrawals=0")
 	}
 	src.Export = keptExport(onHub, src.Key)
 	if src.Slices, err = r.slices(ctx, src.Key); err != nil {
-		return nil, stop, err
+		return want, stop, err
 	}
 	kept := desired(src)
-	return &kept, stop, nil
+	kept.Refused = want.Refused
+	return kept, stop, nil
 }
 
 // nameAlone returns the record of a service that has no addresses, because its Service is gone.
-func nameAlone(src Source, onHub *clustersetv1alpha1.ExportedService) *Desired {
+func nameAlone(src Source, onHub *clustersetv1alpha1.ExportedService) *clustersetv1alpha1.ExportedService {
 	name := &clustersetv1alpha1.ExportedService{ObjectMeta: record.Meta(src.Cluster, src.Key, onHub.Name), Spec: *onHub.Spec.DeepCopy()}
 	name.Spec.ClusterIPs = nil
 	service, _ := name.Sanitized()
-	return &Desired{Service: service}
+	return service
 }
 
 // keptExport returns a ServiceExport that leads to the same record.

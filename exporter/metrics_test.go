@@ -19,12 +19,12 @@ func TestConflictsAreCountedOncePerService(t *testing.T) {
 		now  entry
 		want float64
 	}{
-		{&one, entryOf(src, Desired{}, outcome{}, agrees), 0},
-		{&one, entryOf(src, Desired{}, outcome{}, differs), 1},
-		{&one, entryOf(src, Desired{}, outcome{}, differs), 1},
-		{&two, entryOf(src, Desired{}, outcome{}, differs), 2},
-		{&one, entryOf(src, Desired{}, outcome{}, nil), 1},      // the hub can't be asked
-		{&two, entryOf(Source{}, Desired{}, outcome{}, nil), 0}, // no longer exported
+		{&one, entryOf(src, Desired{}, outcome{}, agrees, false), 0},
+		{&one, entryOf(src, Desired{}, outcome{}, differs, false), 1},
+		{&one, entryOf(src, Desired{}, outcome{}, differs, false), 1},
+		{&two, entryOf(src, Desired{}, outcome{}, differs, false), 2},
+		{&one, entryOf(src, Desired{}, outcome{}, nil, false), 1},      // the hub can't be asked
+		{&two, entryOf(Source{}, Desired{}, outcome{}, nil, false), 0}, // no longer exported
 	} {
 		step.was.replace(step.now)
 		if got := testutil.ToFloat64(metricConflicts); got != step.want {

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
@@ -23,7 +24,7 @@ type places struct {
 }
 
 type placesOf struct {
-	taken, waiting map[string]bool
+	taken, waiting sets.Set[string]
 }
 
 // seed gives places in this order.
@@ -48,15 +49,15 @@ func (p *places) take(key types.NamespacedName) bool {
 	defer p.mu.Unlock()
 	of := p.of[key.Namespace]
 	if of == nil {
-		of = &placesOf{map[string]bool{}, map[string]bool{}}
+		of = &placesOf{sets.New[string](), sets.New[string]()}
 		p.of[key.Namespace] = of
 	}
-	if !of.taken[key.Name] && len(of.taken) >= p.most {
-		of.waiting[key.Name] = true
+	if !of.taken.Has(key.Name) && of.taken.Len() >= p.most {
+		of.waiting.Insert(key.Name)
 		return false
 	}
-	delete(of.waiting, key.Name)
-	of.taken[key.Name] = true
+	of.waiting.Delete(key.Name)
+	of.taken.Insert(key.Name)
 	return true
 }
 
@@ -68,8 +69,8 @@ func (p *places) leave(key types.NamespacedName) (next types.NamespacedName, ok 
 	if of == nil {
 		return next, false
 	}
-	delete(of.taken, key.Name)
-	delete(of.waiting, key.Name)
+	of.taken.Delete(key.Name)
+	of.waiting.Delete(key.Name)
 	if len(of.taken)+len(of.waiting) == 0 {
 		delete(p.of, key.Namespace)
 	}

@@ -1,6 +1,7 @@
 package exporter
 
 import (
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -47,37 +48,33 @@ type step struct {
 // The time of the change that led to a record's endpoints is written with them, and alone is no reason to write.
 func plan(have Records, want Desired) []step {
 	var before, after []step
-	wanted := make(map[string]bool, len(want.Endpoints))
 	current := make(map[string]*clustersetv1alpha1.ExportedEndpoints, len(have.Endpoints))
 	for i := range have.Endpoints {
 		current[have.Endpoints[i].Name] = &have.Endpoints[i]
 	}
 	for i := range want.Endpoints {
 		w := &want.Endpoints[i]
-		wanted[w.Name] = true
-		switch h := current[w.Name]; h {
-		case nil:
+		h := current[w.Name]
+		delete(current, w.Name)
+		if h == nil {
 			before = append(before, step{verbCreate, kindEndpoints, w.DeepCopy()})
-		default:
-			same := equality.Semantic.DeepEqual(h.Spec, w.Spec)
-			if same && labelled(h, w) && !withdrawn(h) {
-				continue
-			}
-			u := h.DeepCopy()
-			u.Labels, u.Spec = labels.Merge(h.Labels, w.Labels, nil), *w.Spec.DeepCopy()
-			delete(u.Annotations, api.AnnotationWithdrawn)
-			if !same {
-				delete(u.Annotations, corev1.EndpointsLastChangeTriggerTime)
-				u.Annotations = labels.Merge(u.Annotations, w.Annotations, nil)
-			}
-			before = append(before, step{verbUpdate, kindEndpoints, u})
-		}
-	}
-	for i := range have.Endpoints {
-		h := &have.Endpoints[i]
-		if wanted[h.Name] {
 			continue
 		}
+		same := equality.Semantic.DeepEqual(h.Spec, w.Spec)
+		if same && labelled(h, w) && !withdrawn(h) {
+			continue
+		}
+		u := h.DeepCopy()
+		u.Labels, u.Spec = labels.Merge(h.Labels, w.Labels, nil), *w.Spec.DeepCopy()
+		delete(u.Annotations, api.AnnotationWithdrawn)
+		if !same {
+			delete(u.Annotations, corev1.EndpointsLastChangeTriggerTime)
+			u.Annotations = labels.Merge(u.Annotations, w.Annotations, nil)
+		}
+		before = append(before, step{verbUpdate, kindEndpoints, u})
+	}
+	for _, name := range slices.Sorted(maps.Keys(current)) {
+		h := current[name]
 		if want.Service != nil { // otherwise the withdrawn service covers its endpoints
 			after = append(after, step{verbWithdraw, kindEndpoints, h.DeepCopy()})
 		}

@@ -74,15 +74,11 @@ func (r *reconciler) reconcile(ctx context.Context, req reconcile.Request, known
 		return reconcile.Result{}, err
 	}
 
-	// Before the hub's cache has synced, every record would seem missing. The first pass brings every key back then, so there
-	// is nothing to requeue.
-	out := outcome{err: r.unheard()}
 	var have Records
 	var others []*clustersetv1alpha1.ExportedService
-	var stop stopped
 	ready := r.synced() && r.places.seeded()
 	if ready {
-		have, others = r.records(req.NamespacedName)
+		have, others = r.records(src.Key)
 		if !r.hasPlace(ctx, src, have) {
 			src.Full = r.places.most
 		}
@@ -90,33 +86,17 @@ func (r *reconciler) reconcile(ctx context.Context, req reconcile.Request, known
 	resolved := r.gatherExternal(ctx, &src, have)
 	want := desired(src)
 	resolved()
+	// Before the hub's cache has synced, every record would seem missing. The first pass brings every key back then, so there
+	// is nothing to requeue.
+	out := outcome{err: r.unheard()}
+	var stop stopped
 	if ready {
-		var stay *Desired
-		if stay, stop, err = r.staying(ctx, src, have.Service, known); err != nil {
+		if want, stop, err = r.staying(ctx, src, want, have.Service, known); err != nil {
 			return reconcile.Result{}, err
 		}
-		if stay != nil {
-			stay.Refused = want.Refused
-			want = *stay
-		}
-		if stop.fresh {
-			r.events.Eventf(src.Service, nil, corev1.EventTypeWarning, "WithdrawalHeld", "Export",
-				"The ServiceExport was deleted, with many others or with its kind, and the Service stays exported for now. Create it again; or, to confirm, delete the Service or start the agent with --hold-withdrawals=0")
-		}
-		steps := plan(have, want)
-		var othersDid bool
-		if len(steps) > 0 {
-			var wait time.Duration
-			if othersDid, wait = known.wrote.ask(src, want, r.pass.isDone()); wait == 0 {
-				wait = known.unread.wait(steps)
-			}
-			if wait > 0 {
-				return reconcile.Result{RequeueAfter: wait}, nil
-			}
-		}
-		out = r.writeInTurn(ctx, req.NamespacedName, steps, &known.unread)
-		if out.err == nil && len(steps) > 0 && known.wrote.note(src, want, othersDid) {
-			signal(r.fought)
+		var wait time.Duration
+		if out, wait = r.bring(ctx, src, have, want, known); wait > 0 {
+			return reconcile.Result{RequeueAfter: wait}, nil
 		}
 	}
 	var conflict *metav1.Condition
@@ -124,26 +104,47 @@ func (r *reconciler) reconcile(ctx context.Context, req reconcile.Request, known
 		conflict = conflictOf(want.Service, others, func(cluster string) *clustersetv1alpha1.MemberCluster { return r.member(ctx, cluster) })
 	}
 	out.failing = known.failing.note(out.transient() != nil)
-	counted := entryOf(src, want, out, conflict)
-	if stop.held {
-		counted.state = stateHeld
-	}
-	known.counted.replace(counted)
-	r.pass.lack(req.NamespacedName, want.Service != nil && out.err != nil)
+	known.counted.replace(entryOf(src, want, out, conflict, stop.held))
+	r.pass.lack(src.Key, want.Service != nil && out.err != nil)
 	if out.err == nil || out.refused {
 		// A record that the hub rejects is as done as it can be: it must not hold back the whole cluster's heartbeat.
-		r.pass.done(req.NamespacedName)
+		r.pass.done(src.Key)
 	}
-	switch err := r.report(ctx, src, want, out, conflict); {
-	case apierrors.IsConflict(err) && out.transient() == nil:
+	return r.next(ctx, out, stop, r.report(ctx, src, want, out, conflict))
+}
+
+// bring makes the hub have what it should of a service, or returns how long to leave that.
+func (r *reconciler) bring(ctx context.Context, src Source, have Records, want Desired, known *serviceState) (outcome, time.Duration) {
+	steps := plan(have, want)
+	if len(steps) == 0 {
+		r.gate.forget(src.Key)
+		return outcome{}, 0
+	}
+	othersDid, wait := known.wrote.ask(src, want, r.pass.isDone())
+	if wait == 0 {
+		wait = known.unread.wait(steps)
+	}
+	if wait > 0 {
+		return outcome{}, wait
+	}
+	out := r.writeInTurn(ctx, src.Key, steps, &known.unread)
+	if out.err == nil && known.wrote.note(src, want, othersDid) {
+		signal(r.fought)
+	}
+	return out, 0
+}
+
+// next returns when a service is reconciled again. reported is the error of reporting on its ServiceExport.
+func (r *reconciler) next(ctx context.Context, out outcome, stop stopped, reported error) (reconcile.Result, error) {
+	failed := out.transient()
+	switch {
+	case apierrors.IsConflict(reported) && failed == nil:
 		// A watch of the hub brought the key back before our own cache had the status we last wrote.
 		log.FromContext(ctx).V(1).Info("The ServiceExport has changed since our cache learned of it, trying again")
 		return reconcile.Result{RequeueAfter: retryConflict}, nil
-	case err != nil:
-		return reconcile.Result{}, errors.Join(err, out.transient())
-	}
-	switch {
-	case out.transient() == nil && stop.retry > 0:
+	case reported != nil:
+		return reconcile.Result{}, errors.Join(reported, failed)
+	case failed == nil && stop.retry > 0:
 		// A withdrawal isn't urgent: when many are due at once, changes of other services come first.
 		low := handler.LowPriority
 		return reconcile.Result{RequeueAfter: stop.retry, Priority: &low}, nil
@@ -153,7 +154,7 @@ func (r *reconciler) reconcile(ctx context.Context, req reconcile.Request, known
 		log.FromContext(ctx).V(1).Info("The hub has changes that our cache doesn't have yet, trying again")
 		return reconcile.Result{RequeueAfter: retryConflict}, nil
 	}
-	return reconcile.Result{}, out.transient()
+	return reconcile.Result{}, failed
 }
 
 // errNotSynced is returned until the hub has been read.
@@ -293,12 +294,13 @@ func (r *reconciler) reportIn(ctx context.Context, in func(namespace string) boo
 }
 
 // entryOf returns what a service adds to the gauges.
-func entryOf(src Source, want Desired, out outcome, conflict *metav1.Condition) entry {
-	if src.Export == nil || src.Export.DeletionTimestamp != nil {
-		return entry{}
-	}
-	e := entry{state: stateExported, leftOut: want.LeftOut.Count, conflict: conflict != nil && conflict.Status == metav1.ConditionTrue}
+func entryOf(src Source, want Desired, out outcome, conflict *metav1.Condition, held bool) entry {
+	e := entry{leftOut: want.LeftOut.Count, conflict: conflict != nil && conflict.Status == metav1.ConditionTrue}
 	switch {
+	case held:
+		return entry{state: stateHeld}
+	case src.Export == nil || src.Export.DeletionTimestamp != nil:
+		return entry{}
 	case want.Refused != nil:
 		e.state = stateRefused
 	case out.refused:
@@ -306,6 +308,7 @@ func entryOf(src Source, want Desired, out outcome, conflict *metav1.Condition) 
 	case out.err != nil:
 		e.state = statePending
 	default:
+		e.state = stateExported
 		for i := range want.Endpoints {
 			if spec := &want.Endpoints[i].Spec; !spec.External {
 				e.endpoints += len(spec.Endpoints)

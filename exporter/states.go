@@ -81,22 +81,22 @@ type entry struct {
 	conflict  bool
 }
 
-// replace replaces it in the gauges. An entry without a state removes it.
+// replace replaces it in the gauges.
 func (e *entry) replace(now entry) {
-	was := *e
-	*e = now
-	if was.state != "" {
-		metricServices.WithLabelValues(string(was.state)).Dec()
+	if now != *e {
+		now.add(1)
+		e.add(-1)
+		*e = now
 	}
-	if now.state != "" {
-		metricServices.WithLabelValues(string(now.state)).Inc()
+}
+
+func (e entry) add(times float64) {
+	if e.state != "" {
+		metricServices.WithLabelValues(string(e.state)).Add(times)
 	}
-	metricEndpoints.Add(float64(now.endpoints - was.endpoints))
-	metricLeftOut.Add(float64(now.leftOut - was.leftOut))
-	switch {
-	case now.conflict && !was.conflict:
-		metricConflicts.Inc()
-	case was.conflict && !now.conflict:
-		metricConflicts.Dec()
+	metricEndpoints.Add(times * float64(e.endpoints))
+	metricLeftOut.Add(times * float64(e.leftOut))
+	if e.conflict {
+		metricConflicts.Add(times)
 	}
 }

@@ -21,10 +21,6 @@ import (
 
 // writeInTurn writes a service's records unless the hub fails and it isn't the service's turn.
 func (r *reconciler) writeInTurn(ctx context.Context, key types.NamespacedName, steps []step, unread *unread) outcome {
-	if len(steps) == 0 {
-		r.gate.forget(key)
-		return outcome{}
-	}
 	if err := r.gate.ask(key); err != nil {
 		return outcome{err: err}
 	}
