@@ -11,41 +11,38 @@ import (
 )
 
 var (
-	metricMembers = prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "clusterset_hub_members",
-		Help: "Members by phase: Ready, Suspect, Expired, or Unknown if there has never been a heartbeat.",
-	}, []string{"phase"})
-
-	metricPhase = prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "clusterset_hub_member_phase",
-		Help: "1 for the phase that a member is in, 0 for the others.",
-	}, []string{"member", "phase"})
-
-	metricHeard = prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "clusterset_hub_member_last_heartbeat_timestamp_seconds",
-		Help: "When a member's Lease was last seen to change, in seconds since the epoch, by the hub process's clock; 0 if it never was.",
-	}, []string{"member"})
-
-	metricInvalid = prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "clusterset_hub_member_invalid",
-		Help: "1 while something in a member's MemberCluster can't be used and the condition Valid names it, else 0.",
-	}, []string{"member"})
-
-	metricBrake = prometheus.NewGauge(prometheus.GaugeOpts{
+	metricMembers = gauges("clusterset_hub_members",
+		"Members by phase: Ready, Suspect, Expired, or Unknown if there has never been a heartbeat.", "phase")
+	metricPhase = gauges("clusterset_hub_member_phase",
+		"1 for the phase that a member is in, 0 for the others.", "member", "phase")
+	metricHeard = gauges("clusterset_hub_member_last_heartbeat_timestamp_seconds",
+		"When a member's Lease was last seen to change, in seconds since the epoch, by the hub process's clock; 0 if it never was.", "member")
+	metricInvalid = gauges("clusterset_hub_member_invalid",
+		"1 while something in a member's MemberCluster can't be used and the condition Valid names it, else 0.", "member")
+	metricBrake = collected(prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "clusterset_hub_expiry_paused",
 		Help: "1 while most members are silent together: the hub then assumes that it is cut off and lets none expire.",
-	})
-
-	metricTransitions = prometheus.NewCounterVec(prometheus.CounterOpts{
+	}))
+	metricTransitions = collected(prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "clusterset_hub_phase_changes_total",
 		Help: "Changes of a member's phase, by the phase it changed to.",
-	}, []string{"phase"})
-
-	metricForgotten = prometheus.NewCounter(prometheus.CounterOpts{
+	}, []string{"phase"}))
+	metricForgotten = collected(prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "clusterset_hub_members_forgotten_total",
 		Help: "Members whose records were deleted because they had been silent for too long.",
-	})
+	}))
 )
+
+var collectors []prometheus.Collector
+
+func collected[T prometheus.Collector](c T) T {
+	collectors = append(collectors, c)
+	return c
+}
+
+func gauges(name, help string, labels ...string) *prometheus.GaugeVec {
+	return collected(prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, labels))
+}
 
 // phaseLabels maps values of the label phase to phases. Unknown isn't a phase in a status: it stands for a member whose heartbeat
 // has never been seen.
@@ -64,7 +61,7 @@ func init() { // a series that appears only with its first event looks like one 
 
 // Collectors returns the hub process's metrics.
 func Collectors() []prometheus.Collector {
-	return []prometheus.Collector{metricMembers, metricPhase, metricHeard, metricInvalid, metricBrake, metricTransitions, metricForgotten}
+	return collectors
 }
 
 // registerMetrics registers the metrics only in the hub process. A member's agent is the same program, and the gauge of a part

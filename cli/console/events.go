@@ -37,11 +37,9 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 		if err == nil {
 			err = out.Flush()
 		}
-		pause := time.NewTimer(between)
 		select {
-		case <-pause.C:
+		case <-time.After(between):
 		case <-r.Context().Done():
-			pause.Stop()
 			return
 		}
 		select {

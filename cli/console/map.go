@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/utils/ptr"
 
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/cli/preview"
@@ -56,11 +57,11 @@ func (s *Server) clusters(ctx context.Context, q query) (any, error) {
 }
 
 func clusterOf(mc *clustersetv1alpha1.MemberCluster, renewed time.Time, exports int, now time.Time, in *preview.State) Cluster {
-	c := Cluster{Cluster: view.OnHub(mc, renewed, exports, now), CIDRs: mc.Spec.CIDRs, ExternalCIDRs: mc.Spec.ExternalCIDRs, Places: []string{}}
-	c.CantReach = in.CantReach(mc.Name)
-	if mc.Spec.Weight != nil {
-		c.Weight = int(*mc.Spec.Weight)
+	c := Cluster{
+		Cluster: view.OnHub(mc, renewed, exports, now), Weight: int(ptr.Deref(mc.Spec.Weight, 0)),
+		CIDRs: mc.Spec.CIDRs, ExternalCIDRs: mc.Spec.ExternalCIDRs, Places: []string{},
 	}
+	c.CantReach = in.CantReach(mc.Name)
 	for _, p := range in.PlacesOf(mc.Name) {
 		c.Places = append(c.Places, p.Zone)
 	}

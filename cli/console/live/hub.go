@@ -50,7 +50,7 @@ type Hub struct {
 }
 
 type objectKey struct {
-	kind string
+	kind reflect.Type
 	client.ObjectKey
 }
 
@@ -85,12 +85,14 @@ func (h *Hub) run(ctx context.Context) error {
 	hub.Cache.SetNamespaces(nil)
 	hub.Cache.SetPeers(nil)
 	var synced []toolscache.InformerSynced
-	for kind, o := range kinds() {
+	for _, o := range []client.Object{&clustersetv1alpha1.MemberCluster{}, &clustersetv1alpha1.ExportedService{}, &clustersetv1alpha1.ExportedEndpoints{}} {
 		informer, err := hub.GetCache().GetInformer(ctx, o)
 		if err != nil {
 			return fmt.Errorf("the hub: %w", err)
 		}
-		registered, err := informer.AddEventHandler(h.handler(kind))
+		registered, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+			AddFunc: func(o any) { h.put(o, true) }, UpdateFunc: func(_, o any) { h.put(o, true) }, DeleteFunc: func(o any) { h.put(o, false) },
+		})
 		if err != nil {
 			return fmt.Errorf("the hub: %w", err)
 		}
@@ -130,35 +132,24 @@ func all(synced []toolscache.InformerSynced) bool {
 	return !slices.ContainsFunc(synced, func(done toolscache.InformerSynced) bool { return !done() })
 }
 
-func kinds() map[string]client.Object {
-	return map[string]client.Object{
-		"MemberCluster": &clustersetv1alpha1.MemberCluster{}, "ExportedService": &clustersetv1alpha1.ExportedService{}, "ExportedEndpoints": &clustersetv1alpha1.ExportedEndpoints{},
+// put keeps an object as long as it is there.
+func (h *Hub) put(o any, there bool) {
+	if gone, ok := o.(toolscache.DeletedFinalStateUnknown); ok {
+		o = gone.Obj
 	}
-}
-
-// handler keeps the objects of a kind.
-func (h *Hub) handler(kind string) toolscache.ResourceEventHandler {
-	put := func(o any, there bool) {
-		if gone, ok := o.(toolscache.DeletedFinalStateUnknown); ok {
-			o = gone.Obj
-		}
-		object, ok := o.(client.Object)
-		if !ok {
-			return
-		}
-		key := objectKey{kind, client.ObjectKeyFromObject(object)}
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		if there {
-			h.objects[key] = object
-		} else {
-			delete(h.objects, key)
-		}
-		h.notify()
+	object, ok := o.(client.Object)
+	if !ok {
+		return
 	}
-	return toolscache.ResourceEventHandlerFuncs{
-		AddFunc: func(o any) { put(o, true) }, UpdateFunc: func(_, o any) { put(o, true) }, DeleteFunc: func(o any) { put(o, false) },
+	key := objectKey{reflect.TypeOf(object), client.ObjectKeyFromObject(object)}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if there {
+		h.objects[key] = object
+	} else {
+		delete(h.objects, key)
 	}
+	h.notify()
 }
 
 // pass passes the objects on when they have changed. At first it waits until all are there, unless some can't be read: half of the

@@ -75,10 +75,8 @@ func each(ctx context.Context, interval time.Duration, f func()) {
 
 // sleep reports whether the time has passed before the context is done.
 func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(d):
 		return true
 	case <-ctx.Done():
 		return false

@@ -2,7 +2,7 @@
 import { html, useState } from "./html.js";
 import { here } from "./address.js";
 import { useApi } from "./live.js";
-import { Choice, Effects, Icon, Outcome, Tag, Toggle } from "./parts.js";
+import { Choice, Effects, Icon, More, Outcome, Table, Tag, Toggle } from "./parts.js";
 import { compare, unseen } from "./matrix.js";
 import { count, phases, placeName, placeText, tiers, ways } from "./words.js";
 
@@ -76,15 +76,12 @@ function Endpoints({ service, place, column, parameter, params }) {
     ${e.networks?.filter((x) => !column || x.cluster === column.name).map((x) => html`<p key=${x.cluster}><b>Network:</b> ${x.message}${x.cure && html`<br /><span class="faint">${x.cure}</span>`}</p>`)}
     ${e.notes?.map((n) => html`<p class="faint">${n}</p>`)}
     <p class="faint">${count(all.length, "endpoint")}${column && html` of ${column.name}; <a href=${here({ by: null })}>of all clusters</a>`}</p>
-    <div class="scroll" tabindex="0" role="region" aria-label="Endpoints"><table>
-      <thead><tr><th scope="col">Endpoint</th><th scope="col">Used</th><th scope="col">Reason</th></tr></thead>
-      <tbody>${all.slice(0, limit).map((x, i) => {
+    <${Table} label="Endpoints" head=${["Endpoint", "Used", "Reason"]}>${all.slice(0, limit).map((x, i) => {
         const changed = parameter && (was.get(x.cluster + x.address) ?? false) !== x.answered;
         return html`<tr key=${i} class=${changed ? "changed" : ""}>
           <th scope="row"><code>${x.address}</code>${x.hostname && html` <span class="faint">${x.hostname}</span>`}<div class="faint small">${[x.cluster, x.zone, x.region].filter(Boolean).join(" / ")}</div></th>
           <td>${x.answered ? html`<${Tag} icon=${changed ? "plus" : "check"} tone=${changed ? "what" : "good"}>yes<//>` : html`<${Tag} icon=${changed ? "minus" : ""} tone=${changed ? "what" : "calm"}>no<//>`}</td>
           <td class="small">${x.reason}</td></tr>`;
-      })}</tbody>
-    </table></div>
-    ${all.length > limit && html`<p><button onClick=${() => setLimit(limit + step)}>Show ${Math.min(step, all.length - limit)} more of ${all.length}</button></p>`}`;
+      })}<//>
+    <${More} limit=${limit} step=${step} total=${all.length} set=${setLimit} />`;
 }

@@ -1,16 +1,13 @@
 // A cluster's details beside the map, and what could be done with it.
 import { html } from "./html.js";
 import { here, to } from "./address.js";
-import { has, toWords, withCluster } from "./changes.js";
-import { Age, Icon, Phase, Press, Tag } from "./parts.js";
+import { Age, Icon, Phase, Tag, Toggles } from "./parts.js";
 import { useApi } from "./live.js";
 import { count } from "./words.js";
 
 export function Cluster({ c, map, changes }) {
   const at = c.after ?? c;
   const source = map.sources.find((s) => s.role === "member" && s.cluster === c.name);
-  const toggle = (kind) => here({ if: withCluster(changes, kind, c.name).map(toWords) });
-  const actions = [["down", "power"], c.drain ? ["undrain", "undrain"] : ["drain", "drain"], ["leave", "left"]];
   return html`<aside class="panel" aria-label=${`Cluster ${c.name}`}>
     <div class="panelhead"><h2>${c.name}</h2><a class="close" data-close href=${here({ cluster: null })} aria-label="Close the details"><${Icon} name="cross" /></a></div>
     <p class="tags"><${Phase} phase=${c.phase} />${c.drain && html`<${Tag} icon="drain" tone="warn">drained<//>`}${c.cloned && html`<${Tag} icon="conflict" tone="bad">cloned<//>`}${c.limited && html`<${Tag} icon="limited" tone="warn">limited<//>`}</p>
@@ -33,7 +30,7 @@ export function Cluster({ c, map, changes }) {
     ${source && html`<${Traffic} context=${source.context} />`}
     <h3>What if</h3>
     <div class="actions">
-      ${actions.map(([kind, icon]) => html`<${Press} key=${kind} class="button" on=${has(changes, kind, c.name)} href=${toggle(kind)}><${Icon} name=${icon} /> ${kind}<//>`)}
+      <${Toggles} c=${c} changes=${changes} kind="button" kinds=${[["down", "power"], c.drain ? ["undrain", "undrain"] : ["drain", "drain"], ["leave", "left"]]} />
       ${[["unreachable", "cut"], ["place", "move"], ["communities", "group"], ["network", "network"]].map(([kind, icon]) => html`
         <a key=${kind} class="button" href=${to("whatif", [], { kind, cluster: c.name })}><${Icon} name=${icon} /> ${kind}…</a>`)}
     </div>

@@ -3,7 +3,7 @@ import { html } from "./html.js";
 import { here, to } from "./address.js";
 import { serverNow, useApi } from "./live.js";
 import { Icon, Outcome, Search, Tag, Toggle, useClock } from "./parts.js";
-import { count, span } from "./words.js";
+import { count, finder, span } from "./words.js";
 
 export function HistoryView({ address, map }) {
   const { params } = address;
@@ -11,10 +11,9 @@ export function HistoryView({ address, map }) {
   useClock();
   if (!history.data) return html`<h1 tabindex="-1">History</h1><${Outcome} got=${history} what="the history" />`;
   const { items, total, unread = [] } = history.data;
-  const words = (params.get("find") ?? "").toLowerCase().split(/\s+/);
+  const has = finder(params.get("find"));
   const only = params.get("only") === "warnings";
-  const text = (h) => [h.namespace && h.namespace + "/" + h.name, h.name, h.what, h.reason, h.message, h.cluster, h.context].join(" ").toLowerCase();
-  const found = items.filter((h) => words.every((w) => text(h).includes(w)));
+  const found = items.filter((h) => has(h.namespace && h.namespace + "/" + h.name, h.name, h.what, h.reason, h.message, h.cluster, h.context));
   const warnings = found.filter((h) => h.warning);
   const shown = only ? warnings : found;
   const days = Object.entries(Object.groupBy(shown, (h) => new Date(h.time).toLocaleDateString("en-CA")));

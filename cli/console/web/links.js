@@ -2,7 +2,7 @@
 import { html, useMemo, useState } from "./html.js";
 import { here } from "./address.js";
 import { serverNow, useApi } from "./live.js";
-import { Choice, Icon, Outcome, Search, Toggle } from "./parts.js";
+import { Choice, Icon, More, Outcome, Search, Table, Toggle } from "./parts.js";
 import { count, span } from "./words.js";
 
 const drawn = 50; // clusters in a drawing
@@ -32,7 +32,7 @@ export function LinksView({ address, map, parameter }) {
     <ul class="legend" aria-label="What links mean">
       <li><span class="wire used" aria-hidden="true"></span> services lead there, wider for more</li><li><span class="wire last" aria-hidden="true"></span> some for lack of anything better</li>
       <li><span class="wire cut" aria-hidden="true"></span> its agent can't reach it</li></ul>
-    ${as === "matrix" ? html`<${Table} clusters=${clusters.filter((c) => c.includes(find) && (!only || c === only))} columns=${clusters} links=${links} />`
+    ${as === "matrix" ? html`<${Matrix} clusters=${clusters.filter((c) => c.includes(find) && (!only || c === only))} columns=${clusters} links=${links} />`
       : clusters.length > drawn ? html`<p class="notice">${count(clusters.length, "cluster")} are too many for a drawing; the matrix has them.</p>`
       : html`<${Drawing} clusters=${clusters} regions=${regions} links=${shown} only=${only} />`}`;
 }
@@ -80,20 +80,18 @@ function Drawing({ clusters, regions, links, only }) {
   </svg></div>`;
 }
 
-/** Table has a row for each cluster that uses others, and a column for each that is used. */
-function Table({ clusters, columns, links }) {
+/** Matrix has a row for each cluster that uses others, and a column for each that is used. */
+function Matrix({ clusters, columns, links }) {
   const [limit, setLimit] = useState(step);
   const by = useMemo(() => new Map(links.map((l) => [l.from + ">" + l.to, l])), [links]);
-  return html`<div class="scroll" tabindex="0" role="region" aria-label="Who uses and reaches whom"><table class="reach">
-    <thead><tr><th scope="col">From, to</th>${columns.map((c) => html`<th key=${c} scope="col"><span>${c}</span></th>`)}</tr></thead>
-    <tbody>${clusters.slice(0, limit).map((from) => html`<tr key=${from}><th scope="row">${from}</th>${columns.map((to) => {
+  return html`<${Table} class="reach" label="Who uses and reaches whom" head=${["From, to", ...columns.map((c) => html`<span>${c}</span>`)]}>
+    ${clusters.slice(0, limit).map((from) => html`<tr key=${from}><th scope="row">${from}</th>${columns.map((to) => {
       const l = by.get(from + ">" + to);
       if (from === to) return html`<td key=${to} class="self" aria-label="itself"></td>`;
       if (!l) return html`<td key=${to} class="faint">·</td>`;
       return html`<td key=${to} class=${kind(l)} title=${inWords(l)}><span class="unseen">${inWords(l)}</span><span aria-hidden="true">${l.services > 0 && html`<b>${l.services}</b>`}${
         l.reachable === "False" ? html` <${Icon} name="cross" />` : l.reachable === "Unknown" ? html` <span class="faint">?</span>` : l.roundTripMicroseconds ? html`<div class="faint small">${trips(l)}</div>` : l.reachable ? (l.services ? "" : html`<${Icon} name="check" />`) : ""}</span></td>`;
-    })}</tr>`)}</tbody>
-  </table></div>
-  ${clusters.length > limit && html`<p class="above"><button onClick=${() => setLimit(limit + step)}>Show ${Math.min(step, clusters.length - limit)} more of ${clusters.length}</button></p>`}
+    })}</tr>`)}<//>
+  <${More} limit=${limit} step=${step} total=${clusters.length} set=${setLimit} />
   <p class="faint small above">A number counts services. A check mark or a round trip: reached. A cross: not reached. A question mark: not measured. Without a mark, the cluster's agent doesn't say.</p>`;
 }

@@ -1,7 +1,7 @@
 // The map: clusters in their zones and regions.
 import { html, useMemo, useRef } from "./html.js";
 import { go, here, to } from "./address.js";
-import { Age, Icon, Outcome, Press, Search, Tag } from "./parts.js";
+import { Age, Icon, Outcome, Press, Search, Table, Tag } from "./parts.js";
 import { useRoving } from "./rows.js";
 import { count, phases, sourceName } from "./words.js";
 import { Cluster } from "./cluster.js";
@@ -161,16 +161,13 @@ function Sources({ sources, open }) {
   const state = { Live: ["ready", "good"], Loading: ["unknown", "calm"], Away: ["expired", "bad"], Refused: ["cross", "bad"] };
   return html`<details class="sources" open=${open || sources.length <= 4}>
     <summary>What this page reads: ${count(sources.length, "source")}</summary>
-    <div class="scroll" tabindex="0" role="region" aria-label="Sources"><table>
-      <thead><tr><th scope="col">Source</th><th scope="col">State</th><th scope="col">Since</th><th scope="col">Last answer</th><th scope="col">Services</th><th scope="col">Server</th></tr></thead>
-      <tbody>${sources.map((s, i) => html`<tr key=${i}>
+    <${Table} label="Sources" head=${["Source", "State", "Since", "Last answer", "Services", "Server"]}>${sources.map((s, i) => html`<tr key=${i}>
         <th scope="row">${sourceName(s)}</th>
         <td><${Tag} icon=${state[s.state]?.[0] ?? "unknown"} tone=${state[s.state]?.[1] ?? "calm"}>${s.state}<//>${s.error && html`<div class="faint">${s.error}</div>`}</td>
         <td>${s.since && html`<${Age} time=${s.since} />`}</td>
         <td>${s.lastAnswer && html`<${Age} time=${s.lastAnswer} />`}</td>
         <td>${s.services && html`${s.services.imported} imported, ${s.services.exported} exported${s.services.conflicts > 0 && `, ${s.services.conflicts} in conflict`}${s.services.lastResort > 0 && `, ${s.services.lastResort} at the last resort`}${s.services.problems > 0 && `, ${count(s.services.problems, "problem")}`}`}</td>
         <td class="faint">${s.server}</td>
-      </tr>`)}</tbody>
-    </table></div>
+      </tr>`)}<//>
   </details>`;
 }

@@ -1,6 +1,7 @@
 // Small parts that several views use.
 import { html, useEffect, useRef, useState } from "./html.js";
 import { go, here } from "./address.js";
+import { has, toWords, withCluster } from "./changes.js";
 import { serverNow } from "./live.js";
 import { effects, phases, span } from "./words.js";
 
@@ -117,6 +118,23 @@ export function Toggle({ on, values, children, title }) {
 export function Choice({ label, name, usual, value, options, kind = "" }) {
   return html`<span class=${"segments" + kind} role="group" aria-label=${label}>${options.map(([id, text, title]) => html`
     <${Press} key=${id} on=${id === value} title=${title} href=${here({ [name]: id === usual ? null : id })}>${text}<//>`)}</span>`;
+}
+
+/** Table is a table that scrolls in its own box. */
+export function Table({ label, head, children, ...props }) {
+  return html`<div class="scroll" tabindex="0" role="region" aria-label=${label}><table ...${props}>
+    <thead><tr>${head.map((h, i) => html`<th key=${i} scope="col">${h}</th>`)}</tr></thead><tbody>${children}</tbody></table></div>`;
+}
+
+/** More is a button for a list of which limit things are shown. */
+export function More({ limit, step, total, set }) {
+  return total > limit && html`<p class="above"><button onClick=${() => set(limit + step)}>Show ${Math.min(step, total - limit)} more of ${total}</button></p>`;
+}
+
+/** Toggles are changes of a cluster that "what if" has or hasn't. */
+export function Toggles({ c, kinds, changes, kind: style, label }) {
+  return kinds.map(([kind, icon]) => html`<${Press} key=${kind} class=${style} on=${has(changes, kind, c.name)} aria-label=${label && `${kind} ${c.name}`}
+    href=${here({ if: withCluster(changes, kind, c.name).map(toWords) })}><${Icon} name=${icon} /> ${kind}<//>`);
 }
 
 /** Command is text for a shell, with a button that copies it. */

@@ -2,19 +2,18 @@
 import { html } from "./html.js";
 import { here, to } from "./address.js";
 import { Age, Command, Icon, Outcome, Search, Tag, Toggle } from "./parts.js";
-import { count } from "./words.js";
+import { count, finder } from "./words.js";
 
 const kinds = { Source: "Sources", Hub: "Hub", Doctor: "Checks", MemberCluster: "Clusters", Namespace: "Namespaces", Service: "Services" };
 const kindOf = (p) => (kinds[p.what] ? p.what : "Service");
 
 export function ProblemsView({ address, problems }) {
   const { params } = address;
-  const find = (params.get("find") ?? "").toLowerCase();
+  const has = finder(params.get("find"));
   const only = params.get("only");
   if (!problems.data) return html`<h1 tabindex="-1">Problems</h1><${Outcome} got=${problems} what="the problems" />`;
   const { items, total, urgent, unchecked = [] } = problems.data;
-  const text = (p) => [p.namespace && p.namespace + "/" + p.name, p.name, p.what, p.reason, p.message, p.cure, p.cluster].join(" ").toLowerCase();
-  const found = [...items, ...unchecked].filter((p) => find.split(/\s+/).every((w) => text(p).includes(w)));
+  const found = [...items, ...unchecked].filter((p) => has(p.namespace && p.namespace + "/" + p.name, p.name, p.what, p.reason, p.message, p.cure, p.cluster));
   const shown = found.filter((p) => only === null || kindOf(p) === only);
   const groups = [["urgent", "Urgent", shown.filter((p) => p.urgent)], ["later", "Less urgent", shown.filter((p) => !p.urgent && !unchecked.includes(p))],
     ["unchecked", "Not checked", shown.filter((p) => unchecked.includes(p))]].filter(([, , list]) => list.length);

@@ -1,9 +1,9 @@
 // A service: who exports it, and what each place uses of it.
 import { html, useMemo } from "./html.js";
 import { here, to } from "./address.js";
-import { has, toWords, withCluster } from "./changes.js";
+import { toWords } from "./changes.js";
 import { useApi } from "./live.js";
-import { Age, Command, Effects, Icon, Outcome, Phase, Press, Search, Tag, Toggle } from "./parts.js";
+import { Age, Command, Effects, Icon, Outcome, Phase, Press, Search, Table, Tag, Toggle, Toggles } from "./parts.js";
 import { count, placeName, placeText, severity, ways } from "./words.js";
 import { Matrix } from "./matrix.js";
 import { Answers } from "./answers.js";
@@ -96,11 +96,9 @@ function Conflicts({ list = [] }) {
 
 function Exporters({ columns, changes, service }) {
   const limited = columns.some((c) => c.exportTo || c.after?.exportTo);
-  return html`<div class="scroll" tabindex="0" role="region" aria-label="Exporting clusters"><table>
-    <thead><tr><th scope="col">Cluster</th><th scope="col">State</th><th scope="col">Where</th><th scope="col">Ready</th><th scope="col">Exported</th><th scope="col">ClusterIP</th>${limited && html`<th scope="col">Exported to</th>`}<th scope="col">What if</th></tr></thead>
-    <tbody>${columns.slice(0, 50).map((c) => {
+  const head = ["Cluster", "State", "Where", "Ready", "Exported", "ClusterIP", ...(limited ? ["Exported to"] : []), "What if"];
+  return html`<${Table} label="Exporting clusters" head=${head}>${columns.slice(0, 50).map((c) => {
       const at = c.after ?? c, off = c.down || at.down;
-      const links = [["down", "power"], c.drain ? ["undrain", "undrain"] : ["drain", "drain"]];
       const others = changes.filter((x) => !(x.unexport?.service === service && x.unexport.from === c.name));
       return html`<tr key=${c.name}>
         <th scope="row"><a href=${to("map", [], { cluster: c.name })}>${c.name}</a>${c.winner && html` <${Tag} icon="check" title="The oldest export wins where exports differ">oldest<//>`}${c.conflicts && html` <${Tag} icon="conflict" tone="warn">differs<//>`}</th>
@@ -111,11 +109,10 @@ function Exporters({ columns, changes, service }) {
         <td>${c.exportedAt && html`<${Age} time=${c.exportedAt} />`}</td>
         <td>${c.clusterIPs?.join(", ") ?? ""}</td>
         ${limited && html`<td>${at.exportTo?.join(", ") || html`<span class="faint">all</span>`}</td>`}
-        <td class="links">${links.map(([kind, icon]) => html`<${Press} key=${kind} class="toggle" on=${has(changes, kind, c.name)} aria-label=${`${kind} ${c.name}`} href=${here({ if: withCluster(changes, kind, c.name).map(toWords) })}><${Icon} name=${icon} /> ${kind}<//>`)}
+        <td class="links"><${Toggles} c=${c} changes=${changes} kind="toggle" label kinds=${[["down", "power"], c.drain ? ["undrain", "undrain"] : ["drain", "drain"]]} />
           <${Press} class="toggle" on=${others.length < changes.length} aria-label=${`unexport from ${c.name}`} href=${here({ if: (others.length < changes.length ? others : [...changes, { unexport: { service, from: c.name } }]).map(toWords) })}><${Icon} name="minus" /> unexport<//></td>
       </tr>`;
-    })}</tbody>
-  </table></div>${columns.length > 50 && html`<p class="faint">and ${columns.length - 50} more, in the matrix above</p>`}`;
+    })}<//>${columns.length > 50 && html`<p class="faint">and ${columns.length - 50} more, in the matrix above</p>`}`;
 }
 
 function Legend({ changes, hidden, networks }) {

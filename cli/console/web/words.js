@@ -5,6 +5,15 @@ export function count(n, one, many = one + "s") {
   return `${(n ?? 0).toLocaleString("en")} ${n === 1 ? one : many}`;
 }
 
+/** finder returns whether something has all words of a text in its parts. */
+export function finder(text) {
+  const words = (text ?? "").toLowerCase().split(/\s+/);
+  return (...parts) => {
+    const whole = parts.join(" ").toLowerCase();
+    return words.every((w) => whole.includes(w));
+  };
+}
+
 /** span writes a duration in milliseconds. */
 export function span(ms) {
   const s = Math.max(0, Math.round(ms / 1000));
