@@ -2,6 +2,7 @@ package clusterset
 
 import (
 	"math/rand/v2"
+	"strings"
 
 	"github.com/miekg/dns"
 
@@ -46,19 +47,26 @@ type recordAAAA struct {
 // oneA and oneAAAA are by far the most frequent replies. Each is one allocation.
 type oneA struct {
 	positive
-	recordA
+	record [1]recordA
 }
 
 type oneAAAA struct {
 	positive
-	recordAAAA
+	record [1]recordAAAA
 }
 
-// recordSRV is an SRV record with the first address of each family of its target.
+// recordSRV is an SRV record, with as much room for addresses as most targets need.
 type recordSRV struct {
 	dns.SRV
 	a    recordA
 	aaaa recordAAAA
+}
+
+// arrays have the records of a reply.
+type arrays struct {
+	srv  []recordSRV
+	a    []recordA // those for which srv has no room
+	aaaa []recordAAAA
 }
 
 // reply builds the reply to r.
@@ -78,22 +86,21 @@ func (c *ClusterSet) reply(w dns.ResponseWriter, r *dns.Msg, z *zone, snapshot *
 
 // positiveReply builds a reply with records, or returns nil if there are none.
 func (c *ClusterSet) positiveReply(r *dns.Msg, z *zone, snapshot *index.Snapshot, l *index.Lookup, fits *room) *dns.Msg {
+	t := index.TypeA
 	switch qtype := r.Question[0].Qtype; {
 	case l.Kind == index.NameError || l.Kind == index.Empty:
-	case qtype == dns.TypeANY:
-		return c.replyANY(r)
-	case l.Kind == index.Apex:
-		return c.replyApex(r, z, snapshot, fits)
-	case l.Kind == index.Version:
-		return c.replyVersion(r)
-	case l.Kind == index.NameServer && (qtype == dns.TypeA || qtype == dns.TypeAAAA):
-		return c.replyAddrs(r, c.self.load(), nil, fits)
-	case qtype == dns.TypeA || qtype == dns.TypeAAAA:
-		return c.replyAddrs(r, l.Addrs, l.Weights, fits)
+		return nil
+	case qtype == dns.TypeA:
+	case qtype == dns.TypeAAAA:
+		t = index.TypeAAAA
 	case qtype == dns.TypeSRV:
-		return c.replySRV(r, l, fits)
+		t = index.TypeSRV
+	case qtype == dns.TypeNS && l.Kind == index.Apex:
+		t, l.Addrs = index.TypeNS, c.self.load()
+	default:
+		return c.replyOther(r, z, snapshot, l.Kind)
 	}
-	return nil
+	return c.replyRecords(r, z, l, t, fits)
 }
 
 // start fills in the header and question of a reply, as dns.Msg.SetReply does, without its allocation.
@@ -104,152 +111,164 @@ func start(m *dns.Msg, question *[1]dns.Question, r *dns.Msg) {
 	m.Question = question[:]
 }
 
-// newReply starts a reply with room for answers and extras. The extra section has room for one more record: CoreDNS appends the OPT
-// record to it.
-func newReply(r *dns.Msg, answers, extras int) *positive {
-	if n := answers + extras; n >= len(positive{}.records) && n < len(several{}.more) {
+// newReply starts a reply with room for answers and extras, and returns the room. The extra section has room for one more record: CoreDNS
+// appends the OPT record to it.
+func newReply(r *dns.Msg, answers, extras int) (p *positive, records []dns.RR) {
+	switch n := answers + extras + 1; {
+	case n <= len(positive{}.records):
+		p = &positive{}
+		records = p.records[:]
+	case n <= len(several{}.more):
 		s := &several{}
-		s.init(r, s.more[:], answers, extras)
-		return &s.positive
+		p, records = &s.positive, s.more[:]
+	default:
+		p, records = &positive{}, make([]dns.RR, n)
 	}
-	p := &positive{}
-	p.init(r, p.records[:], answers, extras)
-	return p
+	return p, p.init(r, records, answers, extras)
 }
 
-// init starts a reply in an array, or in a new one if that is too small.
-func (p *positive) init(r *dns.Msg, records []dns.RR, answers, extras int) {
+func (p *positive) init(r *dns.Msg, records []dns.RR, answers, extras int) []dns.RR {
 	start(&p.Msg, &p.question, r)
-	if answers+extras >= len(records) {
-		records = make([]dns.RR, answers+extras+1)
-	}
 	p.Answer = records[:answers:answers]
 	p.Extra = records[answers : answers+extras : answers+extras+1]
+	return records
+}
+
+// replyTo starts a reply to a question with the records counted.
+func (n *counts) replyTo(r *dns.Msg) (p *positive, records []dns.RR, own arrays) {
+	switch {
+	case n.extras > 0 || n.answers > 1:
+	case n.of[index.TypeA] == 1:
+		one := &oneA{}
+		return &one.positive, one.init(r, one.records[:], 1, 0), arrays{a: one.record[:]}
+	case n.of[index.TypeAAAA] == 1:
+		one := &oneAAAA{}
+		return &one.positive, one.init(r, one.records[:], 1, 0), arrays{aaaa: one.record[:]}
+	}
+	p, records = newReply(r, n.answers, n.extras)
+	srv := n.of[index.TypeSRV]
+	return p, records, arrays{
+		make([]recordSRV, srv), make([]recordA, max(0, n.of[index.TypeA]-srv)), make([]recordAAAA, max(0, n.of[index.TypeAAAA]-srv)),
+	}
+}
+
+// replyRecords answers with the records of a type that there is room for, or returns nil if there are none. It goes through them twice, to
+// count and to build them.
+func (c *ClusterSet) replyRecords(r *dns.Msg, z *zone, l *index.Lookup, t index.Type, fits *room) *dns.Msg {
+	roll := c.random
+	switch {
+	case fits.steady:
+		roll = nil
+	case roll == nil:
+		roll = rand.Uint64
+	}
+	answer := l.Answer(t, c.maxAnswers, roll)
+	if answer.Len() == 0 {
+		return nil
+	}
+	name := r.Question[0].Name
+	n := fits.count(l, &answer, len(serviceName(l, name)))
+	p, records, own := n.replyTo(r)
+	var hosts hostNames
+	hosts.init(l, name, n.names)
+	at, built := 0, [len(n.of)]int{}
+	for rec := range answer.All {
+		if at == n.answers+n.extras {
+			break
+		}
+		owner := name
+		switch {
+		case at < n.answers:
+		case t == index.TypeNS:
+			owner = z.ns
+		default:
+			owner = own.srv[rec.Target].Target
+		}
+		i := built[rec.Type]
+		switch rec.Type {
+		case index.TypeA:
+			records[at] = c.setA(own.nextA(i), owner, &rec)
+		case index.TypeAAAA:
+			records[at] = c.setAAAA(own.nextAAAA(i), owner, &rec)
+		case index.TypeSRV:
+			srv := &own.srv[i]
+			srv.SRV = dns.SRV{Hdr: c.header(name, dns.TypeSRV), Weight: rec.Weight, Port: rec.Port}
+			if srv.Target = own.srv[rec.Target].Target; int(rec.Target) == i {
+				srv.Target = hosts.make(l, name, rec.Host)
+			}
+			records[at] = &srv.SRV
+		case index.TypeNS:
+			records[at] = &dns.NS{Hdr: c.header(name, dns.TypeNS), Ns: z.ns}
+		}
+		built[rec.Type]++
+		at++
+	}
+	return &p.Msg
+}
+
+// nextA returns the memory for the A record of that number.
+func (s *arrays) nextA(i int) *recordA {
+	if i < len(s.srv) {
+		return &s.srv[i].a
+	}
+	return &s.a[i-len(s.srv)]
+}
+
+func (s *arrays) nextAAAA(i int) *recordAAAA {
+	if i < len(s.srv) {
+		return &s.srv[i].aaaa
+	}
+	return &s.aaaa[i-len(s.srv)]
+}
+
+func (c *ClusterSet) setA(to *recordA, owner string, rec *index.Record) dns.RR {
+	to.Hdr, to.ip = c.header(owner, dns.TypeA), rec.Addr.As4()
+	to.A.A = to.ip[:]
+	return &to.A
+}
+
+func (c *ClusterSet) setAAAA(to *recordAAAA, owner string, rec *index.Record) dns.RR {
+	to.Hdr, to.ip = c.header(owner, dns.TypeAAAA), rec.Addr.As16()
+	to.AAAA.AAAA = to.ip[:]
+	return &to.AAAA
 }
 
 func (c *ClusterSet) header(name string, rrtype uint16) dns.RR_Header {
 	return dns.RR_Header{Name: name, Rrtype: rrtype, Class: dns.ClassINET, Ttl: c.ttl}
 }
 
-// most returns how many of n records a reply may have.
-func (c *ClusterSet) most(n int) int {
-	if c.maxAnswers > 0 {
-		return min(n, c.maxAnswers)
+// serviceName returns the part of the question's name that is the service's own.
+func serviceName(l *index.Lookup, qname string) string {
+	if l.Labels == "" {
+		return qname
 	}
-	return n
+	return qname[len(l.Labels)+1:]
 }
 
-// roll returns the random number that max_answers picks by, or 0 if it picks nothing.
-func (c *ClusterSet) roll(n int, fits *room) uint64 {
-	switch {
-	case c.maxAnswers == 0 || n <= c.maxAnswers || fits.steady:
-		return 0
-	case c.random != nil:
-		return c.random()
-	}
-	return rand.Uint64()
+// hostNames builds the full names of hosts, all in one buffer: the host's own name and the service's name, both in lower case.
+type hostNames struct {
+	buf     strings.Builder
+	service string
 }
 
-// sample picks from n addresses for a reply. Their weights begin at index from.
-func (c *ClusterSet) sample(weights index.Weights, from, n int, fits *room) index.Sample {
-	return weights.Sample(from, from+n, c.most(n), c.roll(n, fits))
-}
-
-// replyAddrs answers A or AAAA, or returns nil if there is no address of that family.
-func (c *ClusterSet) replyAddrs(r *dns.Msg, addrs index.Addrs, weights index.Weights, fits *room) *dns.Msg {
-	name := r.Question[0].Name
-	a := r.Question[0].Qtype == dns.TypeA
-	v4, v6 := addrs.Split()
-	from, size := 0, sizeA
-	if addrs = v4; !a {
-		addrs, from, size = v6, len(v4), sizeAAAA
-	}
-	if len(addrs) == 0 {
-		return nil
-	}
-	s := c.sample(weights, from, len(addrs), fits)
-	switch n := fits.take(s.Len(), size); n {
-	case 1:
-		i := s.Next()
-		return c.replyAddr(r, name, addrs[i:i+1])
-	default:
-		p := newReply(r, n, 0)
-		if a {
-			c.fillA(p.Answer, name, addrs, &s)
-		} else {
-			c.fillAAAA(p.Answer, name, addrs, &s)
-		}
-		return &p.Msg
+// init allocates the buffer.
+func (n *hostNames) init(l *index.Lookup, qname string, size int) {
+	if size > 0 {
+		n.service = lower(serviceName(l, qname))
+		n.buf.Grow(size)
 	}
 }
 
-// replyAddr answers A or AAAA with a single address.
-func (c *ClusterSet) replyAddr(r *dns.Msg, name string, addr index.Addrs) *dns.Msg {
-	if r.Question[0].Qtype == dns.TypeA {
-		one := &oneA{}
-		one.positive.init(r, one.records[:], 1, 0)
-		one.Answer[0] = c.setA(&one.recordA, name, addr)
-		return &one.Msg
+// make returns the full name of a target's host.
+func (n *hostNames) make(l *index.Lookup, qname string, host int32) string {
+	if host == index.ServiceItself {
+		return serviceName(l, qname)
 	}
-	one := &oneAAAA{}
-	one.positive.init(r, one.records[:], 1, 0)
-	one.Answer[0] = c.setAAAA(&one.recordAAAA, name, addr)
-	return &one.Msg
-}
-
-// fillA sets rrs to A records of the addresses picked.
-func (c *ClusterSet) fillA(rrs []dns.RR, name string, addrs index.Addrs, s *index.Sample) {
-	records := make([]recordA, len(rrs))
-	for i := range records {
-		at := s.Next()
-		rrs[i] = c.setA(&records[i], name, addrs[at:at+1])
-	}
-}
-
-// fillAAAA sets rrs to AAAA records of the addresses picked.
-func (c *ClusterSet) fillAAAA(rrs []dns.RR, name string, addrs index.Addrs, s *index.Sample) {
-	records := make([]recordAAAA, len(rrs))
-	for i := range records {
-		at := s.Next()
-		rrs[i] = c.setAAAA(&records[i], name, addrs[at:at+1])
-	}
-}
-
-// extras are the addresses of one name that a reply has room for.
-type extras struct {
-	v4, v6 index.Addrs
-	s4, s6 index.Sample
-	n4, n6 int
-}
-
-// takeExtras picks a service's addresses for an additional section or a transfer. It sets e instead of returning it, to keep the
-// goroutine's stack from growing.
-func (c *ClusterSet) takeExtras(e *extras, addrs index.Addrs, weights index.Weights, fits *room) {
-	e.v4, e.v6 = addrs.Split()
-	e.s4, e.s6 = c.sample(weights, 0, len(e.v4), fits), c.sample(weights, len(e.v4), len(e.v6), fits)
-	e.n4, e.n6 = fits.take(e.s4.Len(), sizeA), fits.take(e.s6.Len(), sizeAAAA)
-}
-
-func (e *extras) len() int { return e.n4 + e.n6 }
-
-// fillExtras sets rrs, which has e.len() elements, to the records.
-func (c *ClusterSet) fillExtras(rrs []dns.RR, name string, e *extras) {
-	c.fillA(rrs[:e.n4], name, e.v4, &e.s4)
-	c.fillAAAA(rrs[e.n4:], name, e.v6, &e.s6)
-}
-
-func (c *ClusterSet) setA(rec *recordA, name string, addr index.Addrs) dns.RR {
-	rec.Hdr = c.header(name, dns.TypeA)
-	rec.ip = addr[0].As4()
-	rec.A.A = rec.ip[:]
-	return &rec.A
-}
-
-func (c *ClusterSet) setAAAA(rec *recordAAAA, name string, addr index.Addrs) dns.RR {
-	rec.Hdr = c.header(name, dns.TypeAAAA)
-	rec.ip = addr[0].As16()
-	rec.AAAA.AAAA = rec.ip[:]
-	return &rec.AAAA
+	from := n.buf.Len()
+	n.buf.WriteString(l.Set.TargetHosts()[host].Key)
+	n.buf.WriteByte('.')
+	n.buf.WriteString(n.service)
+	return n.buf.String()[from:]
 }
 
 // replyNegative answers NXDOMAIN or NODATA.

@@ -45,47 +45,30 @@ func (s *selfAddrs) storeFirst(addrs []netip.Addr) {
 	s.p.CompareAndSwap(nil, &sorted)
 }
 
-// replyApex answers SOA and NS at a zone's apex, or returns nil.
-func (c *ClusterSet) replyApex(r *dns.Msg, z *zone, snapshot *index.Snapshot, fits *room) *dns.Msg {
+// replyOther answers types that only some names have, each with one record, or returns nil.
+func (c *ClusterSet) replyOther(r *dns.Msg, z *zone, snapshot *index.Snapshot, kind index.NameKind) *dns.Msg {
 	name := r.Question[0].Name
-	switch r.Question[0].Qtype {
-	case dns.TypeSOA:
-		p := newReply(r, 1, 0)
+	var rr dns.RR
+	switch qtype := r.Question[0].Qtype; {
+	case qtype == dns.TypeANY: // HINFO is small and names the reason (RFC 8482 section 4.2)
+		rr = &dns.HINFO{Hdr: c.header(name, dns.TypeHINFO), Cpu: "RFC8482"}
+	case qtype == dns.TypeSOA && kind == index.Apex:
 		soa := &dns.SOA{}
 		c.setSOA(soa, z, name, snapshot)
-		p.Answer[0] = soa
-		return &p.Msg
-	case dns.TypeNS:
-		var extra extras
-		c.takeExtras(&extra, c.self.load(), nil, fits)
-		p := newReply(r, 1, extra.len())
-		p.Answer[0] = &dns.NS{Hdr: c.header(name, dns.TypeNS), Ns: z.ns}
-		c.fillExtras(p.Extra, z.ns, &extra)
-		return &p.Msg
+		rr = soa
+	case qtype == dns.TypeTXT && kind == index.Version:
+		rr = versionRecord(name)
 	default:
 		return nil
 	}
-}
-
-// replyVersion answers TXT at dns-version (Kubernetes DNS specification 2.2, which multi-cluster DNS inherits), or returns nil.
-func (c *ClusterSet) replyVersion(r *dns.Msg) *dns.Msg {
-	if r.Question[0].Qtype != dns.TypeTXT {
-		return nil
-	}
-	p := newReply(r, 1, 0)
-	p.Answer[0] = &dns.TXT{Hdr: versionHeader(r.Question[0].Name), Txt: []string{dnsVersion}}
+	p, _ := newReply(r, 1, 0)
+	p.Answer[0] = rr
 	return &p.Msg
 }
 
-func versionHeader(name string) dns.RR_Header {
-	return dns.RR_Header{Name: name, Rrtype: dns.TypeTXT, Class: dns.ClassINET, Ttl: versionTTL}
-}
-
-// replyANY answers ANY at an existing name with one HINFO record (RFC 8482 section 4.2), which is small and names the reason.
-func (c *ClusterSet) replyANY(r *dns.Msg) *dns.Msg {
-	p := newReply(r, 1, 0)
-	p.Answer[0] = &dns.HINFO{Hdr: c.header(r.Question[0].Name, dns.TypeHINFO), Cpu: "RFC8482"}
-	return &p.Msg
+// versionRecord is the TXT at dns-version (Kubernetes DNS specification 2.2, which multi-cluster DNS inherits).
+func versionRecord(name string) *dns.TXT {
+	return &dns.TXT{Hdr: dns.RR_Header{Name: name, Rrtype: dns.TypeTXT, Class: dns.ClassINET, Ttl: versionTTL}, Txt: []string{dnsVersion}}
 }
 
 // notReady answers SERVFAIL before the first sync: clients and caches would believe an NXDOMAIN. Clients that use EDNS get the

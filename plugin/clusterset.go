@@ -63,7 +63,7 @@ func (c *ClusterSet) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.
 		return dns.RcodeRefused, nil // a configured transfer plugin comes before this one in the chain
 	}
 	var l index.Lookup
-	z.lookup(&l, snapshot, name)
+	c.lookup(&l, z, snapshot, name)
 	if l.Kind == index.NameError && len(z.nested) > 0 && z.leadsTo(name, serverAddr(ctx)) {
 		l.Kind = index.Empty
 	}
@@ -82,6 +82,14 @@ func (c *ClusterSet) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.
 	}
 	_ = w.WriteMsg(m) // if it can't be sent, the client asks again
 	return dns.RcodeSuccess, nil
+}
+
+// lookup finds what name stands for and sets the fields of l, which must be empty. name is in lower case and in the zone.
+func (c *ClusterSet) lookup(l *index.Lookup, z *zone, snapshot *index.Snapshot, name string) {
+	snapshot.Lookup(l, z.kind(), z.below(name))
+	if l.Kind == index.NameServer {
+		l.Addrs = c.self.load()
+	}
 }
 
 // lower returns name in lower case. It doesn't allocate if name is in lower case already.

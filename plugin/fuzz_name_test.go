@@ -50,7 +50,7 @@ func FuzzName(f *testing.F) {
 		}
 		for _, c := range plugins {
 			if z := c.zones.match(lower(name)); z != nil { // any text may be looked up, even an invalid name
-				z.lookup(&index.Lookup{}, c.index.Snapshot(), lower(name))
+				c.lookup(&index.Lookup{}, z, c.index.Snapshot(), lower(name))
 			}
 			canonical, ok := asReceived(name)
 			if !ok {
@@ -96,7 +96,7 @@ func checkName(t *testing.T, c *ClusterSet, qname string) (index.NameKind, *zone
 	labels := dns.SplitDomainName(name)
 	below := strings.Join(labels[:len(labels)-dns.CountLabel(z.name)], ".")
 	var l index.Lookup
-	z.lookup(&l, c.index.Snapshot(), name)
+	c.lookup(&l, z, c.index.Snapshot(), name)
 	if want := kindOf(z, below); l.Kind != want {
 		t.Errorf("%s (%s): kind %d, want %d", name, z.dialect, l.Kind, want)
 	}

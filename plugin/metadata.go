@@ -25,7 +25,7 @@ func (c *ClusterSet) Metadata(ctx context.Context, state request.Request) contex
 				return ""
 			}
 			var l index.Lookup
-			z.lookup(&l, snapshot, name)
+			c.lookup(&l, z, snapshot, name)
 			return value(&l)
 		})
 	}

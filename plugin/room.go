@@ -12,9 +12,12 @@ import (
 const (
 	sizeA    = 2 + 10 + 4
 	sizeAAAA = 2 + 10 + 16
+	sizeNS   = 2 + 10 + 2
 	sizeSRV  = 2 + 10 + 6 // plus the target, which is never compressed
 	sizeOPT  = 11         // without options
 )
+
+var sizes = [...]int{index.TypeA: sizeA, index.TypeAAAA: sizeAAAA, index.TypeSRV: sizeSRV, index.TypeNS: sizeNS}
 
 // room is the space left in a reply's packet. It bounds the work for a query by what can be sent back. It counts each record's
 // smallest size, so a reply that fits is never cut.
@@ -30,20 +33,37 @@ type room struct {
 // newRoom counts the header and the question.
 func newRoom(w dns.ResponseWriter, r *dns.Msg) room { return room{w: w, r: r, used: 12 + 1 + 4} }
 
-// take counts n records of at least size bytes each and returns how many of them to build: all, or one more than fit, so that
-// full is true.
-func (m *room) take(n, size int) int {
-	m.used += n * size
-	if m.full() {
-		return n - min(n, (m.used-m.max-1)/size)
-	}
-	return n
+// counts are how many records to build: all, or one more than fit, so that the room is full.
+type counts struct {
+	of              [len(sizes)]int // by type
+	answers, extras int
+	names           int // the length of the names of the hosts that SRV records point to
 }
 
-// takeAddrs does the same for the addresses of an additional section.
-func (m *room) takeAddrs(v4, v6 index.Addrs) (index.Addrs, index.Addrs) {
-	v4 = v4[:m.take(len(v4), sizeA)]
-	return v4, v6[:m.take(len(v6), sizeAAAA)]
+// count counts the records of an answer. service is the length of the service's own name.
+func (m *room) count(l *index.Lookup, answer *index.Answer, service int) (n counts) {
+	target := 0 // the length of an SRV record's
+	for rec := range answer.All {
+		if m.full() {
+			break
+		}
+		m.used += sizes[rec.Type]
+		if rec.Type == index.TypeSRV {
+			target = service
+			if rec.Host != index.ServiceItself {
+				target += len(l.Set.TargetHosts()[rec.Host].Key) + len(".")
+				if int(rec.Target) == n.of[index.TypeSRV] {
+					n.names += target
+				}
+			}
+			m.used += target
+		}
+		n.of[rec.Type]++
+		n.extras++
+	}
+	n.answers = min(n.extras, answer.Len())
+	n.extras -= n.answers
+	return n
 }
 
 // full reports whether more was counted than fits.

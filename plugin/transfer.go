@@ -39,58 +39,42 @@ func (c *ClusterSet) Transfer(name string, serial uint32) (<-chan []dns.RR, erro
 
 func (c *ClusterSet) transferZone(ch transferChan, z *zone, snapshot *index.Snapshot) {
 	ch.send([]dns.RR{&dns.NS{Hdr: c.header(z.name, dns.TypeNS), Ns: z.ns}})
-	ch.send(c.addrRecords(z.ns, c.self.load()))
-	ch.send([]dns.RR{&dns.TXT{Hdr: versionHeader("dns-version." + suffix(z.name)), Txt: []string{dnsVersion}}})
+	c.transferName(ch, snapshot, z.ns)
+	ch.send([]dns.RR{versionRecord("dns-version." + suffix(z.name))})
 	for _, inner := range z.cuts() { // this server answers for them too
 		ch.put([]dns.RR{&dns.NS{Hdr: c.header(inner, dns.TypeNS), Ns: z.ns}})
 	}
 	for _, svc := range snapshot.Services() {
-		if set := svc.Set(z.dialect); !set.Absent() {
-			c.transferService(ch, z, snapshot, string(svc.Key())+".svc."+suffix(z.origin), set)
+		set, name := svc.Set(z.dialect), string(svc.Key())+".svc."+suffix(z.origin)
+		if set.Absent() {
+			continue
 		}
-	}
-}
-
-// transferService sends the records at and below a service's name.
-func (c *ClusterSet) transferService(ch transferChan, z *zone, snapshot *index.Snapshot, name string, set *index.Set) {
-	ch.send(c.addrRecords(name, set.Addrs))
-	c.transferSRV(ch, z, snapshot, name)
-	for i := range set.Ports {
-		c.transferSRV(ch, z, snapshot, "_"+set.Ports[i].Name+"._"+set.Ports[i].Protocol.String()+"."+name)
-	}
-	for i := range set.Hosts {
-		ch.send(c.addrRecords(set.Hosts[i].Key+"."+name, set.Hosts[i].Addrs))
-	}
-	if z.dialect == index.Global {
+		c.transferName(ch, snapshot, name)
+		for i := range set.Ports {
+			c.transferName(ch, snapshot, "_"+set.Ports[i].Name+"._"+set.Ports[i].Protocol.String()+"."+name)
+		}
+		for i := range set.Hosts {
+			c.transferName(ch, snapshot, set.Hosts[i].Key+"."+name)
+		}
 		for i := range set.Clusters {
 			// A host may have the name of a dotted cluster. A query finds the host.
 			if set.Host(set.Clusters[i].Key) == nil {
-				ch.send(c.addrRecords(set.Clusters[i].Key+"."+name, set.Clusters[i].Addrs))
+				c.transferName(ch, snapshot, set.Clusters[i].Key+"."+name)
 			}
 		}
 	}
 }
 
-// transferSRV sends the SRV records that a query for name would get over TCP.
-func (c *ClusterSet) transferSRV(ch transferChan, z *zone, snapshot *index.Snapshot, name string) {
+// transferName sends the records that queries for a name would get over TCP.
+func (c *ClusterSet) transferName(ch transferChan, snapshot *index.Snapshot, name string) {
 	var l index.Lookup
-	z.lookup(&l, snapshot, name)
-	q := &dns.Msg{Question: []dns.Question{{Name: name, Qtype: dns.TypeSRV, Qclass: dns.ClassINET}}}
-	if m := c.replySRV(q, &l, &room{max: dns.MaxMsgSize, steady: true}); m != nil {
-		ch.send(m.Answer)
+	c.lookup(&l, ch.zone, snapshot, name)
+	q := &dns.Msg{Question: []dns.Question{{Name: name}}}
+	for _, t := range []index.Type{index.TypeA, index.TypeAAAA, index.TypeSRV} {
+		if m := c.replyRecords(q, ch.zone, &l, t, &room{max: dns.MaxMsgSize, steady: true}); m != nil {
+			ch.send(m.Answer)
+		}
 	}
-}
-
-// addrRecords returns the A and AAAA records of a name that queries get over TCP.
-func (c *ClusterSet) addrRecords(name string, addrs index.Addrs) []dns.RR {
-	v4, v6 := addrs.Split()
-	fits4, fits6 := room{max: dns.MaxMsgSize}, room{max: dns.MaxMsgSize}
-	v4, v6 = v4[:fits4.take(c.most(len(v4)), sizeA)], v6[:fits6.take(c.most(len(v6)), sizeAAAA)]
-	rrs := make([]dns.RR, len(v4)+len(v6))
-	all4, all6 := index.First(len(v4)), index.First(len(v6))
-	c.fillA(rrs[:len(v4)], name, v4, &all4)
-	c.fillAAAA(rrs[len(v4):], name, v6, &all6)
-	return rrs
 }
 
 // transferChan receives the record sets of a zone transfer.

@@ -47,11 +47,6 @@ func suffix(domain string) string {
 	return domain
 }
 
-// lookup finds what name stands for and sets the fields of l, which must be empty. name is in lower case and in the zone.
-func (z *zone) lookup(l *index.Lookup, snapshot *index.Snapshot, name string) {
-	snapshot.Lookup(l, z.kind(), z.below(name))
-}
-
 func (z *zone) kind() index.Zone { return index.Zone{Dialect: z.dialect, Svc: z.origin != z.name} }
 
 // below returns the labels of name in front of the origin, without a final dot. name is in the zone.

@@ -8,7 +8,8 @@
 //	           ─ index.go   ─► the inputs of one service change
 //	           ─ rank.go    ─► its Set: the endpoints of the best tier, hosts, ports
 //	           ─ tree.go    ─► a new Snapshot that shares all other services with the last
-//	a name     ─ lookup.go  ─► what stands at it: all that an answer is made of
+//	a name     ─ lookup.go  ─► what stands at it
+//	a type     ─ answer.go  ─► the records of a reply, which the plugin chain and the express path write each in its own form
 //
 // The package is pure: it starts no goroutine, reads only the clock it is given, and knows neither the wire format of
 // DNS nor a Kubernetes client.

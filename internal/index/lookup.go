@@ -124,21 +124,9 @@ func (s *Snapshot) Lookup(l *Lookup, zone Zone, name string) {
 
 // dropUseless removes targets without an address.
 func (l *Lookup) dropUseless() {
-	if l.Targets.Len() > 0 && len(l.Set.Addrs) == 0 && !l.Targets.AtHosts() {
+	if l.Targets.Len() > 0 && len(l.Set.Addrs) == 0 && !l.Targets.atHosts() {
 		l.Targets = Targets{}
 	}
-}
-
-// SRVWeight returns the weight of one of n targets' SRV records: 100 divided by n. If clusters differ in weight it is the cluster's
-// weight, unless cut says that the targets were already picked by weight.
-func (l *Lookup) SRVWeight(t Target, n int, cut bool) uint16 {
-	if l.Set.HostWeights != nil && t.Host != ServiceItself && !cut {
-		return uint16(l.Set.HostWeights[t.Host])
-	}
-	if l.Shares > 0 {
-		n = l.Shares
-	}
-	return uint16(max(1, 100/n)) //nolint:gosec // at most 100
 }
 
 // findHost finds an endpoint or a cluster, depending on the dialect.

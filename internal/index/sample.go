@@ -15,15 +15,12 @@ type Sample struct {
 	hosts        *hostList
 }
 
-// First returns the Sample of a list's first n elements.
-func First(n int) Sample { return Sample{of: int32(n), n: int32(n)} } //nolint:gosec // lengths of lists
-
-// Sample picks up to n of the targets. Random is any number.
-func (t *Targets) Sample(n int, random uint64) Sample {
+// Sample picks up to most of the targets, or all if that is 0. roll is called for a random number if some are left out; nil stands for 0.
+func (t *Targets) Sample(most int, roll func() uint64) Sample {
 	if t.hosts == nil || t.hosts.sums == nil {
-		return newSample(t.Len(), n, random, nil, 0)
+		return newSample(t.Len(), most, roll, nil, 0)
 	}
-	s := newSample(t.Len(), n, random, t.hosts.sums, 0)
+	s := newSample(t.Len(), most, roll, t.hosts.sums, 0)
 	s.hosts = t.hosts
 	return s
 }
@@ -31,27 +28,32 @@ func (t *Targets) Sample(n int, random uint64) Sample {
 // Weights are the running sums of the weights of a Set's addresses, nil if the weights are all equal.
 type Weights []uint32
 
-// Sample picks up to n of the addresses from index from up to, but not including, to. random is any number.
-func (w Weights) Sample(from, to, n int, random uint64) Sample {
+// Sample does the same for the addresses from index from up to, but not including, to.
+func (w Weights) Sample(from, to, most int, roll func() uint64) Sample {
 	if w == nil {
-		return newSample(to-from, n, random, nil, 0)
+		return newSample(to-from, most, roll, nil, 0)
 	}
 	base := uint32(0)
 	if from > 0 {
 		base = w[from-1]
 	}
-	return newSample(to-from, n, random, w[from:to], base)
+	return newSample(to-from, most, roll, w[from:to], base)
 }
 
-func newSample(of, n int, random uint64, sums []uint32, base uint32) Sample {
-	switch {
-	case n >= of:
-		return First(of)
-	case sums == nil:
-		return Sample{of: int32(of), n: int32(n), next: int32(random % uint64(of))} //nolint:gosec // lengths of lists
+func newSample(of, most int, roll func() uint64, sums []uint32, base uint32) Sample {
+	if most == 0 || most >= of {
+		return Sample{of: int32(of), n: int32(of)} //nolint:gosec // lengths of lists
 	}
-	s := Sample{of: int32(of), n: int32(n), sums: sums, base: base} //nolint:gosec // lengths of lists
-	s.random = uint32(random % s.total())                           //nolint:gosec // below the total
+	random := uint64(0)
+	if roll != nil {
+		random = roll()
+	}
+	s := Sample{of: int32(of), n: int32(most), sums: sums, base: base} //nolint:gosec // lengths of lists
+	if sums == nil {
+		s.next = int32(random % uint64(of)) //nolint:gosec // lengths of lists
+	} else {
+		s.random = uint32(random % s.total()) //nolint:gosec // below the total
+	}
 	return s
 }
 

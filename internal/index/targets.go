@@ -72,10 +72,13 @@ func weightOf(weights []uint8, host int32) uint8 {
 // Len returns how many targets there are.
 func (t *Targets) Len() int { return int(t.n) }
 
-// AtHosts reports whether any target is not the service itself.
-func (t *Targets) AtHosts() bool {
+// atHosts reports whether any target is not the service itself.
+func (t *Targets) atHosts() bool {
 	return t.hosts != nil && t.hosts.hosts[len(t.hosts.hosts)-1] != ServiceItself
 }
+
+// atItself reports whether any target is the service itself. There must be targets.
+func (t *Targets) atItself() bool { return t.hosts == nil || t.hosts.hosts[0] == ServiceItself }
 
 // At returns the i-th target, from 0 to Len()-1.
 func (t *Targets) At(i int) Target {

@@ -71,9 +71,11 @@ const (
 // Responder has the buffers that one reader needs to answer without allocating. It is for one goroutine.
 type Responder struct {
 	name    [256]byte // the name asked for, as text in lower case
-	order   []uint16  // with room for more addresses than fit into a reply
+	query   query
 	lookup  index.Lookup
-	targets targets
+	records []index.Record // with room for as many as fit into a reply
+	targets []targetName   // of the SRV records among them, by the first record that points there
+	pointer [2]byte        // the last one written
 	found   found
 }
 
@@ -93,10 +95,9 @@ func (a *Answers) names() (names []string) {
 
 // NewResponder returns a responder for replies of at most the given size: MaxReply or dns.MaxMsgSize.
 func NewResponder(size int) *Responder {
-	addrs := size / (len(toQuestion) + recordSize + 4) // of A records, the shortest
 	return &Responder{
-		order:   make([]uint16, addrs),
-		targets: targets{names: make([]targetName, size/(len(toQuestion)+recordSize+srvSize)), addrs: make([]targetAddr, addrs)},
+		records: make([]index.Record, size/(len(toQuestion)+recordSize+4)), // A records are the shortest
+		targets: make([]targetName, size/(len(toQuestion)+recordSize+srvSize)),
 	}
 }
 
@@ -159,7 +160,8 @@ func (a *Answers) match(name []byte) int {
 // Reply writes the reply to a message into out. It writes nothing if the chain has to answer, as it has to if the reply doesn't fit into
 // out.
 func (s *Responder) Reply(a *Answers, out, packet []byte, via Via) (r Reply) {
-	var q query
+	q := &s.query
+	*q = query{}
 	if !q.parse(s, packet, a.Options) {
 		return r
 	}
@@ -169,14 +171,13 @@ func (s *Responder) Reply(a *Answers, out, packet []byte, via Via) (r Reply) {
 	}
 	z := &a.Zones[r.zone]
 	l := &s.lookup
-	serial, known := a.lookup(s, &q, z)
+	serial, known := a.lookup(s, q, z)
 	if !known {
 		return r
 	}
 	if z.Cluster != nil {
 		a = &z.Cluster.replies
 	}
-	addrs := l.Addrs
 	switch l.Kind {
 	case index.NameError:
 		if z.NameErrors {
@@ -184,32 +185,29 @@ func (s *Responder) Reply(a *Answers, out, packet []byte, via Via) (r Reply) {
 		}
 	case index.Empty, index.PortName, index.ServiceName, index.HostName:
 	case index.NameServer:
-		addrs = a.Self()
+		l.Addrs = a.Self()
 	default:
 		return r
 	}
-	w := writer{out: out, query: &q, size: q.limit(a.Bufsize, via), via: via}
-	v4, v6 := addrs.Split()
-	positive := true
+	w := writer{Responder: s, answers: a, out: out, size: q.limit(a.Bufsize, via), via: via}
+	var answer index.Answer
+	if q.qtype <= typeSRV {
+		answer = l.Answer(index.Type(q.qtype), a.MaxAnswers, nil)
+	}
 	var fits bool
-	switch {
-	case q.qtype == typeA && len(v4) > 0:
-		fits = (a.MaxAnswers == 0 || len(v4) <= a.MaxAnswers) && w.addresses(a, s, v4)
-	case q.qtype == typeAAAA && len(v6) > 0:
-		fits = (a.MaxAnswers == 0 || len(v6) <= a.MaxAnswers) && w.addresses(a, s, v6)
-	case q.qtype == typeSRV && l.Targets.Len() > 0:
-		fits = w.srv(a, s, l)
-	default:
-		if positive = false; l.Kind == index.NameError {
+	if answer.Len() > 0 {
+		fits = !answer.Cut() && w.answer(&answer)
+	} else {
+		if l.Kind == index.NameError {
 			r.rcode = dns.RcodeNameError
 		}
-		fits = w.negative(a, z, serial, r.rcode)
+		fits = w.negative(z, serial, r.rcode)
 	}
 	if !fits {
 		r.full = via == TCP && len(out) < dns.MaxMsgSize
 		return r
 	}
-	if positive && l.Kind == index.ServiceName {
+	if answer.Len() > 0 && l.Kind == index.ServiceName {
 		a.Count(l.Set)
 	}
 	r.Size, r.length, r.qtype, r.do = w.end(), w.length, q.qtype, q.flags&0x80 != 0

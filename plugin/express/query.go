@@ -6,40 +6,33 @@ import (
 	"unsafe"
 
 	"github.com/miekg/dns"
+
+	"github.com/clusterset/clusterset/internal/index"
 )
 
-// qtype is a record type that is answered here, if only with NODATA.
+// qtype is a record type that is answered here. Those after typeSRV are answered with NODATA.
 type qtype uint8
 
 const (
-	typeA qtype = iota
-	typeAAAA
-	typeSRV
-	typeHTTPS
-	typeTXT
-	typeMX
-	qtypes
+	typeA    = qtype(index.TypeA)
+	typeAAAA = qtype(index.TypeAAAA)
+	typeSRV  = qtype(index.TypeSRV)
+	typeTXT  = typeSRV + 1
+	qtypes   = typeSRV + 4
 )
+
+var qtypeNumbers = [qtypes]uint16{
+	typeA: dns.TypeA, typeAAAA: dns.TypeAAAA, typeSRV: dns.TypeSRV, typeTXT: dns.TypeTXT, typeTXT + 1: dns.TypeHTTPS, typeTXT + 2: dns.TypeMX,
+}
 
 // qtypeOf reads the type of a question.
 func qtypeOf(t uint16) (qtype, bool) {
-	switch t {
-	case dns.TypeA:
-		return typeA, true
-	case dns.TypeAAAA:
-		return typeAAAA, true
-	case dns.TypeSRV:
-		return typeSRV, true
-	case dns.TypeHTTPS:
-		return typeHTTPS, true
-	case dns.TypeTXT:
-		return typeTXT, true
-	case dns.TypeMX:
-		return typeMX, true
-	default:
-		return 0, false
-	}
+	i := slices.Index(qtypeNumbers[:], t)
+	return qtype(i), i >= 0 //nolint:gosec // few
 }
+
+// String returns the type as metrics name it.
+func (q qtype) String() string { return dns.TypeToString[qtypeNumbers[q]] }
 
 // query is a packet that may be answered here: one question of class IN for a name of plain characters, with flags and an OPT record that
 // request nothing special.
@@ -167,7 +160,3 @@ func (s *Responder) below(q *query, z *Zone) string {
 	}
 	return unsafe.String(&s.name[0], n)
 }
-
-var qtypeNames = [qtypes]string{"A", "AAAA", "SRV", "HTTPS", "TXT", "MX"}
-
-func (q qtype) String() string { return qtypeNames[q] }

@@ -2,23 +2,26 @@ package express
 
 import (
 	"bytes"
-	"math/rand/v2"
 	"net/netip"
 
 	"github.com/miekg/dns"
-
-	"github.com/clusterset/clusterset/internal/index"
 )
 
 // writer writes a reply as CoreDNS would: uncompressed if that fits, or else with the owner names as pointers to the question. Over TCP it
 // leaves replies that have to be compressed to the chain.
 type writer struct {
-	out    []byte
-	query  *query
-	size   int // the longest reply that the client accepts
-	via    Via
-	at     int
-	length int // uncompressed and without OPT
+	*Responder
+	answers *Answers
+	out     []byte
+	size    int // the longest reply that the client accepts
+	via     Via
+	at      int
+	length  int // uncompressed and without OPT
+
+	// Of a reply with an answer.
+	compressed bool
+	owner      []byte // of the records, or a pointer to it
+	itself     []byte // the service's own name, in wire form
 }
 
 // recordSize is the size of a record without its owner and data.
@@ -26,9 +29,9 @@ const recordSize = 10
 
 var toQuestion = [2]byte{0xc0, headerSize}
 
-// compressed reports whether CoreDNS compresses a reply of that length, including OPT: it does if the reply is too long for the client
+// compresses reports whether CoreDNS compresses a reply of that length, including OPT: it does if the reply is too long for the client
 // or would be fragmented (request.Scrub, dns.Truncate).
-func (w *writer) compressed(length int) bool {
+func (w *writer) compresses(length int) bool {
 	switch w.via {
 	case UDPv4:
 		return length > w.size || length > 1480
@@ -57,80 +60,44 @@ func (w *writer) start(rcode byte, answers, authorities int) {
 	be.PutUint16(w.out[10:], uint16(w.optSize()/optSize)) //nolint:gosec // 0 or 1
 }
 
-func (w *writer) record(owner []byte, rrtype uint16, ttl uint32, size int) {
+func (w *writer) record(owner []byte, rrtype uint16, size int) {
 	w.at += copy(w.out[w.at:], owner)
 	b := w.out[w.at : w.at+recordSize]
 	be.PutUint16(b, rrtype)
 	be.PutUint16(b[2:], dns.ClassINET)
-	be.PutUint32(b[4:], ttl)
+	be.PutUint32(b[4:], w.answers.TTL)
 	be.PutUint16(b[8:], uint16(size)) //nolint:gosec // at most a SOA's
 	w.at += recordSize
 }
 
-// addresses writes an answer of addresses of one family. It returns false if they don't fit.
-func (w *writer) addresses(a *Answers, s *Responder, addrs index.Addrs) bool {
-	owner, size := w.query.name, addrs[0].BitLen()/8
-	w.length = w.query.end + len(addrs)*(len(owner)+recordSize+size)
-	total := w.length + w.optSize()
-	if w.compressed(total) {
-		owner = toQuestion[:]
-		total = w.query.end + len(addrs)*(len(owner)+recordSize+size) + w.optSize()
-		if total > w.size {
-			return false
-		}
-	}
-	if total > len(w.out) || len(addrs) > len(s.order) {
-		return false
-	}
-	w.start(dns.RcodeSuccess, len(addrs), 0)
-	for _, i := range s.shuffled(len(addrs), a.Shuffle) {
-		w.address(owner, a.TTL, addrs[i])
-	}
-	return true
-}
-
 // address writes an A or AAAA record.
-func (w *writer) address(owner []byte, ttl uint32, addr netip.Addr) {
+func (w *writer) address(owner []byte, addr netip.Addr) {
 	if addr.Is4() {
 		ip := addr.As4()
-		w.record(owner, dns.TypeA, ttl, len(ip))
+		w.record(owner, dns.TypeA, len(ip))
 		w.at += copy(w.out[w.at:], ip[:])
 		return
 	}
 	ip := addr.As16()
-	w.record(owner, dns.TypeAAAA, ttl, len(ip))
+	w.record(owner, dns.TypeAAAA, len(ip))
 	w.at += copy(w.out[w.at:], ip[:])
 }
 
-// shuffled returns the order of n records.
-func (s *Responder) shuffled(n int, shuffle bool) []uint16 {
-	order := s.order[:n]
-	for i := range order {
-		order[i] = uint16(i) //nolint:gosec // at most len(s.order)
-	}
-	if shuffle {
-		for i := len(order) - 1; i > 0; i-- {
-			j := rand.IntN(i + 1) //nolint:gosec // to share load
-			order[i], order[j] = order[j], order[i]
-		}
-	}
-	return order
-}
-
 // negative writes NXDOMAIN or NODATA, with the zone's SOA (RFC 2308). It returns false if the reply has to be shortened.
-func (w *writer) negative(a *Answers, z *Zone, serial uint32, rcode byte) bool {
+func (w *writer) negative(z *Zone, serial uint32, rcode byte) bool {
 	owner := w.query.name[len(w.query.name)-len(z.wire):] // in the question's case
 	if z.Cluster != nil && !bytes.Equal(owner, z.wire) {
 		return false // there the data is in that case too
 	}
 	size := len(z.soa) + 5*4
 	w.length = w.query.end + len(owner) + recordSize + size
-	if total := w.length + w.optSize(); w.compressed(total) || total > len(w.out) {
+	if total := w.length + w.optSize(); w.compresses(total) || total > len(w.out) {
 		return false
 	}
 	w.start(rcode, 0, 1)
-	w.record(owner, dns.TypeSOA, a.TTL, size)
+	w.record(owner, dns.TypeSOA, size)
 	w.at += copy(w.out[w.at:], z.soa)
+	a := w.answers
 	for _, v := range [5]uint32{serial, a.Refresh, a.Retry, a.Expire, a.TTL} {
 		be.PutUint32(w.out[w.at:], v)
 		w.at += 4
