@@ -71,8 +71,10 @@ func (p *process) setUpLogs(w io.Writer) error {
 	return nil
 }
 
-// newManager returns a manager with probes, metrics and leader election.
+// newManager returns a manager with probes, metrics and leader election. Its API server is near, and would compress each event of each watch.
 func (p *process) newManager(config *rest.Config, lease string, scheme *runtime.Scheme, options cache.Options) (manager.Manager, error) {
+	config = rest.CopyConfig(config)
+	config.DisableCompression = true
 	mgr, err := manager.New(config, manager.Options{
 		Scheme:                        scheme,
 		Cache:                         options,

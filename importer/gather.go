@@ -116,7 +116,7 @@ func (r *reconciler) gatherLocal(ctx context.Context, key types.NamespacedName) 
 		cur.Derived = derived
 	}
 	if !r.skipGlobal() {
-		if cur.Global, err = r.memories.get(key).globalHere.read(ctx, r.local, key); err != nil {
+		if cur.Global, err = r.globalHere(ctx, key); err != nil {
 			return cur, nil, err
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
 	"github.com/clusterset/clusterset/importer/desired"
 	"github.com/clusterset/clusterset/internal/labels"
+	"github.com/clusterset/clusterset/internal/packed"
 	"github.com/clusterset/clusterset/internal/policy"
 )
 
@@ -104,7 +105,7 @@ func (r *reconciler) writeGlobal(ctx context.Context, out desired.Output, cur de
 			return 0, err
 		}
 		memory.globalWrote = r.keeper.Clock.Now()
-		memory.globalHere.set(g)
+		memory.globalHere = packed.Of(g)
 	}
 	r.report.truncated(key, int(want.Status.TruncatedEndpoints))
 	if equality.Semantic.DeepEqual(g.Status, globalStatus(g, want)) {

@@ -4,23 +4,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
 	"github.com/clusterset/clusterset/importer/desired"
 	"github.com/clusterset/clusterset/internal/packed"
 )
-
-// globalHere is a GlobalService as the API server answered when it was written or read last. The watch brings only metadata: a change of one
-// endpoint writes all of them, and the echo would bring them a second time.
-type globalHere struct {
-	packed.Object[*fabedgev1alpha1.GlobalService]
-}
 
 // globalMetadata is what the cache has of a GlobalService.
 func globalMetadata() *metav1.PartialObjectMetadata {
@@ -29,33 +25,42 @@ func globalMetadata() *metav1.PartialObjectMetadata {
 	return m
 }
 
-// read returns a GlobalService that the cache has, nil if it has none. One that somebody else has changed is read from the API server. Of one
-// that isn't ours only the metadata is known. It must not be changed.
-func (h *globalHere) read(ctx context.Context, l *local, key types.NamespacedName) (*fabedgev1alpha1.GlobalService, error) {
-	is := globalMetadata()
-	if found, err := get(ctx, l, key.Namespace, key.Name, is, client.UnsafeDisableDeepCopy); err != nil || !found {
-		*h = globalHere{}
+// echoWithin is how long the cache may lag behind a write. An API server that has been restored from a backup wasn't there for longer.
+const echoWithin = 5 * time.Second
+
+// globalHere returns the GlobalService of a service, nil if there is none. The cache has only its metadata: a change of one endpoint writes all
+// of them, and the watch would bring them a second time. The rest is what the API server answered when it was written or read last, unless
+// somebody else has changed it since. Of one that isn't ours only the metadata is known. It must not be changed.
+func (r *reconciler) globalHere(ctx context.Context, key types.NamespacedName) (*fabedgev1alpha1.GlobalService, error) {
+	is, memory := globalMetadata(), r.memories.get(key)
+	if found, err := get(ctx, r.local, key.Namespace, key.Name, is, client.UnsafeDisableDeepCopy); err != nil || !found {
+		memory.globalHere = packed.Object[*fabedgev1alpha1.GlobalService]{}
 		return nil, err
 	}
 	if !desired.Owned(is) {
 		return &fabedgev1alpha1.GlobalService{ObjectMeta: is.ObjectMeta}, nil
 	}
-	if g := h.Get(); g != nil && g.UID == is.UID && g.ResourceVersion == is.ResourceVersion {
+	if g := memory.globalHere.Get(); g != nil && g.UID == is.UID && (g.ResourceVersion == is.ResourceVersion ||
+		lags(is, g) && r.keeper.Clock.Since(memory.globalWrote) < echoWithin) {
 		return g, nil
 	}
 	g := &fabedgev1alpha1.GlobalService{}
-	switch err := l.live.Get(ctx, key, g); {
+	switch err := r.local.live.Get(ctx, key, g); {
 	case apierrors.IsNotFound(err):
-		*h = globalHere{}
+		memory.globalHere = packed.Object[*fabedgev1alpha1.GlobalService]{}
 		return nil, nil
 	case err != nil:
 		return nil, fmt.Errorf("get GlobalService %s: %w", key, err)
 	}
-	h.set(g)
-	return h.Get(), nil
+	memory.globalHere = packed.Of(g)
+	return memory.globalHere.Get(), nil
 }
 
-func (h *globalHere) set(g *fabedgev1alpha1.GlobalService) { h.Object = packed.Of(g) }
+// lags reports whether one version of an object is earlier than another.
+func lags(is, other client.Object) bool {
+	order, err := resourceversion.CompareResourceVersion(is.GetResourceVersion(), other.GetResourceVersion())
+	return err == nil && order < 0
+}
 
 // globalsPage is how many GlobalServices are read per request. Each may be a MiB.
 const globalsPage = 50
@@ -85,7 +90,7 @@ func eachGlobal(ctx context.Context, l *local, do func(*fabedgev1alpha1.GlobalSe
 // readGlobals reads all GlobalServices of ours, page by page: the importer is about to compare each with what it should be.
 func readGlobals(ctx context.Context, l *local, memories *memories) error {
 	return eachGlobal(ctx, l, func(g *fabedgev1alpha1.GlobalService) error {
-		memories.get(client.ObjectKeyFromObject(g)).globalHere.set(g)
+		memories.get(client.ObjectKeyFromObject(g)).globalHere = packed.Of(g)
 		return nil
 	})
 }

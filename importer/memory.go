@@ -9,8 +9,10 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
 	"github.com/clusterset/clusterset/importer/desired"
 	"github.com/clusterset/clusterset/importer/retention"
+	"github.com/clusterset/clusterset/internal/packed"
 )
 
 // memories remembers the last computation of each imported service, so that an event costs only what has changed. Several
@@ -56,10 +58,10 @@ type memory struct {
 	former      []desired.PortName
 	formerUntil time.Time
 
-	globalHere  globalHere
-	globalWrote time.Time // when the GlobalService was last written; zero: not since we remember
-	globalFor   []string  // clusters whose changes of records it doesn't have yet
-	globalNow   bool      // whether something else changed too, which doesn't wait for their write budgets
+	globalHere  packed.Object[*fabedgev1alpha1.GlobalService] // as last written or read
+	globalWrote time.Time                                     // when the GlobalService was last written; zero: not since we remember
+	globalFor   []string                                      // clusters whose changes of records it doesn't have yet
+	globalNow   bool                                          // whether something else changed too, which doesn't wait for their write budgets
 }
 
 // ownAgain returns what this cluster's objects gave the last time if they are the same, or else nil.
