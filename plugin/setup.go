@@ -101,7 +101,7 @@ func newFeed(o *options) (feed, error) {
 		return &manifestsFeed{dir: o.manifests}, nil
 	}
 	config := rest.CopyConfig(o.config)
-	config.UserAgent = "clusterset-dns/" + buildVersion()
+	config.UserAgent, config.DisableCompression = "clusterset-dns/"+buildVersion(), true // the API server is near, and would compress each event of a watch
 	client, err := rest.HTTPClientFor(config)
 	if err != nil {
 		return nil, fmt.Errorf("kubernetes client: %w", err)
