@@ -1,5 +1,4 @@
-// Package heap limits the memory of the processes: what their caches hold, and how much garbage may accumulate before it is
-// collected.
+// Package heap limits how much garbage may accumulate in a process before it is collected.
 //
 // GOGC is a ratio: at 100 a heap of 20 MiB grows to 40 MiB before it is collected, which is cheap, but one of 400 MiB grows to
 // 800 MiB, which gets a pod evicted. So garbage is limited by a ratio for a small heap, and by an amount for a large one.

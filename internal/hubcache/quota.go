@@ -8,7 +8,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/clusterset/clusterset/api"
-	"github.com/clusterset/clusterset/internal/heap"
 )
 
 // DefaultQuota is how much memory one cluster's records may take here: what 5,000 services of 36 endpoints do.
@@ -92,7 +91,7 @@ func clusterOf(namespace string) string {
 // admits drops what is beyond the bounds of a record, and reports whether there is room for it. listing means that it is part of a list, which
 // is stored only when it is complete.
 func (f *feed) admits(o client.Object, listing bool) bool {
-	heap.Bound(o)
+	bound(o)
 	q, namespace := f.kind.quota, o.GetNamespace()
 	if q == nil {
 		return true
@@ -101,7 +100,7 @@ func (f *feed) admits(o client.Object, listing bool) bool {
 	if err != nil {
 		return false
 	}
-	was, size := f.kind.sizeAt(key), heap.Size(o)
+	was, size := f.kind.sizeAt(key), sizeOfRecord(o)
 	if !q.admit(namespace, size, was) {
 		return false
 	}
@@ -114,7 +113,7 @@ func (f *feed) admits(o client.Object, listing bool) bool {
 // sizeAt returns what the object with a key takes in the store.
 func (k *kind) sizeAt(key string) int {
 	if o, known, err := k.store.GetByKey(key); known && err == nil {
-		return heap.Size(o.(client.Object))
+		return sizeOfRecord(o.(client.Object))
 	}
 	return 0
 }
@@ -149,11 +148,11 @@ func (k *kind) count(c change) {
 	more, namespace := 0, ""
 	if c.is != nil {
 		o := c.is.(client.Object)
-		more, namespace = more+heap.Size(o), o.GetNamespace()
+		more, namespace = more+sizeOfRecord(o), o.GetNamespace()
 	}
 	if c.was != nil {
 		o := c.was.(client.Object)
-		more, namespace = more-heap.Size(o), o.GetNamespace()
+		more, namespace = more-sizeOfRecord(o), o.GetNamespace()
 	}
 	k.quota.use(namespace, more)
 }

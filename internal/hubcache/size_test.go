@@ -1,4 +1,4 @@
-package heap
+package hubcache
 
 import (
 	"fmt"
@@ -16,7 +16,7 @@ import (
 	"github.com/clusterset/clusterset/internal/packed"
 )
 
-// Rule C58 of docs/spec/control-plane.md counts records by Size. It may say too much, but not too little: a thief would take what isn't
+// Rule C58 of docs/spec/control-plane.md counts records by sizeOfRecord. It may say too much, but not too little: a thief would take what isn't
 // counted.
 func TestSizeIsThatOfTheHeap(t *testing.T) {
 	meta := func(i int) metav1.ObjectMeta {
@@ -85,11 +85,11 @@ func TestSizeIsThatOfTheHeap(t *testing.T) {
 		before := inUse()
 		for i := range n {
 			o := record(i)
-			Bound(o)
+			bound(o)
 			if err := store.Add(o); err != nil {
 				t.Fatal(err)
 			}
-			counted += Size(o)
+			counted += sizeOfRecord(o)
 		}
 		took := int(inUse() - before)
 		runtime.KeepAlive(store)

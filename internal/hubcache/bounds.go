@@ -1,4 +1,4 @@
-package heap
+package hubcache
 
 import (
 	"maps"
@@ -22,8 +22,8 @@ var (
 	readAnnotations = []string{api.AnnotationWithdrawn, corev1.EndpointsLastChangeTriggerTime}
 )
 
-// Bound drops what is beyond the bounds of a record, which another cluster wrote. It leaves other objects alone.
-func Bound(o any) {
+// bound drops what is beyond the bounds of a record, which another cluster wrote. It leaves other objects alone.
+func bound(o any) {
 	switch o := o.(type) {
 	case *clustersetv1alpha1.ExportedService:
 		boundMetadata(o)
@@ -127,9 +127,9 @@ func sizeOfEndpoints(s *clustersetv1alpha1.ExportedEndpointsSpec) int {
 // reports, but they may cost next to nothing (rule C59 of docs/spec/control-plane.md).
 const uselessFactor = 32
 
-// Size returns about how many bytes of memory a record takes at most, in a cache of packed objects with their indexes: what counts for its
+// sizeOfRecord returns about how many bytes of memory a record takes at most, in a cache of packed objects with their indexes: what counts for its
 // cluster's quota (rule C58).
-func Size(record metav1.Object) int {
+func sizeOfRecord(record metav1.Object) int {
 	size := perRecord + sizeOfMap(record.GetLabels()) + sizeOfMap(record.GetAnnotations()) + sizeOf(record.GetFinalizers())
 	switch o := record.(type) {
 	case *clustersetv1alpha1.ExportedService:

@@ -1,4 +1,4 @@
-package heap
+package hubcache
 
 import (
 	"encoding/json"
@@ -64,7 +64,7 @@ func TestRecordsWithinTheBoundsAreKept(t *testing.T) {
 	s, e := largest()
 	for _, o := range []client.Object{s, e} {
 		got := o.DeepCopyObject()
-		Bound(got)
+		bound(got)
 		if !equality.Semantic.DeepEqual(got, o) {
 			t.Errorf("%T is changed", o)
 		}
@@ -88,7 +88,7 @@ func TestFewUselessEndpointsAreKept(t *testing.T) {
 		{slices.Concat(useless, []string{"fd00::1", "10.0.0.1", "10.0.0.2 fd00::2"}, useless), slices.Concat(useless, []string{"fd00::1", "10.0.0.2 fd00::2"})},
 	} {
 		got := addresses(test.is...)
-		Bound(got)
+		bound(got)
 		if !equality.Semantic.DeepEqual(got, addresses(test.want...)) {
 			t.Errorf("of %q: got %+v, want %q", test.is, got, test.want)
 		}
@@ -102,7 +102,7 @@ func TestRecordsOfNoUseCountMore(t *testing.T) {
 		for _, a := range addresses {
 			e.Spec.Endpoints = append(e.Spec.Endpoints, clustersetv1alpha1.Endpoint{Addresses: []string{a}})
 		}
-		return Size(e)
+		return sizeOfRecord(e)
 	}
 	if useful, useless := size("10.0.0.1", "fd00::1"), size("fd00::1", "fd00::2"); useless < 30*useful {
 		t.Errorf("a useful record counts %d, a useless one %d", useful, useless)
@@ -151,7 +151,7 @@ func TestNobodysRecordsFillACache(t *testing.T) {
 			before := live()
 			for i := range n {
 				for _, o := range hostile(t, change) {
-					Bound(o)
+					bound(o)
 					o.SetName(fmt.Sprint(o.GetName(), i))
 					if err := store.Add(o); err != nil {
 						t.Fatal(err)
