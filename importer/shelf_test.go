@@ -45,6 +45,9 @@ type shelf struct {
 	bytes   int64 // that were written
 
 	transform func(client.Object) client.Object // of what is stored; nil: none
+
+	globalReads int                // how often a GlobalService was read from the API server
+	globalMeta  *metav1.ObjectMeta // what the cache has of every GlobalService; nil: what is stored
 }
 
 func newShelf() *shelf { return &shelf{version: 1000, kinds: map[reflect.Type]cache.Indexer{}} }
@@ -99,7 +102,13 @@ func (s *shelf) Get(_ context.Context, key client.ObjectKey, into client.Object,
 			return notFound(key.Name)
 		}
 		m.ObjectMeta = g.ObjectMeta
+		if s.globalMeta != nil {
+			m.ObjectMeta = *s.globalMeta
+		}
 		return nil
+	}
+	if _, is := into.(*fabedgev1alpha1.GlobalService); is {
+		s.globalReads++
 	}
 	o := s.named(into, key)
 	if o == nil {
@@ -114,10 +123,24 @@ func (s *shelf) Get(_ context.Context, key client.ObjectKey, into client.Object,
 	return nil
 }
 
-// List lists ExportedServices, the one kind that is listed.
+// List lists ExportedServices, and GlobalServices page by page.
 func (s *shelf) List(_ context.Context, into client.ObjectList, opts ...client.ListOption) error {
 	var options client.ListOptions
 	options.ApplyOptions(opts)
+	if list, is := into.(*fabedgev1alpha1.GlobalServiceList); is {
+		names := s.of(&fabedgev1alpha1.GlobalService{}).ListKeys()
+		slices.Sort(names)
+		from, _ := strconv.Atoi(options.Continue)
+		to := min(len(names), from+int(options.Limit))
+		for _, name := range names[from:to] {
+			o, _, _ := s.of(&fabedgev1alpha1.GlobalService{}).GetByKey(name)
+			list.Items = append(list.Items, *o.(*fabedgev1alpha1.GlobalService))
+		}
+		if to < len(names) {
+			list.Continue = strconv.Itoa(to)
+		}
+		return nil
+	}
 	list := into.(*clustersetv1alpha1.ExportedServiceList)
 	for _, o := range s.of(&clustersetv1alpha1.ExportedService{}).List() {
 		if o := o.(*clustersetv1alpha1.ExportedService); options.Namespace == "" || o.Namespace == options.Namespace {
