@@ -157,21 +157,32 @@ func (h *heartbeat) beat(ctx context.Context, late bool) error {
 }
 
 // bringUpToDate returns nil once the heartbeat needn't wait for records. anew means that the hub may have lost some.
-func (h *heartbeat) bringUpToDate(ctx context.Context, anew bool) (err error) {
+func (h *heartbeat) bringUpToDate(ctx context.Context, anew bool) error {
 	if !anew && !h.claim.doubtful {
 		return nil
 	}
 	h.claim.doubtful = true
-	// Records that two agents keep changing are never up to date.
-	switch {
-	case h.claim.is() == membership.Contested || h.atOdds:
-	case anew:
-		err = h.upToDate(ctx)
-	default: // heartbeats have waited for long enough
-		_ = h.readAndWrite(ctx)
+	defer func() { h.claim.doubtful = !h.known }()
+	if h.claim.is() == membership.Contested || h.atOdds { // records that two agents keep changing are never up to date
+		return nil
 	}
-	h.claim.doubtful = !h.known
-	return err
+	if anew && !h.claim.name.Confirmed() { // otherwise the hub has just been asked for it
+		if _, err := h.claim.lease(ctx); err != nil {
+			return err // the hub is still away, and there is nothing to try
+		}
+	}
+	err := h.readAndWrite(ctx)
+	switch {
+	case err != nil && !anew: // heartbeats have waited for long enough
+		return nil
+	case err != nil && h.behind.IsZero():
+		h.behind = time.Now()
+		return err
+	case err != nil && time.Since(h.behind) < maxHeldBack*h.interval:
+		return err
+	}
+	h.behind = time.Time{}
+	return nil
 }
 
 // readAndWrite brings the cache, and then the hub, up to date. A hub that only refuses writes needn't be read again each time.
@@ -185,26 +196,6 @@ func (h *heartbeat) readAndWrite(ctx context.Context) error {
 		h.known = true
 	}
 	return h.catchUp(ctx)
-}
-
-// upToDate returns nil once the heartbeat needn't wait any longer.
-func (h *heartbeat) upToDate(ctx context.Context) error {
-	if !h.claim.name.Confirmed() { // otherwise the hub has just been asked for it
-		if _, err := h.claim.lease(ctx); err != nil {
-			return err // the hub is still away, and there is nothing to try
-		}
-	}
-	err := h.readAndWrite(ctx)
-	switch {
-	case err == nil:
-	case h.behind.IsZero():
-		h.behind = time.Now()
-		return err
-	case time.Since(h.behind) < maxHeldBack*h.interval:
-		return err
-	}
-	h.behind = time.Time{}
-	return nil
 }
 
 // maxZones is how many zones a heartbeat states, as many as a MemberCluster's status has room for.

@@ -23,8 +23,8 @@ func unclaimed() *claim {
 
 func nothing(context.Context) error { return nil }
 
-// start runs a heartbeat until the test ends or stop is called. What isn't set does nothing; the first pass is done.
-func (h *heartbeat) start(t *testing.T) (stop func()) {
+// start runs a heartbeat until the test ends. What isn't set does nothing; the first pass is done.
+func (h *heartbeat) start(t *testing.T) {
 	h.interval, h.hurry = 10*time.Second, func() {}
 	if h.after == nil {
 		ready := make(chan struct{})
@@ -39,14 +39,12 @@ func (h *heartbeat) start(t *testing.T) (stop func()) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- h.run(ctx) }()
-	stop = sync.OnceFunc(func() {
+	t.Cleanup(func() {
 		cancel()
 		if err := <-done; err != nil {
 			t.Error(err)
 		}
 	})
-	t.Cleanup(stop)
-	return stop
 }
 
 // Rule C20 of docs/spec/control-plane.md.
