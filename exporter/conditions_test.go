@@ -104,6 +104,7 @@ func TestConditionsAreWrittenOnlyWhenTheyChange(t *testing.T) {
 	}
 }
 
+// Rule C16 of docs/spec/control-plane.md.
 func TestConflictIsOnEveryExport(t *testing.T) {
 	older, younger := exported(), exported()
 	younger.Cluster = "lyon"
@@ -129,6 +130,7 @@ func TestEventReasonsFit(t *testing.T) {
 	}
 }
 
+// Rule C1 of docs/spec/control-plane.md.
 func TestMark(t *testing.T) {
 	marked := func(s *corev1.Service) { s.Labels = map[string]string{api.KeyGlobalService: "true"} }
 	annotated := func(s *corev1.Service) { s.Annotations = map[string]string{api.KeyGlobalService: "true"} }

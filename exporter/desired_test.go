@@ -56,6 +56,7 @@ func TestServiceFactsTravel(t *testing.T) {
 	}
 }
 
+// Rule C2 of docs/spec/control-plane.md.
 func TestTypesAndRefusals(t *testing.T) {
 	for _, c := range []struct {
 		name    string

@@ -34,7 +34,6 @@ type pass struct {
 	mu      sync.Mutex
 	pending map[types.NamespacedName]time.Time // and when it was first tried, if it was; nil before the first pass has begun
 	over    chan struct{}                      // closed when the current pass is done
-	closed  bool
 	// incomplete are the exported services whose records the hub may lack (rule C75 of docs/spec/control-plane.md). Importers must not take
 	// the absence of such a record for an un-export, although heartbeats go on.
 	incomplete sets.Set[types.NamespacedName]
@@ -80,9 +79,12 @@ func (p *pass) done(key types.NamespacedName) {
 
 // isDone reports whether the first pass is done.
 func (p *pass) isDone() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.closed
+	select {
+	case <-p.finished:
+		return true
+	default:
+		return false
+	}
 }
 
 // tried records that a key is about to be reconciled. Whatever becomes of it, the first pass knows since when.
@@ -104,7 +106,7 @@ func (p *pass) giveUp(ctx context.Context) {
 			stuck++
 		}
 	}
-	if p.closed || stuck == 0 {
+	if stuck == 0 || p.isDone() {
 		return
 	}
 	log.FromContext(ctx).Info("Services fail in the first export pass; heartbeats begin without them", "services", stuck, "not done", len(p.pending))
@@ -144,7 +146,8 @@ func (p *pass) lacking() string {
 }
 
 func (p *pass) check() {
-	if !p.closed {
+	first := !p.isDone()
+	if first {
 		metricPassPending.Set(float64(len(p.pending)))
 	}
 	if len(p.pending) > 0 || p.over == nil {
@@ -152,8 +155,7 @@ func (p *pass) check() {
 	}
 	close(p.over)
 	p.over = nil
-	if !p.closed {
-		p.closed = true
+	if first {
 		metricFirstPass.Set(1)
 		close(p.finished)
 	}
