@@ -1,14 +1,8 @@
 package clusterset_test
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
-	"math/big"
 	"net"
 	"os"
 	"path/filepath"
@@ -16,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/coredns/caddy"
 	"github.com/coredns/coredns/core/dnsserver"
@@ -33,6 +26,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	_ "github.com/clusterset/clusterset/plugin"
+	"github.com/clusterset/clusterset/test/kube"
 )
 
 func init() {
@@ -60,7 +54,10 @@ func startGoldenServer(t *testing.T, dir string, c *goldenCase, source goldenSou
 		writeFile(t, filepath.Join(dir, f.Name), f.Data)
 	}
 	if strings.Contains(c.corefile, "tls://") {
-		s.roots = writeCertificate(t, dir)
+		var err error
+		if s.roots, err = kube.WriteCertificate(dir); err != nil {
+			t.Fatal(err)
+		}
 	}
 	corefile := withSource(c.corefile, source.provide(t, dir, c.objects))
 	corefile = strings.ReplaceAll(corefile, "$DIR", dir)
@@ -131,36 +128,6 @@ func provideUnreachable(t *testing.T, dir string, _ []byte) string {
 		t.Fatal(err)
 	}
 	return "kubeconfig " + path
-}
-
-// writeCertificate creates $DIR/tls.crt and $DIR/tls.key for DNS over TLS, and returns a pool that trusts them.
-func writeCertificate(t *testing.T, dir string) *x509.CertPool {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1),
-		Subject:      pkix.Name{CommonName: "golden"},
-		NotBefore:    time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		IsCA:        true, BasicConstraintsValid: true,
-	}
-	cert, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	private, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	certPEM := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert})
-	writeFile(t, filepath.Join(dir, "tls.crt"), certPEM)
-	writeFile(t, filepath.Join(dir, "tls.key"), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}))
-	roots := x509.NewCertPool()
-	roots.AppendCertsFromPEM(certPEM)
-	return roots
 }
 
 func (s *goldenServer) tlsConfig() *tls.Config {

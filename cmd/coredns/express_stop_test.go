@@ -30,7 +30,7 @@ const stopCorefile = `.:DNS {
 }
 tls://.:SECURE {
     bind 127.0.0.1
-    tls DIR/cert.pem DIR/key.pem
+    tls DIR/tls.crt DIR/tls.key
     prometheus 127.0.0.1:METRICS
     clusterset clusterset.local svc.global {
         manifests OBJECTS

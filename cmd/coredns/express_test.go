@@ -1,15 +1,9 @@
 package main
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	cryptorand "crypto/rand"
-	"crypto/x509"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
-	"math/big"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -93,7 +87,9 @@ func startExpress(t *testing.T, corefile, options string) *expressServer {
 	if err := os.WriteFile(filepath.Join(dir, "objects.yaml"), []byte(expressObjects), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	writeCertificate(t, certs)
+	if _, err := kube.WriteCertificate(certs); err != nil {
+		t.Fatal(err)
+	}
 	s := &expressServer{dns: freeport.For(t), metrics: freeport.For(t)}
 	corefile = strings.NewReplacer("DNS", s.dns, "METRICS", s.metrics, "OBJECTS", dir, "DIR", certs, "OPTIONS", options).Replace(corefile)
 	for strings.Contains(corefile, "PORT") {
@@ -118,29 +114,6 @@ func startExpress(t *testing.T, corefile, options string) *expressServer {
 		return nil
 	})
 	return s
-}
-
-// writeCertificate writes cert.pem and key.pem.
-func writeCertificate(t *testing.T, dir string) {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), cryptorand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour)}
-	cert, err := x509.CreateCertificate(cryptorand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	private, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, block := range map[string]*pem.Block{"cert.pem": {Type: "CERTIFICATE", Bytes: cert}, "key.pem": {Type: "PRIVATE KEY", Bytes: private}} {
-		if err := os.WriteFile(filepath.Join(dir, name), pem.EncodeToMemory(block), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
 }
 
 // everyDirective returns a Corefile with all directives that leave the express path on.

@@ -26,7 +26,7 @@ func echo(transport, addr, dir string) error {
 		return err
 	}
 	if transport == "tls" {
-		cert, err := tls.LoadX509KeyPair(filepath.Join(dir, certFile), filepath.Join(dir, keyFile))
+		cert, err := tls.LoadX509KeyPair(filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key"))
 		if err != nil {
 			return err
 		}

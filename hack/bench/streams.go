@@ -2,26 +2,14 @@ package main
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"encoding/pem"
 	"fmt"
-	"math/big"
 	"os"
-	"path/filepath"
 	"strings"
 	"text/tabwriter"
-	"time"
 
 	"github.com/miekg/dns"
-)
 
-// The certificate of the servers for TLS, in the bench's directory.
-const (
-	certFile = "cert.pem"
-	keyFile  = "key.pem"
+	"github.com/clusterset/clusterset/test/kube"
 )
 
 // connections are dnsperf's arguments for queries over TCP: few connections that stay open, as a cache on each node has.
@@ -29,7 +17,7 @@ var connections = []string{"-c", "16", "-m", "tcp"}
 
 // streams measures servers with the usual Corefile over TCP, and over TLS.
 func streams(ctx context.Context, b *bench) error {
-	if err := writeCertificate(b.dir); err != nil {
+	if _, err := kube.WriteCertificate(b.dir); err != nil {
 		return err
 	}
 	if err := b.streamsOver(ctx, "tcp"); err != nil {
@@ -94,7 +82,7 @@ func (b *bench) streamsOver(ctx context.Context, transport string) error {
 func (b *bench) startStreams(ctx context.Context, transport string) (servers []*server, err error) {
 	front, zone, network := strings.ReplaceAll(productionBody, "    reload\n", ""), ".", "tcp"
 	if transport == "tls" { // shed is for UDP
-		front, zone, network = "    tls CERTS/"+certFile+" CERTS/"+keyFile+"\n"+strings.ReplaceAll(front, "    shed\n", ""), "tls://.", "tcp-tls"
+		front, zone, network = "    tls CERTS/tls.crt CERTS/tls.key\n"+strings.ReplaceAll(front, "    shed\n", ""), "tls://.", "tcp-tls"
 	}
 	echo, err := b.startEcho(ctx, transport)
 	if err != nil {
@@ -127,26 +115,4 @@ func (b *bench) startStreams(ctx context.Context, transport string) (servers []*
 		}
 	}
 	return servers, nil
-}
-
-func writeCertificate(dir string) error {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return err
-	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(24 * time.Hour)}
-	cert, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		return err
-	}
-	private, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		return err
-	}
-	for name, block := range map[string]*pem.Block{certFile: {Type: "CERTIFICATE", Bytes: cert}, keyFile: {Type: "PRIVATE KEY", Bytes: private}} {
-		if err := os.WriteFile(filepath.Join(dir, name), pem.EncodeToMemory(block), 0o600); err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -7,9 +7,12 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"math/big"
 	"net"
+	"os"
+	"path/filepath"
 	"time"
 )
 
@@ -65,14 +68,34 @@ func (a *Authority) client(user string, groups ...string) (keyPair, error) {
 	return a.issue(template)
 }
 
-// CertificateFor issues a certificate with these names, for servers and clients
+// CertificateFor issues a certificate with these names and addresses, for servers and clients
 // alike. It returns PEM, the authority's own certificate included.
 func (a *Authority) CertificateFor(names ...string) (ca, cert, key []byte, err error) {
 	template := certificate(pkix.Name{CommonName: names[0]})
 	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
-	template.DNSNames = names
+	for _, name := range names {
+		if ip := net.ParseIP(name); ip != nil {
+			template.IPAddresses = append(template.IPAddresses, ip)
+		} else {
+			template.DNSNames = append(template.DNSNames, name)
+		}
+	}
 	pair, err := a.issue(template)
 	return a.pem, pair.cert, pair.key, err
+}
+
+// WriteCertificate writes tls.crt and tls.key for a server at the loopback address into
+// a directory, and returns a pool that trusts them.
+func WriteCertificate(dir string) (*x509.CertPool, error) {
+	a, err := NewAuthority()
+	if err != nil {
+		return nil, err
+	}
+	_, cert, key, err := a.CertificateFor("127.0.0.1")
+	err = errors.Join(err, os.WriteFile(filepath.Join(dir, "tls.crt"), cert, 0o600), os.WriteFile(filepath.Join(dir, "tls.key"), key, 0o600))
+	pool := x509.NewCertPool()
+	pool.AddCert(a.cert)
+	return pool, err
 }
 
 func (a *Authority) issue(template *x509.Certificate) (keyPair, error) {

@@ -3,15 +3,9 @@ package load
 import (
 	"bytes"
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"fmt"
 	"io"
-	"math/big"
 	"net"
 	"net/http"
 	"os"
@@ -29,6 +23,7 @@ import (
 
 	"github.com/clusterset/clusterset/test/fleet"
 	"github.com/clusterset/clusterset/test/freeport"
+	"github.com/clusterset/clusterset/test/kube"
 	"github.com/clusterset/clusterset/test/process"
 )
 
@@ -75,7 +70,11 @@ func startServer(t *testing.T, c *cluster, more string, options ...string) *serv
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	s := &server{trusted: certificate(t, dir)}
+	trusted, err := kube.WriteCertificate(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &server{trusted: trusted}
 	config := filepath.Join(dir, "Corefile")
 	s.program = &fleet.Program{
 		Name: "coredns", Path: binary, Log: filepath.Join(dir, "log"),
@@ -117,39 +116,6 @@ func (s *server) up(ctx context.Context) error {
 
 // reload makes the server read its Corefile again and start new plugins.
 func (s *server) reload() { _ = syscall.Kill(s.program.PID(), syscall.SIGUSR1) }
-
-// certificate writes a self-signed certificate for 127.0.0.1, and returns a pool that trusts it.
-func certificate(t *testing.T, dir string) *x509.CertPool {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "dns"}, NotAfter: time.Now().Add(24 * time.Hour),
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	private, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, block := range map[string]*pem.Block{"tls.crt": {Type: "CERTIFICATE", Bytes: der}, "tls.key": {Type: "PRIVATE KEY", Bytes: private}} {
-		if err := os.WriteFile(filepath.Join(dir, name), pem.EncodeToMemory(block), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	parsed, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
-	pool := x509.NewCertPool()
-	pool.AddCert(parsed)
-	return pool
-}
 
 // usage is what the server uses at a moment.
 type usage struct {
