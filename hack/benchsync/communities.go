@@ -298,8 +298,8 @@ func (c *community) takeOut(ctx context.Context) error {
 		return err
 	}
 	err := c.await(ctx, c.near.Agent, "near has dropped a peer", func() (bool, error) {
-		m, err := c.near.scrape(ctx)
-		return c.got.now().open == c.watches()-2 && m.sum("clusterset_importer_services", `state="imported"`) == float64((c.size-2)*c.world.sizes.services) && idle(m), err
+		m, err := c.near.Metrics.Samples(ctx)
+		return c.got.now().open == c.watches()-2 && m.Sum("clusterset_importer_services", "state", "imported") == float64((c.size-2)*c.world.sizes.services) && idle(m), err
 	})
 	if err != nil {
 		return err

@@ -178,8 +178,8 @@ func (b *bench) fillForDrains(ctx context.Context) error {
 // importedForDrains waits until a member has imported the services.
 func (b *bench) importedForDrains(ctx context.Context, of *member) error {
 	return b.await(ctx, of.Agent, "they are imported", func() (bool, error) {
-		m, err := of.scrape(ctx)
-		return m.sum("clusterset_importer_services", `state="imported"`) >= float64(b.drained+1) && idle(m), err
+		m, err := of.Metrics.Samples(ctx)
+		return m.Sum("clusterset_importer_services", "state", "imported") >= float64(b.drained+1) && idle(m), err
 	})
 }
 
@@ -355,7 +355,7 @@ func (b *bench) settled(ctx context.Context) error {
 				return false, nil
 			}
 		}
-		m, err := b.near.scrape(ctx)
+		m, err := b.near.Metrics.Samples(ctx)
 		return idle(m), err
 	})
 }

@@ -58,8 +58,8 @@ func (b *bench) extends(ctx context.Context) error {
 		return err
 	}
 	if err := b.await(ctx, b.near.Agent, "they are extended", func() (bool, error) {
-		m, err := b.near.scrape(ctx)
-		return m.sum("clusterset_importer_extended_services", `state="extended"`) >= float64(b.drained) && idle(m), err
+		m, err := b.near.Metrics.Samples(ctx)
+		return m.Sum("clusterset_importer_extended_services", "state", "extended") >= float64(b.drained) && idle(m), err
 	}); err != nil {
 		return err
 	}
@@ -148,8 +148,8 @@ func (b *bench) extendsAway(ctx context.Context) error {
 		return err
 	}
 	if err := b.await(ctx, b.near.Agent, "it reaches both", func() (bool, error) {
-		m, err := b.near.scrape(ctx)
-		return m.sum("clusterset_prober_member_reachable", `reachable="True"`) >= 2 && idle(m), err
+		m, err := b.near.Metrics.Samples(ctx)
+		return m.Sum("clusterset_prober_member_reachable", "reachable", "True") >= 2 && idle(m), err
 	}); err != nil {
 		return err
 	}

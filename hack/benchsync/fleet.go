@@ -123,12 +123,12 @@ func (m *member) restartAgent(ctx context.Context) error {
 // synced waits until an agent has read everything and compared it once.
 func (b *bench) synced(ctx context.Context, m *member) error {
 	return b.await(ctx, m.Agent, "it has made its first pass", func() (bool, error) {
-		s, err := m.scrape(ctx)
-		return s.sum("clusterset_exporter_first_pass_done") == 1 && s.sum("clusterset_importer_hub_synced") == 1 && idle(s), err
+		s, err := m.Metrics.Samples(ctx)
+		return s.Sum("clusterset_exporter_first_pass_done") == 1 && s.Sum("clusterset_importer_hub_synced") == 1 && idle(s), err
 	})
 }
 
 // idle reports whether no work is queued or under way.
-func idle(m samples) bool {
-	return m.sum("workqueue_depth") == 0 && m.sum("controller_runtime_active_workers") == 0
+func idle(m fleet.Samples) bool {
+	return m.Sum("workqueue_depth") == 0 && m.Sum("controller_runtime_active_workers") == 0
 }

@@ -3,8 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/clusterset/clusterset/test/fleet"
@@ -35,32 +33,4 @@ func (b *bench) await(ctx context.Context, p *fleet.Program, what string, ok fun
 		case <-tick.C:
 		}
 	}
-}
-
-// scrape reads an agent's metrics.
-func (m *member) scrape(ctx context.Context) (samples, error) {
-	text, err := m.Metrics.Read(ctx)
-	return samples(strings.Split(string(text), "\n")), err
-}
-
-// samples are metrics in Prometheus's text format.
-type samples []string
-
-// sum adds up the series of a metric that have all the labels, each given as name="value".
-func (s samples) sum(name string, labels ...string) (sum float64) {
-series:
-	for _, line := range s {
-		rest, ok := strings.CutPrefix(line, name)
-		if !ok || rest == "" || rest[0] != '{' && rest[0] != ' ' {
-			continue
-		}
-		for _, l := range labels {
-			if !strings.Contains(rest, l) {
-				continue series
-			}
-		}
-		value, _ := strconv.ParseFloat(rest[strings.LastIndexByte(rest, ' ')+1:], 64)
-		sum += value
-	}
-	return sum
 }

@@ -68,19 +68,19 @@ func (b *bench) imported(ctx context.Context, version int, what string) error {
 // importedAll waits until near has imported that many services and is idle, and adds a row with the time since its agent started.
 func (b *bench) importedAll(ctx context.Context, services int, what string) error {
 	err := b.await(ctx, b.near.Agent, "everything is imported", func() (bool, error) {
-		m, err := b.near.scrape(ctx)
-		return m.sum("clusterset_importer_services", `state="imported"`) >= float64(services) && idle(m), err
+		m, err := b.near.Metrics.Samples(ctx)
+		return m.Sum("clusterset_importer_services", "state", "imported") >= float64(services) && idle(m), err
 	})
 	took, cpu, all := time.Since(b.near.started), cpuOf(b.near.Agent.PID()), cpuOfAll()-b.near.others
 	if err != nil {
 		return err
 	}
-	m, err := b.near.scrape(ctx)
+	m, err := b.near.Metrics.Samples(ctx)
 	if err != nil {
 		return err
 	}
 	b.row(what, "", "", "", fmt.Sprintf("%s, %.0f writes; processor time %s, the agent's %s; load average %s",
-		round(took), m.sum("clusterset_importer_writes_total"), round(all), round(cpu), loadAverage()))
+		round(took), m.Sum("clusterset_importer_writes_total"), round(all), round(cpu), loadAverage()))
 	return nil
 }
 
@@ -121,8 +121,8 @@ func (b *bench) unchanged(ctx context.Context, what string) error {
 		return err
 	}
 	err := b.await(ctx, b.near.Agent, "it has sent heartbeats", func() (bool, error) {
-		m, err := b.near.scrape(ctx)
-		return m.sum("clusterset_exporter_heartbeats_total", `result="ok"`) >= 5 && idle(m), err
+		m, err := b.near.Metrics.Samples(ctx)
+		return m.Sum("clusterset_exporter_heartbeats_total", "result", "ok") >= 5 && idle(m), err
 	})
 	if err != nil {
 		return err

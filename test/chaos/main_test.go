@@ -1,19 +1,9 @@
 package chaos
 
 import (
-	"fmt"
-	"os"
 	"testing"
 
 	"github.com/clusterset/clusterset/test/fleettest"
-	"github.com/clusterset/clusterset/test/ownnet"
 )
 
-// Members have beacons here, so everything runs in a network of its own.
-func TestMain(m *testing.M) {
-	if err := ownnet.Enter(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	fleettest.Main(m)
-}
+func TestMain(m *testing.M) { fleettest.MainWithBeacons(m) }

@@ -37,19 +37,31 @@ func (m *Metrics) Read(ctx context.Context) ([]byte, error) {
 	return io.ReadAll(resp.Body)
 }
 
-// Sum returns the sum of a metric's series that have all the labels, which are alternating names and values. It is 0 if there
-// are none.
+// Samples reads the metrics.
+func (m *Metrics) Samples(ctx context.Context) (Samples, error) {
+	text, err := m.Read(ctx)
+	return Samples(text), err
+}
+
+// Sum reads the metrics and returns [Samples.Sum].
 func (m *Metrics) Sum(name string, labels ...string) (float64, error) {
-	text, err := m.Read(context.Background())
+	s, err := m.Samples(context.Background())
 	if err != nil {
 		return 0, fmt.Errorf("scrape %s: %w", name, err)
 	}
-	sum := 0.0
+	return s.Sum(name, labels...), nil
+}
+
+// Samples are metrics in Prometheus's text format.
+type Samples string
+
+// Sum returns the sum of a metric's series that have all the labels, which are alternating names and values. It is 0 if there
+// are none.
+func (s Samples) Sum(name string, labels ...string) (sum float64) {
 series:
-	for line := range strings.Lines(string(text)) {
-		line = strings.TrimSuffix(line, "\n")
-		rest, ok := strings.CutPrefix(line, name)
-		if !ok || rest[0] != '{' && rest[0] != ' ' {
+	for line := range strings.Lines(string(s)) {
+		rest, ok := strings.CutPrefix(strings.TrimSpace(line), name)
+		if !ok || rest == "" || rest[0] != '{' && rest[0] != ' ' {
 			continue
 		}
 		for i := 0; i < len(labels); i += 2 {
@@ -57,13 +69,10 @@ series:
 				continue series
 			}
 		}
-		value, err := strconv.ParseFloat(line[strings.LastIndexByte(line, ' ')+1:], 64)
-		if err != nil {
-			return 0, fmt.Errorf("scrape %s: %w", line, err)
-		}
+		value, _ := strconv.ParseFloat(rest[strings.LastIndexByte(rest, ' ')+1:], 64) // programs of ours write only numbers
 		sum += value
 	}
-	return sum, nil
+	return sum
 }
 
 // Up returns nil once the process serves its metrics.

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/clusterset/clusterset/test/fleet"
+	"github.com/clusterset/clusterset/test/ownnet"
 )
 
 // root is the repository, relative to the folder of a package beside this one, in which that package's tests run.
@@ -23,6 +24,15 @@ var Long = os.Getenv("CLUSTERSET_LONG") != ""
 
 // workDir holds the binaries and the files of shared fleets. It is removed after the run.
 var workDir string
+
+// MainWithBeacons is [Main] in a network of its own, which members with beacons need.
+func MainWithBeacons(m *testing.M) {
+	if err := ownnet.Enter(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	Main(m)
+}
 
 // Main is the TestMain of a package that starts fleets.
 func Main(m *testing.M) {
