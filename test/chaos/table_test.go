@@ -7,14 +7,14 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/clusterset/clusterset/test/page"
 )
 
-// tablePage is the page that publishes the table of faults, between the marks below.
-const (
-	tablePage  = "../../docs/reliability.md"
-	tableBegin = "<!-- faults: written by make chaos -->\n"
-	tableEnd   = "<!-- end of faults -->\n"
-)
+// tablePage is the page that publishes the table of faults.
+const tablePage = "../../docs/reliability.md"
+
+var tableSection = page.Section{Begin: "<!-- faults: written by make chaos -->\n", End: "<!-- end of faults -->\n"}
 
 // table collects the results of a run.
 type table struct {
@@ -40,8 +40,8 @@ func newTable(t *testing.T, seed uint64) *table {
 			return
 		}
 		t.Logf("what was done and seen:\n%s", table)
-		if page := os.Getenv(tableEnv); page != "" {
-			if err := table.publish(page); err != nil {
+		if path := os.Getenv(tableEnv); path != "" {
+			if err := tableSection.Replace(path, fmt.Sprintf("\nSeed %d.\n\n%s\n", seed, table)); err != nil {
 				t.Error(err)
 			}
 		}
@@ -90,29 +90,12 @@ func (t *table) String() string {
 // String returns how many answers were wrong, missing and late.
 func (c probeCounts) String() string { return fmt.Sprintf("%d / %d / %d", c.wrong, c.missing, c.late) }
 
-// publish replaces the table in a page.
-func (t *table) publish(page string) error {
-	content, err := os.ReadFile(page)
-	if err != nil {
-		return err
-	}
-	head, rest, ok := strings.Cut(string(content), tableBegin)
-	_, tail, closed := strings.Cut(rest, tableEnd)
-	if !ok || !closed {
-		return fmt.Errorf("%s has no place for the table of faults: %s … %s", page, tableBegin, tableEnd)
-	}
-	table := fmt.Sprintf("\nSeed %d.\n\n%s\n", t.seed, t)
-	return os.WriteFile(page, []byte(head+tableBegin+table+tableEnd+tail), 0o644) //nolint:gosec // a page of the documentation
-}
-
 // The page must list every fault and nothing else.
 func TestFaultsAreDocumented(t *testing.T) {
-	content, err := os.ReadFile(tablePage)
+	table, err := tableSection.Read(tablePage)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, table, _ := strings.Cut(string(content), tableBegin)
-	table, _, _ = strings.Cut(table, tableEnd)
 	documented := map[string]bool{}
 	for line := range strings.Lines(table) {
 		if cells := strings.Split(line, " | "); len(cells) >= 6 {

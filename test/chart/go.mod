@@ -6,7 +6,6 @@ replace github.com/clusterset/clusterset => ../..
 
 require (
 	github.com/clusterset/clusterset v0.0.0-00010101000000-000000000000
-	github.com/google/go-cmp v0.7.0
 	github.com/google/go-containerregistry v0.22.1
 	github.com/miekg/dns v1.1.73
 	github.com/pmezard/go-difflib v1.0.1-0.20181226105442-5d4384ee4fb2

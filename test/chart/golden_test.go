@@ -10,8 +10,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/pmezard/go-difflib/difflib"
+
+	"github.com/clusterset/clusterset/test/page"
 )
 
 func TestMain(m *testing.M) {
@@ -128,17 +129,6 @@ func writeLines(out *strings.Builder, mark string, lines []string) {
 func golden(t *testing.T, name, got string) string {
 	t.Helper()
 	path := filepath.Join("testdata", name)
-	if os.Getenv("UPDATE") != "" {
-		if err := os.MkdirAll("testdata", 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return path
-	}
-	if diff := cmp.Diff(read(t, path), got); diff != "" {
-		t.Errorf("%s (-want +got; UPDATE=1 rewrites it):\n%s", path, diff)
-	}
+	page.Fresh(t, path, got)
 	return path
 }

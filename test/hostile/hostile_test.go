@@ -70,8 +70,8 @@ func TestWhatAStolenCredentialCosts(t *testing.T) {
 	}
 	table.print(t)
 	table.check(t)
-	if page := os.Getenv(tableEnv); page != "" {
-		if err := table.publish(page); err != nil {
+	if path := os.Getenv(tableEnv); path != "" {
+		if err := tableSection.Replace(path, fmt.Sprintf("\n%s\n", table)); err != nil {
 			t.Error(err)
 		}
 	}

@@ -2,23 +2,25 @@ package hostile
 
 import (
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/clusterset/clusterset/test/fleettest"
+	"github.com/clusterset/clusterset/test/page"
 )
 
-// tablePage is the page that publishes the tables, between the marks below.
 const (
-	tablePage  = "../../docs/security-tests.md"
-	tableBegin = "<!-- stolen credentials: written by make hostile UPDATE=1 -->\n"
-	tableEnd   = "<!-- end of stolen credentials -->\n"
+	// tablePage is the page that publishes the tables.
+	tablePage = "../../docs/security-tests.md"
 	// tableEnv names the page whose tables this run replaces.
 	tableEnv = "CLUSTERSET_HOSTILE_TABLE"
 )
+
+var tableSection = page.Section{
+	Begin: "<!-- stolen credentials: written by make hostile UPDATE=1 -->\n", End: "<!-- end of stolen credentials -->\n",
+}
 
 type table struct {
 	small []int // peaks without anything of the thief's cluster
@@ -103,28 +105,12 @@ func (t *table) checkMemory(test *testing.T, r row) {
 	}
 }
 
-// publish replaces the tables in a page.
-func (t *table) publish(page string) error {
-	content, err := os.ReadFile(page)
-	if err != nil {
-		return err
-	}
-	head, rest, ok := strings.Cut(string(content), tableBegin)
-	_, tail, closed := strings.Cut(rest, tableEnd)
-	if !ok || !closed {
-		return fmt.Errorf("%s has no place for the tables of stolen credentials: %s … %s", page, tableBegin, tableEnd)
-	}
-	return os.WriteFile(page, fmt.Appendf(nil, "%s%s\n%s\n%s%s", head, tableBegin, t, tableEnd, tail), 0o644) //nolint:gosec // a page of the documentation
-}
-
 // The page must have every shape and every loss, and nothing else. What was measured isn't compared.
 func TestStolenCredentialsAreDocumented(t *testing.T) {
-	content, err := os.ReadFile(tablePage)
+	documented, err := tableSection.Read(tablePage)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, documented, _ := strings.Cut(string(content), tableBegin)
-	documented, _, _ = strings.Cut(documented, tableEnd)
 	want := &table{small: make([]int, len(limits))}
 	for _, s := range inOrder() {
 		want.rows = append(want.rows, row{Shape: s, seen: seen{peaks: make([]int, len(limits))}})

@@ -2,6 +2,7 @@
 package page
 
 import (
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -46,4 +47,35 @@ func missing(from, in string) []string {
 		}
 	}
 	return lines
+}
+
+// Section is the part of a document between two marks, such as a table that a long test publishes.
+type Section struct{ Begin, End string }
+
+// Read returns the section's text in a file.
+func (s Section) Read(path string) (string, error) {
+	_, text, _, err := s.cut(path)
+	return text, err
+}
+
+// Replace writes the section's text into a file.
+func (s Section) Replace(path, text string) error {
+	head, _, tail, err := s.cut(path)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, []byte(head+s.Begin+text+s.End+tail), 0o644) //nolint:gosec // a document
+}
+
+func (s Section) cut(path string) (head, text, tail string, err error) {
+	content, err := os.ReadFile(path) //nolint:gosec // a document
+	if err != nil {
+		return "", "", "", err
+	}
+	head, rest, begins := strings.Cut(string(content), s.Begin)
+	text, tail, ends := strings.Cut(rest, s.End)
+	if !begins || !ends {
+		err = fmt.Errorf("%s has no place between %q and %q", path, s.Begin, s.End)
+	}
+	return head, text, tail, err
 }

@@ -45,3 +45,21 @@ func TestMissingNamesTheLinesThatDiffer(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 }
+
+func TestSectionIsReplacedAlone(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "page.md")
+	if err := os.WriteFile(path, []byte("a\n<b>\nold\n<e>\nz\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := Section{Begin: "<b>\n", End: "<e>\n"}
+	if err := s.Replace(path, "new\n"); err != nil {
+		t.Fatal(err)
+	}
+	text, err := s.Read(path)
+	if all, _ := os.ReadFile(path); string(all) != "a\n<b>\nnew\n<e>\nz\n" || text != "new\n" || err != nil {
+		t.Errorf("%q, the section is %q: %v", all, text, err)
+	}
+	if err := (Section{Begin: "<e>", End: "<b>"}).Replace(path, ""); err == nil {
+		t.Error("marks in the wrong order are accepted")
+	}
+}
