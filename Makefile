@@ -171,10 +171,12 @@ fuzz: ## Run every fuzz target for FUZZ (30s) each
 PURE := internal/communities internal/damping internal/merge internal/namespaces internal/topology internal/verdict
 
 .PHONY: mutate
-mutate: ## Change conditions and arithmetic of the pure packages one by one, and see whether a test of the package fails (PKG=internal/merge)
-	@$(GO) tool -modfile=tools/mutate/go.mod -n gremlins >/dev/null
-	@for pkg in $(or $(PKG),$(PURE)); do echo "$$pkg"; \
-	  $$($(GO) tool -modfile=tools/mutate/go.mod -n gremlins) unleash --timeout-coefficient 20 ./$$pkg || exit 1; done
+mutate: ## Change conditions and arithmetic of the pure packages one by one: fail if the tests don't notice (PKG=internal/merge)
+	@mkdir -p $(BIN); code=0; gremlins=$$($(GO) tool -modfile=tools/mutate/go.mod -n gremlins) || exit 1; \
+	for pkg in $(or $(PKG),$(PURE)); do \
+	  $$gremlins unleash --timeout-coefficient 20 --output $(BIN)/mutants.json ./$$pkg >$(BIN)/mutants.log 2>&1 || { cat $(BIN)/mutants.log; exit 1; }; \
+	  $(GO) run ./hack/mutants $(BIN)/mutants.json $$pkg || code=1; \
+	done; exit $$code
 
 .PHONY: lint
 lint: ## Run golangci-lint, go vet of the other modules, actionlint, and see that every go.mod is tidy (compiled on first use)

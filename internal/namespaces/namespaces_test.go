@@ -28,6 +28,19 @@ func TestFilter(t *testing.T) {
 	}
 }
 
+func TestFilterSaysWhatItSelects(t *testing.T) {
+	for want, f := range map[string]Filter{
+		"all namespaces":            {},
+		"all namespaces but kube-*": {Exclude: System},
+		"shop,team-*":               {Include: []string{"shop", "team-*"}},
+		"team-* but team-a,team-b":  {Include: []string{"team-*"}, Exclude: []string{"team-a", "team-b"}},
+	} {
+		if got := f.String(); got != want {
+			t.Errorf("%+v: %s, want %s", f, got, want)
+		}
+	}
+}
+
 // A pattern that can't match any namespace is an error: as a filter of exports, it would withdraw all of them.
 func TestPatternsThatCannotBe(t *testing.T) {
 	for _, p := range []string{"", "a/b", "[", "Shop", "shop ", "team_*", `a\b`, "\x1b[2J", "shop\n", "店"} {

@@ -50,6 +50,19 @@ func TestParseMinReady(t *testing.T) {
 	}
 }
 
+func TestPolicySaysWhatItStates(t *testing.T) {
+	for want, p := range map[string]Policy{
+		"":                                {MinReady: 1},
+		"prefer none":                     {Prefer: []Tier{}},
+		"prefer zone region, min-ready 2": {Prefer: []Tier{Zone, Region}, MinReady: 2},
+		"boundary region":                 {Boundary: Region},
+	} {
+		if got := p.String(); got != want {
+			t.Errorf("%+v: %s, want %s", p, got, want)
+		}
+	}
+}
+
 func TestPolicyOr(t *testing.T) {
 	server := Policy{Prefer: []Tier{Cluster}, Boundary: Region, MinReady: 2}
 	for _, tt := range []struct {

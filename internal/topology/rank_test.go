@@ -344,3 +344,34 @@ func describe(endpoints []Endpoint) string {
 	}
 	return b.String()
 }
+
+func TestMember(t *testing.T) {
+	same := Member{Zones: []string{"n1"}, Region: "north"}
+	for _, c := range []struct {
+		ailment string
+		m       Member
+	}{
+		{"", Member{Zones: []string{"n1"}}},
+		{"", Member{Zones: []string{"n2"}, Region: "north"}},
+		{"Expired", Member{Zones: []string{"n1"}, Region: "north", Phase: Expired}},
+		{"Suspect", Member{Zones: []string{"n1"}, Region: "north", Phase: Suspect}},
+		{"drained", Member{Zones: []string{"n1"}, Region: "north", Drain: true}},
+		{"unreachable", Member{Zones: []string{"n1"}, Region: "north", Unreachable: true}},
+	} {
+		if got := c.m.Ailment(); got != c.ailment {
+			t.Errorf("%+v is %s, want %s", c.m, got, c.ailment)
+		}
+		if !c.m.Equal(c.m) || c.m.Equal(same) {
+			t.Errorf("%+v equals itself: %t, and %+v: %t", c.m, c.m.Equal(c.m), same, c.m.Equal(same))
+		}
+	}
+	if got, want := same.Location("a"), (Location{Cluster: "a", Zone: "n1", Region: "north"}); got != want {
+		t.Errorf("a is in %s, want %s", got, want)
+	}
+	if got := (&Member{Zones: []string{"n1", "n2"}}).Location("a"); got.Zone != "" {
+		t.Errorf("a cluster in two zones is in %s", got)
+	}
+	if (expired - 1).LastResort() || !expired.LastResort() || Outside.LastResort() {
+		t.Error("only the endpoints of Expired clusters that are used are a last resort")
+	}
+}

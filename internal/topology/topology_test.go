@@ -64,3 +64,27 @@ func TestParseTier(t *testing.T) {
 		}
 	}
 }
+
+func TestLocation(t *testing.T) {
+	for _, c := range []struct {
+		l    Location
+		says string
+		has  []bool // in the order of the tiers
+	}{
+		{Location{}, "- - -", []bool{true, false, false, false}},
+		{Location{Cluster: "a", Region: "north"}, "a - north", []bool{true, true, false, true}},
+		{Location{Zone: "n1"}, "- n1 -", []bool{true, false, true, false}},
+	} {
+		if got := c.l.String(); got != c.says {
+			t.Errorf("%+v says %s, want %s", c.l, got, c.says)
+		}
+		for tier, want := range c.has {
+			if got := c.l.Has(Tier(tier)); got != want {
+				t.Errorf("%s has %s: %t", c.says, Tier(tier), got)
+			}
+		}
+	}
+	if got := Tier(len(tierNames)).String(); got != "tier(4)" {
+		t.Errorf("what isn't a tier says %s", got)
+	}
+}

@@ -200,7 +200,7 @@ func (m *Machine) decide(name string, p *peer, now time.Time) {
 	switch {
 	case !p.Reached:
 		p.say(Unknown, NeverReached, now)
-		if p.failed > 0 && p.why == WrongCluster {
+		if p.why == WrongCluster {
 			p.Reason = WrongCluster
 		}
 	case silent && !p.down && needed && !witnessed:

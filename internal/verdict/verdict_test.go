@@ -339,6 +339,10 @@ func TestLargeSet(t *testing.T) {
 		all = append(all, fmt.Sprint("c", i))
 	}
 	s := newScript(t, all...)
+	s.run(250*time.Second/perSecond + 100*time.Millisecond)
+	if s.dials < 250 {
+		t.Errorf("only %d clusters were dialled in the first interval", s.dials)
+	}
 	s.run(time.Minute)
 	s.dials, s.mostOpen = 0, 0
 	s.run(time.Minute)
@@ -364,5 +368,71 @@ func TestLargeSet(t *testing.T) {
 	s.run(time.Minute)
 	if s.mostOpen > 250*mostOpen {
 		t.Errorf("%d dials open", s.mostOpen)
+	}
+}
+
+// Rule D45.
+func TestDue(t *testing.T) {
+	opened := func(n int) []time.Time { return slices.Repeat([]time.Time{epoch}, n) }
+	for _, c := range []struct {
+		name  string
+		s     schedule
+		after time.Duration
+		want  bool
+	}{
+		{"early", schedule{dialled: true}, time.Minute - 1, false},
+		{"in time", schedule{dialled: true}, time.Minute, true},
+		{"no beacon", schedule{}, time.Minute, false},
+		{"after a failure", schedule{dialled: true, bad: true}, time.Second, true},
+		{"one is open", schedule{dialled: true, open: opened(1)}, 1500*time.Millisecond - 1, false},
+		{"one is late", schedule{dialled: true, open: opened(1)}, 1500 * time.Millisecond, true},
+		{"three are late", schedule{dialled: true, open: opened(3)}, time.Minute, false},
+	} {
+		c.s.began = epoch
+		if got := c.s.due(time.Minute, epoch.Add(c.after)); got != c.want {
+			t.Errorf("%s: %t", c.name, got)
+		}
+	}
+}
+
+// Rules D47 and D49, to the nanosecond.
+func TestWhenSilenceCounts(t *testing.T) {
+	alone := func() *Machine {
+		m := New()
+		m.Know("b", Verdict{Reachable: True, Reached: true, Since: epoch}, epoch)
+		m.Set([]string{"b"}, nil, epoch)
+		m.Decide(epoch)
+		if got := m.Silent("b", epoch.Add(time.Second)) + m.Silent("unknown", epoch); got != 0 {
+			t.Errorf("silent for %s without a dial that failed", got)
+		}
+		for range failures {
+			m.Done("b", epoch, epoch, 0, Refused)
+		}
+		return m
+	}
+	m := alone()
+	m.Decide(epoch.Add(time.Second))
+	if got := m.Silent("b", epoch.Add(time.Second)); got != time.Second {
+		t.Errorf("silent for %s", got)
+	}
+	m.Decide(epoch.Add(2*time.Second + 1))
+	if got := m.Silent("b", epoch.Add(3*time.Second)); got != 0 {
+		t.Errorf("silent for %s although nothing ran", got)
+	}
+	m = alone()
+	for _, at := range []time.Duration{1 * time.Second, 2 * time.Second, 3 * time.Second, 4*time.Second - 1} {
+		if got := m.Decide(epoch.Add(at))["b"]; got.Reachable != True {
+			t.Errorf("after %s: %+v", at, got)
+		}
+	}
+	if got := m.Decide(epoch.Add(4 * time.Second))["b"]; got.Reachable != False || got.Reason != Refused {
+		t.Errorf("after 4 s: %+v", got)
+	}
+}
+
+func TestRoundTripsDoNotMakeVerdictsDiffer(t *testing.T) {
+	v := Verdict{Reachable: True, Reason: Answers, RoundTrip: 1}
+	if !v.Same(Verdict{Reachable: True, Reason: Answers, RoundTrip: 2}) || v.Same(Verdict{Reachable: True, Reason: Returning, RoundTrip: 1}) {
+		t.Error("verdicts are the same if they differ in round trips only")
 	}
 }
