@@ -290,6 +290,13 @@ func TestPorts(t *testing.T) {
 			},
 			"tcp-80:81/TCP=b tcp-80-2:80/TCP=a", true,
 		},
+		{
+			"without a name don't take an older one's second",
+			[]*clustersetv1alpha1.ExportedService{
+				record("a", 2, ports(":80")), record("b", 1, ports("tcp-80:81 tcp-80-2:82")),
+			},
+			"tcp-80:81/TCP=b tcp-80-2:82/TCP=b tcp-80-3:80/TCP=a", true,
+		},
 		{"without a name are of one name", []*clustersetv1alpha1.ExportedService{
 			record("a", 1, ports(":80")), record("b", 2, ports(":81")),
 		}, "tcp-80:80/TCP=a", true},
@@ -417,6 +424,11 @@ func TestConflictMessages(t *testing.T) {
 			"ports: a (1 of 3 clusters) disagrees with b, whose export is the oldest (2026-01-01T00:00:01Z); b has http 80/TCP, a has http 81/TCP",
 		},
 		{
+			"labels differ",
+			[]*clustersetv1alpha1.ExportedService{record("a", 1, labels("tier", "1")), record("b", 2, labels("tier", "2")), record("c", 3)},
+			`exported labels: b, c (2 of 3 clusters) disagree with a, whose export is the oldest (2026-01-01T00:00:01Z); a has {"tier":"1"}, b has {"tier":"2"}`,
+		},
+		{
 			"a tie, two fields",
 			[]*clustersetv1alpha1.ExportedService{record("b", 1, headless, ports("")), record("a", 1), record("c", 2, headless)},
 			"ports: b (1 of 3 clusters) disagrees with a, whose name sorts first among the oldest exports (2026-01-01T00:00:01Z); a has 80/TCP, b has none. " +
@@ -429,6 +441,15 @@ func TestConflictMessages(t *testing.T) {
 				t.Errorf("message is\n%s\nwant\n%s", got, tc.want)
 			}
 		})
+	}
+}
+
+func TestSameButCounts(t *testing.T) {
+	const message = "type: b (1 of 2 clusters) disagrees with a"
+	for other, want := range map[string]bool{"type: b (1 of 9 clusters) disagrees with a": true, "type: c (1 of 2 clusters) disagrees with a": false} {
+		if got := merge.SameButCounts(message, other); got != want {
+			t.Errorf("%q: %t", other, got)
+		}
 	}
 }
 

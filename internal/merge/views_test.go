@@ -89,3 +89,40 @@ func TestOneView(t *testing.T) {
 		t.Errorf("conflicts %+v", all)
 	}
 }
+
+func TestConflictsAreSeenBySome(t *testing.T) {
+	members := map[string]*clustersetv1alpha1.MemberCluster{}
+	for name, in := range map[string][]string{"a": {"x"}, "b": {"x", "y"}, "c": {"y"}} {
+		members[name] = &clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: clustersetv1alpha1.MemberClusterSpec{Communities: in}}
+	}
+	views := merge.NewViews(members)
+	toAB := func(s *clustersetv1alpha1.ExportedServiceSpec) { s.ExportTo = []string{"a", "b"} }
+	for _, c := range []struct {
+		name    string
+		records []*clustersetv1alpha1.ExportedService
+		want    string
+	}{
+		{"no exports", nil, ""},
+		{"two conflicts, in all views", []*clustersetv1alpha1.ExportedService{
+			record("a", 1, labels("tier", "1"), ports("http:80")), record("b", 3, labels("tier", "2"), ports("http:81")), record("c", 2, labels("tier", "1"), ports("http:80")),
+		}, "LabelsConflict of b with a: a b, LabelsConflict of b with c: c, PortConflict of b with a: a b, PortConflict of b with c: c"},
+		{"a single view that not all have", []*clustersetv1alpha1.ExportedService{
+			record("a", 1, ports("http:80"), toAB), record("b", 2, ports("http:81"), toAB),
+		}, "PortConflict of b with a: a b"},
+	} {
+		exports, _ := merge.Sanitize(c.records, nil)
+		var got []string
+		for _, o := range views.Conflicts(exports) {
+			got = append(got, fmt.Sprintf("%s of %s with %s: %s", o.Reason, strings.Join(o.Clusters, " "), o.Winner, strings.Join(o.By, " ")))
+		}
+		slices.Sort(got)
+		if text := strings.Join(got, ", "); text != c.want {
+			t.Errorf("%s: %s, want %s", c.name, text, c.want)
+		}
+	}
+	all := merge.NewViews(map[string]*clustersetv1alpha1.MemberCluster{"a": {}, "b": {}})
+	open := []*clustersetv1alpha1.ExportedService{record("a", 1), record("b", 1)}
+	if !all.Alike(open) || all.Alike(append(open, record("c", 1, toAB))) || views.Alike(open) {
+		t.Error("members see alike only without communities, and what is exported to all")
+	}
+}
