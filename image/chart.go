@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"regexp"
 	"strconv"
 	"strings"
@@ -13,8 +14,6 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/layout"
-	"github.com/google/go-containerregistry/pkg/v1/partial"
-	"github.com/google/go-containerregistry/pkg/v1/static"
 	"github.com/google/go-containerregistry/pkg/v1/types"
 	"golang.org/x/mod/semver"
 	"sigs.k8s.io/yaml"
@@ -81,54 +80,39 @@ func stamp(content []byte, o options) ([]byte, error) {
 	return content, nil
 }
 
-// file is the name that Helm gives the archive.
-func (c chart) file(o options) string { return "clusterset-" + o.chartVersion() + ".tgz" }
-
-// write writes the chart as an OCI layout in a tar archive.
-func (c chart) write(file string, artifact v1.Image, o options) error {
-	return writeArchive(file, o.created, func(dir string) error {
+// write writes what a registry holds of the chart, its archive described by its metadata, as an OCI layout in a tar archive. It returns the
+// manifest's digest. The blobs are written one by one, because the library's own images have an image's configuration.
+func (c chart) write(file string, o options) (digest v1.Hash, err error) {
+	about := annotations(o)
+	about["org.opencontainers.image.version"] = o.chartVersion()
+	return digest, writeArchive(file, o.created, func(dir string) error {
 		to, err := layout.Write(dir, empty.Index)
 		if err != nil {
 			return err
 		}
-		return to.AppendImage(artifact, layout.WithAnnotations(map[string]string{"org.opencontainers.image.ref.name": o.chartVersion()}))
+		config, configErr := addBlob(to, chartConfig, c.metadata)
+		content, contentErr := addBlob(to, chartContent, c.archive)
+		manifest, err := json.Marshal(v1.Manifest{
+			SchemaVersion: 2, MediaType: types.OCIManifestSchema1, Config: config, Layers: []v1.Descriptor{content}, Annotations: about,
+		})
+		if err := errors.Join(configErr, contentErr, err); err != nil {
+			return err
+		}
+		top, err := addBlob(to, types.OCIManifestSchema1, manifest)
+		if err != nil {
+			return err
+		}
+		digest = top.Digest
+		top.ArtifactType = string(chartConfig)
+		top.Annotations = map[string]string{"org.opencontainers.image.ref.name": o.chartVersion()}
+		return to.AppendDescriptor(top)
 	})
 }
 
-// artifact returns the chart as what a registry holds: its archive, described by its metadata.
-func (c chart) artifact(o options) (v1.Image, error) {
-	a := &artifact{config: c.metadata, content: static.NewLayer(c.archive, chartContent)}
-	config, err := partial.Descriptor(static.NewLayer(c.metadata, chartConfig))
+func addBlob(to layout.Path, of types.MediaType, content []byte) (v1.Descriptor, error) {
+	digest, size, err := v1.SHA256(bytes.NewReader(content))
 	if err != nil {
-		return nil, err
+		return v1.Descriptor{}, err
 	}
-	content, err := partial.Descriptor(a.content)
-	if err != nil {
-		return nil, err
-	}
-	about := annotations(o)
-	about["org.opencontainers.image.version"] = o.chartVersion()
-	a.manifest, err = json.Marshal(v1.Manifest{
-		SchemaVersion: 2, MediaType: types.OCIManifestSchema1, Config: *config, Layers: []v1.Descriptor{*content}, Annotations: about,
-	})
-	if err != nil {
-		return nil, err
-	}
-	return partial.CompressedToImage(a)
-}
-
-// artifact implements partial.CompressedImageCore. The library's own images have an image's configuration.
-type artifact struct {
-	config, manifest []byte
-	content          v1.Layer
-}
-
-func (a *artifact) RawConfigFile() ([]byte, error)    { return a.config, nil }
-func (a *artifact) RawManifest() ([]byte, error)      { return a.manifest, nil }
-func (*artifact) MediaType() (types.MediaType, error) { return types.OCIManifestSchema1, nil }
-func (a *artifact) LayerByDigest(h v1.Hash) (partial.CompressedLayer, error) {
-	if digest, err := a.content.Digest(); err != nil || digest != h {
-		return nil, errors.Join(err, fmt.Errorf("no layer %s", h))
-	}
-	return a.content, nil
+	return v1.Descriptor{MediaType: of, Size: size, Digest: digest}, to.WriteBlob(digest, io.NopCloser(bytes.NewReader(content)))
 }

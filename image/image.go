@@ -146,7 +146,7 @@ func writeImage(path string, all image, o options) error {
 		if err != nil {
 			return err
 		}
-		content, err := json.Marshal([]dockerEntry{entry})
+		content, err := json.Marshal(tarball.Manifest{entry})
 		if err != nil {
 			return err
 		}
@@ -154,27 +154,17 @@ func writeImage(path string, all image, o options) error {
 	})
 }
 
-// dockerEntry is what docker load reads, unless its image store is containerd's. It names only one architecture.
-type dockerEntry struct {
-	Config   string   `json:"Config"`
-	RepoTags []string `json:"RepoTags"`
-	Layers   []string `json:"Layers"`
-}
-
-func dockerManifest(image v1.Image, o options) (dockerEntry, error) {
-	config, err := image.ConfigName()
-	if err != nil {
-		return dockerEntry{}, err
-	}
+// dockerManifest is what docker load reads, unless its image store is containerd's. It names only one architecture.
+func dockerManifest(image v1.Image, o options) (tarball.Descriptor, error) {
 	manifest, err := image.Manifest()
 	if err != nil {
-		return dockerEntry{}, err
+		return tarball.Descriptor{}, err
 	}
-	e := dockerEntry{Config: blobPath(config), RepoTags: []string{o.reference()}}
+	d := tarball.Descriptor{Config: blobPath(manifest.Config.Digest), RepoTags: []string{o.reference()}}
 	for _, layer := range manifest.Layers {
-		e.Layers = append(e.Layers, blobPath(layer.Digest))
+		d.Layers = append(d.Layers, blobPath(layer.Digest))
 	}
-	return e, nil
+	return d, nil
 }
 
 func blobPath(h v1.Hash) string { return "blobs/" + h.Algorithm + "/" + h.Hex }

@@ -44,10 +44,13 @@ type part struct {
 	version  string
 	licences []string          // SPDX identifiers, sorted
 	files    map[string]string // the licence and notice files, by their path in the part
+
+	top  string          // a Go module's own folder
+	dirs map[string]bool // the folders of its packages that are used
 }
 
 // component describes the part in an SBOM.
-func (p part) component() cdx.Component {
+func (p *part) component() cdx.Component {
 	c := cdx.Component{BOMRef: p.purl, Type: cdx.ComponentTypeLibrary, Name: p.name, Version: p.version, PackageURL: p.purl}
 	choices := cdx.Licenses{}
 	for _, id := range p.licences {
@@ -58,11 +61,11 @@ func (p part) component() cdx.Component {
 }
 
 // programParts are the parts of each program over all platforms, by the program's name and the part's package URL.
-type programParts map[string]map[string]part
+type programParts map[string]map[string]*part
 
 // all returns the parts of all programs by their package URL.
-func (p programParts) all() map[string]part {
-	all := map[string]part{}
+func (p programParts) all() map[string]*part {
+	all := map[string]*part{}
 	for _, of := range p {
 		maps.Copy(all, of)
 	}
@@ -71,37 +74,29 @@ func (p programParts) all() map[string]part {
 
 // partsOf returns the parts of the programs for these platforms.
 func partsOf(ctx context.Context, platforms []platform) (programParts, error) {
-	folders := map[string]map[string]bool{} // of packages, by module
-	where := map[string]string{}            // the modules' own folders
-	users := map[string]map[string]bool{}   // modules, by program
+	modules, all := map[string]*part{}, programParts{}
 	for _, p := range platforms {
 		for _, name := range programs(p) {
-			if users[name] == nil {
-				users[name] = map[string]bool{}
+			if all[name] == nil {
+				all[name] = map[string]*part{}
 			}
 			err := eachPackage(ctx, p, name, func(module, top, dir string) {
-				if folders[module] == nil {
-					folders[module] = map[string]bool{}
+				m := modules[module]
+				if m == nil {
+					path, version, _ := strings.Cut(module, "@")
+					m = &part{purl: purl(path, version, ""), name: path, version: version, top: top, dirs: map[string]bool{}}
+					modules[module] = m
 				}
-				folders[module][dir], where[module], users[name][module] = true, top, true
+				m.dirs[dir], all[name][m.purl] = true, m
 			})
 			if err != nil {
 				return nil, fmt.Errorf("list the modules of %s for %s: %w", name, p, err)
 			}
 		}
 	}
-	parts := map[string]part{}
 	var errs []error
-	for module, dirs := range folders {
-		p, err := newPart(module, where[module], dirs)
-		parts[module], errs = p, append(errs, err)
-	}
-	all := programParts{}
-	for name, modules := range users {
-		all[name] = map[string]part{}
-		for module := range modules {
-			all[name][parts[module].purl] = parts[module]
-		}
+	for _, m := range modules {
+		errs = append(errs, m.read())
 	}
 	scripts, err := scripts(libDir)
 	for _, p := range scripts {
@@ -144,24 +139,23 @@ func goTool(ctx context.Context, p platform, args ...string) (string, error) {
 	return string(out), err
 }
 
-// newPart reads a module's licences: those of the module, and those of folders in it that hold used packages, because modules
-// include code of others.
-func newPart(module, top string, dirs map[string]bool) (part, error) {
-	path, version, _ := strings.Cut(module, "@")
-	p := part{purl: purl(path, version, ""), name: path, version: version, files: map[string]string{}}
+// read reads a module's licences: those of the module, and those of folders in it that hold used packages, because modules include code of
+// others.
+func (p *part) read() error {
+	p.files = map[string]string{}
 	read := map[string]bool{}
-	for dir := range dirs {
-		for ; len(dir) >= len(top) && !read[dir]; dir = filepath.Dir(dir) {
+	for dir := range p.dirs {
+		for ; len(dir) >= len(p.top) && !read[dir]; dir = filepath.Dir(dir) {
 			read[dir] = true
-			if path == "std" && dir != top {
+			if p.name == "std" && dir != p.top {
 				continue // packages of the standard library have Go's licence; vendored ones have it too
 			}
-			if err := p.readFiles(top, dir); err != nil {
-				return p, err
+			if err := p.readFiles(dir); err != nil {
+				return err
 			}
 		}
 	}
-	return p, p.identify()
+	return p.identify()
 }
 
 var (
@@ -170,7 +164,7 @@ var (
 	otherFile   = regexp.MustCompile(`(?i)\.(go|csv|json|ya?ml|sh|py)$`)
 )
 
-func (p *part) readFiles(top, dir string) error {
+func (p *part) readFiles(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return err
@@ -183,7 +177,7 @@ func (p *part) readFiles(top, dir string) error {
 		if err != nil {
 			return err
 		}
-		name, err := filepath.Rel(top, filepath.Join(dir, e.Name()))
+		name, err := filepath.Rel(p.top, filepath.Join(dir, e.Name()))
 		if err != nil {
 			return err
 		}
@@ -223,12 +217,11 @@ func (p *part) identify() error {
 }
 
 // scripts returns the npm packages whose files are in dir, as its file ORIGIN lists them, with the licences in that folder.
-func scripts(dir string) ([]part, error) {
+func scripts(dir string) (found []*part, err error) {
 	origin, err := os.ReadFile(filepath.Join(dir, "ORIGIN"))
 	if err != nil {
 		return nil, err
 	}
-	found := map[string]part{}
 	for line := range strings.Lines(string(origin)) {
 		fields := strings.Fields(line)
 		if len(fields) != 4 || strings.HasPrefix(line, "#") {
@@ -238,21 +231,21 @@ func scripts(dir string) ([]part, error) {
 		if !ok {
 			return nil, fmt.Errorf("%s/ORIGIN has the package %q; want name@version", dir, fields[1])
 		}
-		p := part{purl: "pkg:npm/" + name + "@" + version, name: name, version: version, files: map[string]string{}}
 		content, err := os.ReadFile(filepath.Join(dir, name+".LICENSE"))
 		if err != nil {
 			return nil, err
 		}
-		p.files["LICENSE"] = strings.TrimSpace(string(content)) + "\n"
+		p := &part{purl: "pkg:npm/" + name + "@" + version, name: name, version: version}
+		p.files = map[string]string{"LICENSE": strings.TrimSpace(string(content)) + "\n"}
 		if err := p.identify(); err != nil {
 			return nil, err
 		}
-		found[p.purl] = p
+		found = append(found, p)
 	}
 	if len(found) == 0 {
 		return nil, fmt.Errorf("%s/ORIGIN lists no package", dir)
 	}
-	return slices.Collect(maps.Values(found)), nil
+	return found, nil
 }
 
 // notices returns what licences ask to accompany the programs: each part with its licences, and their texts, each once.

@@ -40,24 +40,11 @@ func writeRelease(all image, parts programParts, o options, log io.Writer) error
 
 func writeFiles(dir string, all image, parts programParts, o options) error {
 	licences := notices(parts)
-	if err := writeCommandLine(dir, licences, o); err != nil {
-		return err
-	}
-	if err := writeImage(filepath.Join(dir, "clusterset-image.tar"), all, o); err != nil {
-		return err
-	}
 	chart, err := newChart(o)
 	if err != nil {
 		return err
 	}
-	artifact, err := chart.artifact(o)
-	if err != nil {
-		return fmt.Errorf("make an artifact of the chart: %w", err)
-	}
-	if err := chart.write(filepath.Join(dir, "clusterset-chart.tar"), artifact, o); err != nil {
-		return err
-	}
-	list, err := sbom(o, parts)
+	chartDigest, err := chart.write(filepath.Join(dir, "clusterset-chart.tar"), o)
 	if err != nil {
 		return err
 	}
@@ -65,20 +52,22 @@ func writeFiles(dir string, all image, parts programParts, o options) error {
 	if err != nil {
 		return err
 	}
-	chartDigest, err := artifact.Digest()
-	if err != nil {
+	list, listErr := sbom(o, parts)
+	text, textErr := notes(o, imageDigest, chartDigest)
+	if err := errors.Join(listErr, textErr, writeImage(filepath.Join(dir, "clusterset-image.tar"), all, o), writeCommandLine(dir, licences, o)); err != nil {
 		return err
 	}
-	text, err := notes(o, imageDigest, chartDigest)
-	if err != nil {
-		return err
+	for name, content := range map[string][]byte{
+		"clusterset-" + o.chartVersion() + ".tgz": chart.archive, // as Helm names it
+		"clusterset-sbom.cdx.json":                list,
+		noticesFile:                               licences,
+		"RELEASE_NOTES.md":                        text,
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), content, 0o644); err != nil {
+			return err
+		}
 	}
-	return errors.Join(
-		os.WriteFile(filepath.Join(dir, chart.file(o)), chart.archive, 0o644),
-		os.WriteFile(filepath.Join(dir, "clusterset-sbom.cdx.json"), list, 0o644),
-		os.WriteFile(filepath.Join(dir, noticesFile), licences, 0o644),
-		os.WriteFile(filepath.Join(dir, "RELEASE_NOTES.md"), text, 0o644),
-	)
+	return nil
 }
 
 // checksums are the files of dir as `sha256sum -c` reads them.
