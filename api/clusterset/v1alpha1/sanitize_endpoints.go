@@ -69,9 +69,7 @@ func (e *ExportedEndpoints) validateIdentity() field.ErrorList {
 	switch e.Spec.AddressType {
 	case discoveryv1.AddressTypeIPv4, discoveryv1.AddressTypeIPv6:
 	default:
-		errs = append(errs, field.NotSupported(path.Child("addressType"),
-			discoveryv1.AddressType(sanitize.Printable(string(e.Spec.AddressType))),
-			[]discoveryv1.AddressType{discoveryv1.AddressTypeIPv4, discoveryv1.AddressTypeIPv6}))
+		errs = append(errs, sanitize.NotSupported(path.Child("addressType"), e.Spec.AddressType, discoveryv1.AddressTypeIPv4, discoveryv1.AddressTypeIPv6))
 	}
 	return errs
 }

@@ -3,6 +3,7 @@ package v1alpha1
 import (
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -53,8 +54,8 @@ func (e *ExportedService) Sanitized() (*ExportedService, api.LeftOut) {
 	out.Spec.sanitizeAddresses(path, &left)
 	out.Spec.sanitizeTraffic(path, &left)
 	out.sanitizeExportTo(path.Child("exportTo"), &left)
-	sanitizeLabels(out.Spec.ExportedLabels, path.Child("exportedLabels"), &left)
-	sanitizeAnnotations(out.Spec.ExportedAnnotations, path.Child("exportedAnnotations"), &left)
+	sanitizeKeys(out.Spec.ExportedLabels, path.Child("exportedLabels"), &left, math.MaxInt, checkLabel)
+	sanitizeKeys(out.Spec.ExportedAnnotations, path.Child("exportedAnnotations"), &left, MaxExportedAnnotationBytes, checkAnnotation)
 	return out, left
 }
 
@@ -93,9 +94,7 @@ func (e *ExportedService) validateIdentity() field.ErrorList {
 	switch e.Spec.Type {
 	case mcsv1beta1.ClusterSetIP, mcsv1beta1.Headless:
 	default:
-		errs = append(errs, field.NotSupported(path.Child("type"),
-			mcsv1beta1.ServiceImportType(sanitize.Printable(string(e.Spec.Type))),
-			[]mcsv1beta1.ServiceImportType{mcsv1beta1.ClusterSetIP, mcsv1beta1.Headless}))
+		errs = append(errs, sanitize.NotSupported(path.Child("type"), e.Spec.Type, mcsv1beta1.ClusterSetIP, mcsv1beta1.Headless))
 	}
 	if e.Spec.ExportedAt.IsZero() {
 		errs = append(errs, field.Required(path.Child("exportedAt"), "the oldest export wins, so each has to say its age"))
@@ -107,10 +106,10 @@ func (e *ExportedService) validateIdentity() field.ErrorList {
 func validateServiceRef(namespace, name string, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if err := api.CheckLabel(namespace); err != nil {
-		errs = append(errs, field.Invalid(path.Child("serviceNamespace"), sanitize.Printable(namespace), err.Error()))
+		errs = append(errs, sanitize.Invalid(path.Child("serviceNamespace"), namespace, err))
 	}
 	if err := api.CheckLabel(name); err != nil {
-		errs = append(errs, field.Invalid(path.Child("serviceName"), sanitize.Printable(name), err.Error()))
+		errs = append(errs, sanitize.Invalid(path.Child("serviceName"), name, err))
 	}
 	return errs
 }
@@ -159,7 +158,7 @@ func (s *ExportedServiceSpec) sanitizeAddresses(spec *field.Path, left *api.Left
 	for i, ip := range s.ClusterIPs {
 		addr, err := api.ParseAddress(ip)
 		if err != nil {
-			left.Add(func() *field.Error { return field.Invalid(path.Index(i), sanitize.Printable(ip), err.Error()) })
+			left.Add(func() *field.Error { return sanitize.Invalid(path.Index(i), ip, err) })
 			continue
 		}
 		family := sanitize.Family(addr)
@@ -180,8 +179,7 @@ func (s *ExportedServiceSpec) sanitizeAddresses(spec *field.Path, left *api.Left
 		switch {
 		case family != corev1.IPv4Protocol && family != corev1.IPv6Protocol:
 			left.Add(func() *field.Error {
-				return field.NotSupported(path.Index(i), corev1.IPFamily(sanitize.Printable(string(family))),
-					[]corev1.IPFamily{corev1.IPv4Protocol, corev1.IPv6Protocol})
+				return sanitize.NotSupported(path.Index(i), family, corev1.IPv4Protocol, corev1.IPv6Protocol)
 			})
 		case slices.Contains(stated, family):
 			left.Add(func() *field.Error { return field.Duplicate(path.Index(i), family) })
@@ -197,15 +195,13 @@ func (s *ExportedServiceSpec) sanitizeAddresses(spec *field.Path, left *api.Left
 
 // sanitizeTraffic keeps the traffic fields whose values a Service of the current API can have.
 func (s *ExportedServiceSpec) sanitizeTraffic(spec *field.Path, left *api.LeftOut) {
-	switch s.SessionAffinity {
+	switch stated := s.SessionAffinity; stated {
 	case "":
 		s.SessionAffinity = corev1.ServiceAffinityNone
 	case corev1.ServiceAffinityNone, corev1.ServiceAffinityClientIP:
 	default:
 		left.Add(func() *field.Error {
-			return field.NotSupported(spec.Child("sessionAffinity"),
-				corev1.ServiceAffinity(sanitize.Printable(string(s.SessionAffinity))),
-				[]corev1.ServiceAffinity{corev1.ServiceAffinityNone, corev1.ServiceAffinityClientIP})
+			return sanitize.NotSupported(spec.Child("sessionAffinity"), stated, corev1.ServiceAffinityNone, corev1.ServiceAffinityClientIP)
 		})
 		s.SessionAffinity = corev1.ServiceAffinityNone
 	}
@@ -228,9 +224,7 @@ func (s *ExportedServiceSpec) sanitizeTraffic(spec *field.Path, left *api.LeftOu
 		s.InternalTrafficPolicy = &cluster
 	case *s.InternalTrafficPolicy != cluster && *s.InternalTrafficPolicy != corev1.ServiceInternalTrafficPolicyLocal:
 		left.Add(func() *field.Error {
-			return field.NotSupported(spec.Child("internalTrafficPolicy"),
-				corev1.ServiceInternalTrafficPolicy(sanitize.Printable(string(*s.InternalTrafficPolicy))),
-				[]corev1.ServiceInternalTrafficPolicy{cluster, corev1.ServiceInternalTrafficPolicyLocal})
+			return sanitize.NotSupported(spec.Child("internalTrafficPolicy"), *s.InternalTrafficPolicy, cluster, corev1.ServiceInternalTrafficPolicyLocal)
 		})
 		s.InternalTrafficPolicy = &cluster
 	}
@@ -241,66 +235,54 @@ func (s *ExportedServiceSpec) sanitizeTraffic(spec *field.Path, left *api.LeftOu
 		corev1.ServiceTrafficDistributionPreferSameNode,
 	}
 	if d := s.TrafficDistribution; d != nil && !slices.Contains(known, *d) {
-		left.Add(func() *field.Error {
-			return field.NotSupported(spec.Child("trafficDistribution"), sanitize.Printable(*d), known)
-		})
+		left.Add(func() *field.Error { return sanitize.NotSupported(spec.Child("trafficDistribution"), *d, known...) })
 		s.TrafficDistribution = nil
 	}
 }
 
-// sanitizeLabels removes keys from m that can't be, or must not be, a label of ours. It visits keys in order, so that every importer
-// removes the same ones.
-func sanitizeLabels(m map[string]string, path *field.Path, left *api.LeftOut) {
-	room := api.MaxExportedKeys
-	for _, key := range slices.Sorted(maps.Keys(m)) {
-		at := path.Key(sanitize.Printable(key))
-		switch {
-		case len(validation.IsQualifiedName(key)) > 0:
-			left.Add(func() *field.Error {
-				return field.Invalid(at, sanitize.Printable(key), "must be a label key, such as team or example.com/team")
-			})
-		case len(validation.IsValidLabelValue(m[key])) > 0:
-			left.Add(func() *field.Error {
-				return field.Invalid(at, sanitize.Printable(m[key]),
-					"must be a label value: at most 63 of a-z, A-Z, 0-9, '-', '_' and '.', with a letter or digit at both ends")
-			})
-		case api.IsReservedKey(key):
-			left.Add(func() *field.Error { return field.Forbidden(at, "the key is reserved and can't be exported") })
-		case room == 0:
-			left.Add(func() *field.Error { return field.Forbidden(at, tooManyKeys) })
-		default:
-			room--
-			continue
-		}
-		delete(m, key)
-	}
-}
-
-// sanitizeAnnotations removes keys from m that can't be, or must not be, an annotation of ours.
-func sanitizeAnnotations(m map[string]string, path *field.Path, left *api.LeftOut) {
-	room, bytes := api.MaxExportedKeys, MaxExportedAnnotationBytes
+// sanitizeKeys removes keys from exported labels or annotations that can't be, or must not be, ours: those that check finds wrong, reserved
+// ones, and those for which there is no room. It visits keys in order, so that every importer removes the same ones.
+func sanitizeKeys(m map[string]string, path *field.Path, left *api.LeftOut, bytes int, check func(at *field.Path, key, value string) *field.Error) {
+	keys := api.MaxExportedKeys
 	for _, key := range slices.Sorted(maps.Keys(m)) {
 		at := path.Key(sanitize.Printable(key))
 		size := len(key) + len(m[key])
+		err := check(at, key, m[key])
 		switch {
-		case len(validation.IsQualifiedName(strings.ToLower(key))) > 0:
-			left.Add(func() *field.Error {
-				return field.Invalid(at, sanitize.Printable(key), "must be an annotation key, such as note or example.com/note")
-			})
+		case err != nil:
 		case api.IsReservedKey(key):
-			left.Add(func() *field.Error { return field.Forbidden(at, "the key is reserved and can't be exported") })
-		case room == 0:
-			left.Add(func() *field.Error { return field.Forbidden(at, tooManyKeys) })
+			err = field.Forbidden(at, "the key is reserved and can't be exported")
+		case keys == 0:
+			err = field.Forbidden(at, tooManyKeys)
 		case size > bytes:
-			left.Add(func() *field.Error { return field.TooLong(at, "", MaxExportedAnnotationBytes) })
+			err = field.TooLong(at, "", MaxExportedAnnotationBytes)
 		default:
-			room--
+			keys--
 			bytes -= size
 			continue
 		}
+		left.Add(func() *field.Error { return err })
 		delete(m, key)
 	}
 }
 
 // tooManyKeys is the message for keys beyond the limit.
 var tooManyKeys = fmt.Sprintf("no more than %d keys can be exported", api.MaxExportedKeys)
+
+func checkLabel(at *field.Path, key, value string) *field.Error {
+	switch {
+	case len(validation.IsQualifiedName(key)) > 0:
+		return field.Invalid(at, sanitize.Printable(key), "must be a label key, such as team or example.com/team")
+	case len(validation.IsValidLabelValue(value)) > 0:
+		return field.Invalid(at, sanitize.Printable(value),
+			"must be a label value: at most 63 of a-z, A-Z, 0-9, '-', '_' and '.', with a letter or digit at both ends")
+	}
+	return nil
+}
+
+func checkAnnotation(at *field.Path, key, _ string) *field.Error {
+	if len(validation.IsQualifiedName(strings.ToLower(key))) > 0 {
+		return field.Invalid(at, sanitize.Printable(key), "must be an annotation key, such as note or example.com/note")
+	}
+	return nil
+}

@@ -14,14 +14,14 @@ import (
 func (m *MemberCluster) Validate() field.ErrorList {
 	var errs field.ErrorList
 	if err := api.CheckClusterName(m.Name); err != nil {
-		errs = append(errs, field.Invalid(field.NewPath("metadata", "name"), sanitize.Printable(m.Name), err.Error()))
+		errs = append(errs, sanitize.Invalid(field.NewPath("metadata", "name"), m.Name, err))
 	}
 	spec := field.NewPath("spec")
 	checkLocation(m.Spec.Zone, spec.Child("zone"), &errs)
 	path := spec.Child("zones")
 	for i, zone := range limited(m.Spec.Zones, MaxZones, path, &errs) {
 		if err := api.CheckLocation(zone); err != nil {
-			errs = append(errs, field.Invalid(path.Index(i), sanitize.Printable(zone), err.Error()))
+			errs = append(errs, sanitize.Invalid(path.Index(i), zone, err))
 		} else if zone == "" {
 			errs = append(errs, field.Required(path.Index(i), "must be the name of a zone; leave it out where it is unknown"))
 		}
@@ -33,7 +33,7 @@ func (m *MemberCluster) Validate() field.ErrorList {
 	checkNetworks(m.Spec.CIDRs, spec.Child("cidrs"), &errs)
 	if m.Spec.Network != "" {
 		if err := api.CheckLabel(m.Spec.Network); err != nil {
-			errs = append(errs, field.Invalid(spec.Child("network"), sanitize.Printable(m.Spec.Network), err.Error()))
+			errs = append(errs, sanitize.Invalid(spec.Child("network"), m.Spec.Network, err))
 		}
 	}
 	checkNetworks(m.Spec.ExternalCIDRs, spec.Child("externalCIDRs"), &errs)
@@ -41,7 +41,7 @@ func (m *MemberCluster) Validate() field.ErrorList {
 	seen := map[string]bool{}
 	for i, community := range limited(m.Spec.Communities, MaxCommunities, path, &errs) {
 		if err := api.CheckLabel(community); err != nil {
-			errs = append(errs, field.Invalid(path.Index(i), sanitize.Printable(community), err.Error()))
+			errs = append(errs, sanitize.Invalid(path.Index(i), community, err))
 		} else if seen[community] {
 			errs = append(errs, field.Duplicate(path.Index(i), community))
 		}
@@ -50,9 +50,7 @@ func (m *MemberCluster) Validate() field.ErrorList {
 	switch m.Status.Phase {
 	case "", MemberReady, MemberSuspect, MemberExpired:
 	default:
-		errs = append(errs, field.NotSupported(field.NewPath("status", "phase"),
-			MemberClusterPhase(sanitize.Printable(string(m.Status.Phase))),
-			[]MemberClusterPhase{MemberReady, MemberSuspect, MemberExpired}))
+		errs = append(errs, sanitize.NotSupported(field.NewPath("status", "phase"), m.Status.Phase, MemberReady, MemberSuspect, MemberExpired))
 	}
 	return errs
 }
@@ -68,7 +66,7 @@ func checkNetworks(cidrs []string, path *field.Path, errs *field.ErrorList) {
 
 func checkLocation(s string, path *field.Path, errs *field.ErrorList) {
 	if err := api.CheckLocation(s); err != nil {
-		*errs = append(*errs, field.Invalid(path, sanitize.Printable(s), err.Error()))
+		*errs = append(*errs, sanitize.Invalid(path, s, err))
 	}
 }
 

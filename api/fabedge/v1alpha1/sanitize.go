@@ -42,7 +42,7 @@ func (g *GlobalService) Sanitized() (*GlobalService, field.ErrorList) {
 	if out.Spec.Type == "" {
 		out.Spec.Type = ClusterIP
 	}
-	out.Spec.Ports = sanitizePorts(g.Spec.Ports, spec.Child("ports"), &left)
+	out.Spec.Ports = sanitizePorts(g.Spec.Ports, sanitize.Ports{}, (*ServicePort).fields, spec.Child("ports"), &left)
 
 	path := spec.Child("endpoints")
 	endpoints := sanitize.Limit(g.Spec.Endpoints, api.MaxGlobalServiceEndpoints, path, &left)
@@ -69,8 +69,7 @@ func (g *GlobalService) validateIdentity() field.ErrorList {
 	switch g.Spec.Type {
 	case "", ClusterIP, Headless:
 	default:
-		errs = append(errs, field.NotSupported(field.NewPath("spec", "type"),
-			ServiceType(sanitize.Printable(string(g.Spec.Type))), []ServiceType{ClusterIP, Headless}))
+		errs = append(errs, sanitize.NotSupported(field.NewPath("spec", "type"), g.Spec.Type, ClusterIP, Headless))
 	}
 	return errs
 }
@@ -80,7 +79,7 @@ func (e *Endpoint) sanitize(at sanitize.At, left *api.LeftOut) bool {
 	e.Cluster = strings.ToLower(e.Cluster)
 	if e.Cluster != "" {
 		if err := api.CheckClusterName(e.Cluster); err != nil {
-			left.Add(func() *field.Error { return field.Invalid(at("cluster"), sanitize.Printable(e.Cluster), err.Error()) })
+			left.Add(func() *field.Error { return sanitize.Invalid(at("cluster"), e.Cluster, err) })
 			return false
 		}
 	}
@@ -97,39 +96,34 @@ func (e *Endpoint) sanitize(at sanitize.At, left *api.LeftOut) bool {
 	e.Zone = sanitize.Location(e.Zone, api.MaxLocation, at, "zone", left)
 	e.Region = sanitize.Location(e.Region, api.MaxLocation, at, "region", left)
 	if e.Ports != nil {
-		e.Ports = sanitizeEndpointPorts(e.Ports, at("ports"), left)
+		e.Ports = sanitizePorts(e.Ports, sanitize.Ports{NumbersRepeat: true}, (*EndpointPort).fields, at("ports"), left)
 	}
 	return true
 }
 
-func sanitizePorts(ports []ServicePort, path *field.Path, left *api.LeftOut) []ServicePort {
+// portFields returns a port's name, its protocol and its number.
+type portFields[P any] func(*P) (*string, *corev1.Protocol, int32)
+
+// sanitizePorts returns the ports that set keeps.
+func sanitizePorts[P any](ports []P, set sanitize.Ports, fields portFields[P], path *field.Path, left *api.LeftOut) []P {
 	ports = sanitize.Limit(ports, api.MaxPorts, path, left)
-	var set sanitize.Ports
-	kept := make([]ServicePort, 0, len(ports))
+	kept := make([]P, 0, len(ports))
 	for i, p := range ports {
-		p.Name = strings.ToLower(p.Name)
-		if p.Protocol == "" {
-			p.Protocol = corev1.ProtocolTCP
+		name, protocol, number := fields(&p)
+		*name = strings.ToLower(*name)
+		if *protocol == "" {
+			*protocol = corev1.ProtocolTCP
 		}
-		if set.Keep(p.Name, p.Protocol, p.Port, path.Index(i), left) {
+		if set.Keep(*name, *protocol, number, path.Index(i), left) {
 			kept = append(kept, p)
 		}
 	}
 	return kept
 }
 
-func sanitizeEndpointPorts(ports []EndpointPort, path *field.Path, left *api.LeftOut) []EndpointPort {
-	ports = sanitize.Limit(ports, api.MaxPorts, path, left)
-	set := sanitize.Ports{NumbersRepeat: true}
-	kept := make([]EndpointPort, 0, len(ports))
-	for i, p := range ports {
-		p.Name = strings.ToLower(p.Name)
-		if p.Protocol == "" {
-			p.Protocol = corev1.ProtocolTCP
-		}
-		if set.Keep(p.Name, p.Protocol, p.Port, path.Index(i), left) {
-			kept = append(kept, p)
-		}
-	}
-	return kept
+func (p *ServicePort) fields() (*string, *corev1.Protocol, int32) {
+	return &p.Name, &p.Protocol, p.Port
+}
+func (p *EndpointPort) fields() (*string, *corev1.Protocol, int32) {
+	return &p.Name, &p.Protocol, p.Port
 }

@@ -36,7 +36,7 @@ func Addresses(addresses []string, family corev1.IPFamily, limit int, at At, lef
 			err = errors.New("must be an " + string(family) + " address, as the address type says")
 		}
 		if err != nil {
-			left.Add(func() *field.Error { return field.Invalid(at("addresses").Index(i), Printable(s), err.Error()) })
+			left.Add(func() *field.Error { return Invalid(at("addresses").Index(i), s, err) })
 			continue
 		}
 		var buffer [len("ffff:ffff:ffff:ffff:ffff:ffff:255.255.255.255")]byte
@@ -61,7 +61,7 @@ func Family(addr netip.Addr) corev1.IPFamily {
 // Location returns a zone or region unchanged, or "" (unknown) if it is invalid or has more than limit characters.
 func Location(s string, limit int, at At, child string, left *api.LeftOut) string {
 	if err := api.CheckLocation(s); err != nil {
-		left.Add(func() *field.Error { return field.Invalid(at(child), Printable(s), err.Error()) })
+		left.Add(func() *field.Error { return Invalid(at(child), s, err) })
 		return ""
 	}
 	if utf8.RuneCountInString(s) > limit {
@@ -77,7 +77,7 @@ func Hostname(s *string, at At, left *api.LeftOut) *string {
 		return nil
 	}
 	if err := api.CheckLabel(*s); err != nil {
-		left.Add(func() *field.Error { return field.Invalid(at("hostname"), Printable(*s), err.Error()) })
+		left.Add(func() *field.Error { return Invalid(at("hostname"), *s, err) })
 		return nil
 	}
 	return s
@@ -137,8 +137,7 @@ func (p *Ports) check(name string, protocol corev1.Protocol, port int32, path *f
 	switch protocol {
 	case corev1.ProtocolTCP, corev1.ProtocolUDP, corev1.ProtocolSCTP:
 	default:
-		return field.NotSupported(path.Child("protocol"), corev1.Protocol(Printable(string(protocol))),
-			[]corev1.Protocol{corev1.ProtocolTCP, corev1.ProtocolUDP, corev1.ProtocolSCTP})
+		return NotSupported(path.Child("protocol"), protocol, corev1.ProtocolTCP, corev1.ProtocolUDP, corev1.ProtocolSCTP)
 	}
 	if port < 1 || port > 65535 {
 		return field.Invalid(path.Child("port"), port, "must be a port number, 1 to 65535")
@@ -156,6 +155,16 @@ func (p *Ports) check(name string, protocol corev1.Protocol, port int32, path *f
 		return field.Duplicate(path.Child("port"), port)
 	}
 	return nil
+}
+
+// NotSupported is the error of an untrusted value that is none of the valid ones.
+func NotSupported[T ~string](path *field.Path, value T, valid ...T) *field.Error {
+	return field.NotSupported(path, T(Printable(string(value))), valid)
+}
+
+// Invalid is the error of an untrusted value.
+func Invalid(path *field.Path, value string, why error) *field.Error {
+	return field.Invalid(path, Printable(value), why.Error())
 }
 
 // Printable shortens a value for an error message: untrusted values may be as long as an object.
