@@ -12,7 +12,6 @@ import (
 
 	"github.com/clusterset/clusterset/cli/explain"
 	"github.com/clusterset/clusterset/cli/near"
-	"github.com/clusterset/clusterset/cli/objects"
 	"github.com/clusterset/clusterset/cli/place"
 	"github.com/clusterset/clusterset/internal/index"
 	"github.com/clusterset/clusterset/internal/manifests"
@@ -90,12 +89,12 @@ func (e *explainCommand) run(ctx context.Context, name string, w io.Writer) erro
 			return err
 		}
 	}
-	facts, self, err := e.fetch(ctx, q)
+	facts, err := e.fetch(ctx, q)
 	if err != nil {
 		return err
 	}
 	facts.Now = time.Now()
-	from := cmp.Or(e.from, self)
+	from := cmp.Or(e.from, facts.Self)
 	if q.From, err = place.Parse(from); err != nil {
 		return usagef("--from: %w", err)
 	}
@@ -125,11 +124,7 @@ func (e *explainCommand) show(w io.Writer, explanation *explain.Explanation) err
 
 // short explains a name that in a pod is the cluster's own Service, if there is one that can be read.
 func (e *explainCommand) short(ctx context.Context, name explain.Name, w io.Writer) (shown bool, err error) {
-	config, err := e.local()
-	if err != nil {
-		return false, err
-	}
-	c, err := objects.Open(config, "cluster", localFlags)
+	c, err := e.openLocal()
 	if err != nil {
 		return false, err
 	}
@@ -147,11 +142,7 @@ func (e *explainCommand) own(ctx context.Context, name explain.Name, w io.Writer
 	if e.manifests != "" || e.from != "" {
 		return usagef("%s is the name of a cluster's own Service: --manifests and --from don't apply to it", name)
 	}
-	config, err := e.local()
-	if err != nil {
-		return err
-	}
-	c, err := objects.Open(config, "cluster", localFlags)
+	c, err := e.openLocal()
 	if err != nil {
 		return err
 	}
@@ -199,45 +190,34 @@ func (e *explainCommand) query(name string) (*explain.Query, error) {
 	return &q, nil
 }
 
-// fetch reads the objects, and the local cluster's name if known.
-func (e *explainCommand) fetch(ctx context.Context, q *explain.Query) (facts *explain.Facts, self string, err error) {
+// fetch reads the objects.
+func (e *explainCommand) fetch(ctx context.Context, q *explain.Query) (facts *explain.Facts, err error) {
 	if e.manifests != "" {
 		if e.hasLocal() {
-			return nil, "", usagef("--manifests and --kubeconfig can't be used together")
+			return nil, usagef("--manifests and --kubeconfig can't be used together")
 		}
 		located, notes, err := manifests.Read(e.manifests)
 		if err != nil {
-			return nil, "", usagef("--manifests: %w", err)
+			return nil, usagef("--manifests: %w", err)
 		}
-		return explain.FromManifests(located, notes), "", nil
+		return explain.FromManifests(located, notes), nil
 	}
-	config, err := e.local()
+	c, err := e.openLocal()
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
-	hubConfig, err := e.hub()
+	hub, err := e.openHub()
 	if err != nil {
-		return nil, "", err
-	}
-	c, err := objects.Open(config, "cluster", localFlags)
-	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	if facts, err = explain.Fetch(ctx, c, q.Name.Key); err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	if own, err := explain.FetchOwn(ctx, c, q.Name); err == nil && own.Asks() { // a right that only this needs
 		facts.Notes = append(facts.Notes, fmt.Sprintf("this cluster's own Service of that name asks to be extended; clusterset explain %s shows what it leads to", own.Name()))
 	}
-	self = facts.Self
-	if hubConfig != nil {
-		hub, err := objects.Open(hubConfig, "hub", hubFlags)
-		if err != nil {
-			return nil, "", err
-		}
-		if err := facts.FetchExports(ctx, hub, q.Name.Key, self); err != nil {
-			return nil, "", err
-		}
+	if hub != nil {
+		err = facts.FetchExports(ctx, hub, q.Name.Key, facts.Self)
 	}
-	return facts, self, nil
+	return facts, err
 }

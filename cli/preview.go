@@ -95,8 +95,7 @@ There are undrain, leave and unexport as well.` + previewHelp,
 	} {
 		cmd.AddCommand(previewClusters(c.verb, c.short, c.change))
 	}
-	cmd.AddCommand(previewExport("export", "Show what the export of a Service would do"), previewExport("unexport", "Show what ending an export would do"),
-		previewUnreachable(), previewPlace(), previewPolicy(), previewCommunities(), previewExportTo(), previewNetwork())
+	cmd.AddCommand(previewExport(), previewUnexport(), previewUnreachable(), previewPlace(), previewPolicy(), previewCommunities(), previewExportTo(), previewNetwork())
 	return cmd
 }
 

@@ -10,65 +10,50 @@ import (
 )
 
 func previewClusters(verb, short string, change func([]string) preview.Change) *cobra.Command {
-	var p previewCommand
-	cmd := p.command(&cobra.Command{
-		Use: verb + " CLUSTER...", Short: short, Long: short + ", without doing it." + previewHelp,
+	return previewOne(&cobra.Command{
+		Use: verb + " CLUSTER...", Short: short, Long: short + ", without doing it.",
 		Example: "  clusterset preview " + verb + " beijing --hub-context hub",
-	}, func(args []string) ([]preview.Change, error) {
-		if len(args) == 0 {
-			return nil, usagef("CLUSTER is missing: clusterset status lists the clusters")
-		}
-		return []preview.Change{change(args)}, nil
-	})
-	p.placeFlag(cmd.Flags())
-	return cmd
+	}, func(*previewCommand, *pflag.FlagSet) {}, func(_ *previewCommand, clusters []string) preview.Change { return change(clusters) })
 }
 
 func previewUnreachable() *cobra.Command {
-	var p previewCommand
-	cmd := p.command(&cobra.Command{
+	return previewOne(&cobra.Command{
 		Use: "unreachable CLUSTER...", Short: "Show what a broken path to clusters would do",
-		Long: "Shows what it would do if other clusters couldn't reach these, while the hub goes on hearing all: they would use their endpoints only if no others were left." +
-			previewHelp,
+		Long:    "Shows what it would do if other clusters couldn't reach these, while the hub goes on hearing all: they would use their endpoints only if no others were left.",
 		Example: "  clusterset preview unreachable beijing --from shanghai --hub-context hub",
-	}, func(args []string) ([]preview.Change, error) {
-		if len(args) == 0 {
-			return nil, usagef("CLUSTER is missing: clusterset status lists the clusters")
-		}
-		return []preview.Change{{Unreachable: &preview.Unreachable{Clusters: args, From: p.names}}}, nil
+	}, func(p *previewCommand, flags *pflag.FlagSet) {
+		flags.StringSliceVar(&p.names, "from", nil, "`clusters` that can't reach them (default: all others)")
+	}, func(p *previewCommand, clusters []string) preview.Change {
+		return preview.Change{Unreachable: &preview.Unreachable{Clusters: clusters, From: p.names}}
 	})
-	cmd.Flags().StringSliceVar(&p.names, "from", nil, "`clusters` that can't reach them (default: all others)")
-	return cmd
 }
 
-func previewExport(verb, short string) *cobra.Command {
-	var p previewCommand
-	long := short + ", without doing it. The Service and its endpoints are read in the cluster itself, by --kubeconfig and --context, or from --manifests."
-	if verb == "unexport" {
-		long = short + ", without doing it."
-	}
-	cmd := p.command(&cobra.Command{
-		Use: verb + " NAMESPACE/NAME --from CLUSTER", Short: short, Long: long + previewHelp,
-		Example: "  clusterset preview " + verb + " shop/web --from beijing --hub-context hub" + map[string]string{"export": " --context beijing"}[verb],
-	}, func(args []string) ([]preview.Change, error) {
-		service, err := oneService(args)
-		if err != nil {
-			return nil, err
-		}
-		if p.exporter == "" {
-			return nil, usagef("--from is required: the cluster that exports %s", service)
-		}
-		e := &preview.Export{Service: service, From: p.exporter}
-		if verb == "unexport" {
-			return []preview.Change{{Unexport: e}}, nil
-		}
-		return []preview.Change{{Export: e}}, nil
+func previewExport() *cobra.Command {
+	const short = "Show what the export of a Service would do"
+	return previewOne(&cobra.Command{
+		Use: "export NAMESPACE/NAME --from CLUSTER", Short: short,
+		Long:    short + ", without doing it. The Service and its endpoints are read in the cluster itself, by --kubeconfig and --context, or from --manifests.",
+		Example: "  clusterset preview export shop/web --from beijing --hub-context hub --context beijing",
+	}, func(p *previewCommand, flags *pflag.FlagSet) {
+		p.exporterFlag(flags)
+		p.addLocalFlags(flags, "that exports it")
+	}, func(p *previewCommand, service []string) preview.Change {
+		return preview.Change{Export: &preview.Export{Service: service[0], From: p.exporter}}
 	})
-	cmd.Flags().StringVar(&p.exporter, "from", "", "`cluster` that exports it (required)")
-	if verb == "export" {
-		p.addLocalFlags(cmd.Flags(), "that exports it")
-	}
-	return cmd
+}
+
+func previewUnexport() *cobra.Command {
+	const short = "Show what ending an export would do"
+	return previewOne(&cobra.Command{
+		Use: "unexport NAMESPACE/NAME --from CLUSTER", Short: short, Long: short + ", without doing it.",
+		Example: "  clusterset preview unexport shop/web --from beijing --hub-context hub",
+	}, (*previewCommand).exporterFlag, func(p *previewCommand, service []string) preview.Change {
+		return preview.Change{Unexport: &preview.Export{Service: service[0], From: p.exporter}}
+	})
+}
+
+func (p *previewCommand) exporterFlag(flags *pflag.FlagSet) {
+	flags.StringVar(&p.exporter, "from", "", "`cluster` that exports it (required)")
 }
 
 func previewPlace() *cobra.Command {
@@ -79,8 +64,8 @@ func previewPlace() *cobra.Command {
 	}, func(p *previewCommand, flags *pflag.FlagSet) {
 		flags.StringSliceVar(&p.zones, "zone", nil, "`zones` of the cluster, - for unknown (default: as now)")
 		flags.StringVar(&p.region, "region", "", "`region` of the cluster, - for unknown (default: as now)")
-	}, func(p *previewCommand, cluster string) preview.Change {
-		return preview.Change{Place: &preview.Move{Cluster: cluster, Zones: p.zones, Region: p.region}}
+	}, func(p *previewCommand, args []string) preview.Change {
+		return preview.Change{Place: &preview.Move{Cluster: args[0], Zones: p.zones, Region: p.region}}
 	})
 }
 
@@ -91,8 +76,8 @@ func previewCommunities() *cobra.Command {
 		Example: "  clusterset preview communities tianjin --community payments --community edge-asia --hub-context hub",
 	}, func(p *previewCommand, flags *pflag.FlagSet) {
 		flags.StringSliceVar(&p.names, "community", nil, "a `community` of the cluster. Repeat it for several (required; a cluster that names none is in the community default)")
-	}, func(p *previewCommand, cluster string) preview.Change {
-		return preview.Change{Communities: &preview.Communities{Cluster: cluster, To: p.names}}
+	}, func(p *previewCommand, args []string) preview.Change {
+		return preview.Change{Communities: &preview.Communities{Cluster: args[0], To: p.names}}
 	})
 }
 
@@ -105,8 +90,8 @@ func previewNetwork() *cobra.Command {
 	}, func(p *previewCommand, flags *pflag.FlagSet) {
 		flags.StringVar(&p.network.To, "to", "", "`network` of the cluster, - for that of clusters that name none (required)")
 		flags.StringSliceVar(&p.network.ExternalCIDRs, "external-cidrs", nil, "`networks` of its external addresses, - for none (default: as now)")
-	}, func(p *previewCommand, cluster string) preview.Change {
-		p.network.Cluster = cluster
+	}, func(p *previewCommand, args []string) preview.Change {
+		p.network.Cluster = args[0]
 		return preview.Change{Network: &p.network}
 	})
 }
@@ -118,8 +103,8 @@ func previewExportTo() *cobra.Command {
 		Example: "  clusterset preview export-to shop/web --to shanghai --to edge-asia --hub-context hub",
 	}, func(p *previewCommand, flags *pflag.FlagSet) {
 		flags.StringSliceVar(&p.names, "to", nil, "a `cluster` or community that may import it, - for all. Repeat it for several (required)")
-	}, func(p *previewCommand, service string) preview.Change {
-		return preview.Change{ExportTo: &preview.ExportTo{Service: service, To: p.names}}
+	}, func(p *previewCommand, args []string) preview.Change {
+		return preview.Change{ExportTo: &preview.ExportTo{Service: args[0], To: p.names}}
 	})
 }
 
@@ -132,30 +117,35 @@ func previewPolicy() *cobra.Command {
 		flags.StringSliceVar(&p.tiers, "prefer", nil, "`tiers`, the most preferred first: cluster, zone, region, or none (default: as now)")
 		flags.StringVar(&p.policy.Boundary, "boundary", "", "`tier` that limits which endpoints are used: cluster, zone or region (default: as now)")
 		flags.Int32Var(&p.policy.MinReady, "min-ready", 0, "`number` of ready endpoints that a tier needs (default: as now)")
-	}, func(p *previewCommand, service string) preview.Change {
-		p.policy.Service, p.policy.Prefer = service, strings.Join(p.tiers, " ")
+	}, func(p *previewCommand, args []string) preview.Change {
+		p.policy.Service, p.policy.Prefer = args[0], strings.Join(p.tiers, " ")
 		return preview.Change{Policy: &p.policy}
 	})
 }
 
-// previewOne completes a command for a change of the one cluster or service that its usage names.
-func previewOne(cmd *cobra.Command, flags func(*previewCommand, *pflag.FlagSet), change func(p *previewCommand, name string) preview.Change) *cobra.Command {
+// previewOne completes a command for one change of the clusters or the service that its usage names.
+func previewOne(cmd *cobra.Command, flags func(*previewCommand, *pflag.FlagSet), change func(p *previewCommand, names []string) preview.Change) *cobra.Command {
 	var p previewCommand
-	ofCluster := strings.HasSuffix(cmd.Use, " CLUSTER")
 	cmd.Long += previewHelp
 	cmd = p.command(cmd, func(args []string) ([]preview.Change, error) {
 		switch {
-		case !ofCluster:
-			if _, err := oneService(args); err != nil {
+		case strings.Contains(cmd.Use, "NAMESPACE/NAME"):
+			if service, err := oneService(args); err != nil {
 				return nil, err
+			} else if strings.Contains(cmd.Use, "--from") && p.exporter == "" {
+				return nil, usagef("--from is required: the cluster that exports %s", service)
 			}
-		case len(args) != 1:
+		case strings.HasSuffix(cmd.Use, "...") && len(args) == 0:
+			return nil, usagef("CLUSTER is missing: clusterset status lists the clusters")
+		case strings.HasSuffix(cmd.Use, " CLUSTER") && len(args) != 1:
 			return nil, usagef("want one cluster, not %d; clusterset status lists them", len(args))
 		}
-		return []preview.Change{change(&p, args[0])}, nil
+		return []preview.Change{change(&p, args)}, nil
 	})
 	flags(&p, cmd.Flags())
-	p.placeFlag(cmd.Flags())
+	if cmd.Flags().Lookup("from") == nil {
+		p.placeFlag(cmd.Flags())
+	}
 	return cmd
 }
 

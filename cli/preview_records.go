@@ -35,16 +35,12 @@ func (p *previewCommand) state(ctx context.Context) (state *preview.State, found
 		}
 		return readState(p.manifests)
 	}
-	config, err := p.hub()
+	hub, err := p.openHub()
 	if err != nil {
 		return nil, nil, err
 	}
-	if config == nil {
+	if hub == nil {
 		return nil, nil, usagef("--hub-kubeconfig, --hub-context or --manifests is required: a preview needs the hub's records")
-	}
-	hub, err := objects.Open(config, "hub", hubFlags)
-	if err != nil {
-		return nil, nil, err
 	}
 	state, err = fetchState(ctx, hub)
 	return state, nil, err
@@ -178,11 +174,7 @@ func (p *previewCommand) fetchService(ctx context.Context, e *preview.Export, ne
 	if e.Context != "" {
 		at.context = e.Context
 	}
-	config, err := at.local()
-	if err != nil {
-		return nil, err
-	}
-	c, err := objects.Open(config, "cluster", localFlags)
+	c, err := at.openLocal()
 	if err != nil {
 		return nil, err
 	}

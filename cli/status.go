@@ -10,7 +10,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/clusterset/clusterset/cli/objects"
 	"github.com/clusterset/clusterset/cli/view"
 )
 
@@ -102,27 +101,18 @@ func (s *statusCommand) run(ctx context.Context, w io.Writer) error {
 
 // prepare returns a function that reads the configured clusters.
 func (s *statusCommand) prepare() (func(context.Context) (view.Facts, error), error) {
-	hubConfig, err := s.hub()
+	hub, err := s.openHub()
 	if err != nil {
 		return nil, err
 	}
-	var local, hub *objects.Cluster
 	var notes []string
-	config, err := s.local()
+	local, err := s.openLocal()
 	switch {
 	case err == nil:
-		if local, err = objects.Open(config, "cluster", localFlags); err != nil {
-			return nil, err
-		}
-	case hubConfig == nil || s.hasLocal():
+	case hub == nil || s.hasLocal():
 		return nil, err
 	default:
 		notes = append(notes, "only the hub is read: "+err.Error())
-	}
-	if hubConfig != nil {
-		if hub, err = objects.Open(hubConfig, "hub", hubFlags); err != nil {
-			return nil, err
-		}
 	}
 	return func(ctx context.Context) (view.Facts, error) {
 		f, err := view.Fetch(ctx, local, hub)

@@ -15,6 +15,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/clusterset/clusterset/cli/objects"
 )
 
 // clusters are the local cluster and the hub, as status, explain, drain and doctor connect to them.
@@ -61,6 +63,24 @@ func (c *clusters) hub() (*rest.Config, error) {
 		return nil, nil
 	}
 	return c.load(c.hubKubeconfig, c.hubContext, "--hub-kubeconfig", "--hub-context")
+}
+
+// openLocal connects to the local cluster.
+func (c *clusters) openLocal() (*objects.Cluster, error) {
+	config, err := c.local()
+	if err != nil {
+		return nil, err
+	}
+	return objects.Open(config, "cluster", localFlags)
+}
+
+// openHub connects to the hub. It returns nil if none is given.
+func (c *clusters) openHub() (*objects.Cluster, error) {
+	config, err := c.hub()
+	if config == nil || err != nil {
+		return nil, err
+	}
+	return objects.Open(config, "hub", hubFlags)
 }
 
 func (c *clusters) hasHub() bool { return c.hubKubeconfig != "" || c.hubContext != "" }

@@ -9,38 +9,36 @@ import (
 // checkClusterDNS checks whether the cluster's DNS sends the zones to clusterset: to its own clusterset plugin, or on to a
 // server that has it.
 func checkClusterDNS(f *Facts) []Finding {
-	const check = "clusterdns"
 	c := f.ClusterDNS
 	switch {
 	case c.Err != nil:
-		return []Finding{skipped(check, fmt.Sprintf("the ConfigMap %s can't be read: %v", c.Key, c.Err))}
+		return []Finding{skipped("the ConfigMap %s can't be read: %v", c.Key, c.Err)}
 	case !c.Found:
-		return []Finding{skipped(check, fmt.Sprintf("there is no ConfigMap %s; set that of this cluster's DNS with --dns-configmap, or query its server with --dns", c.Key))}
+		return []Finding{skipped("there is no ConfigMap %s; set that of this cluster's DNS with --dns-configmap, or query its server with --dns", c.Key)}
 	case c.Data["stubDomains"] != "":
 		return checkStubDomains(c, f.Zones)
 	case c.Data["Corefile"] == "":
-		return []Finding{problem(check, fmt.Sprintf("the ConfigMap %s has no Corefile and no stubDomains, so nothing forwards %s", c.Key, listed(f.Zones)), "configure this cluster's DNS to forward these zones to the clusterset servers")}
+		return []Finding{problem(fmt.Sprintf("the ConfigMap %s has no Corefile and no stubDomains, so nothing forwards %s", c.Key, listed(f.Zones)), "configure this cluster's DNS to forward these zones to the clusterset servers")}
 	}
-	return checkCorefile(check, c, f.Zones)
+	return checkCorefile("clusterdns", c, f.Zones)
 }
 
 // checkNodeLocalDNS checks the cache on each node, which pods ask first. If it doesn't know the zones, it forwards their names
 // past the cluster's DNS to the node's own servers.
 func checkNodeLocalDNS(f *Facts) []Finding {
-	const check = "nodelocaldns"
 	c := f.NodeLocalDNS
 	switch {
 	case c.Err != nil:
-		return []Finding{skipped(check, fmt.Sprintf("the ConfigMap %s can't be read: %v", c.Key, c.Err))}
+		return []Finding{skipped("the ConfigMap %s can't be read: %v", c.Key, c.Err)}
 	case !c.Found:
-		return []Finding{ok(check, "NodeLocal DNSCache isn't installed")}
+		return []Finding{ok("NodeLocal DNSCache isn't installed")}
 	}
-	return checkCorefile(check, c, f.Zones)
+	return checkCorefile("nodelocaldns", c, f.Zones)
 }
 
 func checkCorefile(check string, c ConfigMap, zones []string) []Finding {
 	blocks := ParseCorefile(c.Data["Corefile"])
-	all := checkGlobal(check, c, blocks)
+	all := checkGlobal(c, blocks)
 	var missing []string
 	for _, zone := range zones {
 		block, key := serving(blocks, zone)
@@ -48,13 +46,13 @@ func checkCorefile(check string, c ConfigMap, zones []string) []Finding {
 		case block == nil:
 			missing = append(missing, zone)
 		case block.plugin(zone, "clusterset") != nil:
-			all = append(all, ok(check, fmt.Sprintf("%s answers %s itself", c.Key, zone)))
+			all = append(all, ok("%s answers %s itself", c.Key, zone))
 		case block.plugin(zone, "multicluster", "kubernetes") != nil:
 			p := block.plugin(zone, "multicluster", "kubernetes")
-			all = append(all, problem(check, fmt.Sprintf("in %s the plugin %s answers %s instead of clusterset", c.Key, p.Name, zone),
+			all = append(all, problem(fmt.Sprintf("in %s the plugin %s answers %s instead of clusterset", c.Key, p.Name, zone),
 				fmt.Sprintf("remove %s from the line of %s, and\n%s", zone, p.Name, stanza(check, c.Key, []string{zone}))))
 		case block.plugin(zone, "forward") != nil && (key != "" || block.sends(zone)):
-			all = append(all, ok(check, fmt.Sprintf("%s forwards %s to %s", c.Key, zone, strings.Join(block.plugin(zone, "forward").servers(), " "))))
+			all = append(all, ok("%s forwards %s to %s", c.Key, zone, strings.Join(block.plugin(zone, "forward").servers(), " ")))
 		default:
 			missing = append(missing, zone)
 		}
@@ -62,9 +60,9 @@ func checkCorefile(check string, c ConfigMap, zones []string) []Finding {
 	switch {
 	case len(missing) == 0:
 	case importsFiles(c.Data["Corefile"]):
-		all = append(all, skipped(check, fmt.Sprintf("no stanza for %s is seen in %s, but it imports files, which may have one; --dns asks the server itself", listed(missing), c.Key)))
+		all = append(all, skipped("no stanza for %s is seen in %s, but it imports files, which may have one; --dns asks the server itself", listed(missing), c.Key))
 	default:
-		all = append(all, problem(check, fmt.Sprintf("the Corefile in %s has no stanza for %s: pods' queries there never reach the clusterset servers", c.Key, listed(missing)),
+		all = append(all, problem(fmt.Sprintf("the Corefile in %s has no stanza for %s: pods' queries there never reach the clusterset servers", c.Key, listed(missing)),
 			stanza(check, c.Key, missing)))
 	}
 	return all
@@ -116,14 +114,13 @@ func stanza(check, configMap string, zones []string) string {
 
 // checkStubDomains reads kube-dns's stubDomains, which forward zones to other servers.
 func checkStubDomains(c ConfigMap, zones []string) []Finding {
-	const check = "clusterdns"
 	var domains map[string][]string
 	if err := json.Unmarshal([]byte(c.Data["stubDomains"]), &domains); err != nil {
-		return []Finding{problem(check, fmt.Sprintf("stubDomains in %s isn't JSON: %v", c.Key, err), "write it as {\"clusterset.local\": [\"CLUSTER-IP\"]}")}
+		return []Finding{problem(fmt.Sprintf("stubDomains in %s isn't JSON: %v", c.Key, err), "write it as {\"clusterset.local\": [\"CLUSTER-IP\"]}")}
 	}
 	var all []Finding
 	if servers := domains[publicZone]; len(servers) > 0 {
-		all = sendsGlobal(check, c, servers, domains[ourZone])
+		all = sendsGlobal(c, servers, domains[ourZone])
 	}
 	for _, zone := range zones {
 		servers := domains[zone]
@@ -131,10 +128,10 @@ func checkStubDomains(c ConfigMap, zones []string) []Finding {
 			servers = domains[publicZone]
 		}
 		if len(servers) > 0 {
-			all = append(all, ok(check, fmt.Sprintf("%s sends %s to %s", c.Key, zone, strings.Join(servers, " "))))
+			all = append(all, ok("%s sends %s to %s", c.Key, zone, strings.Join(servers, " ")))
 			continue
 		}
-		all = append(all, problem(check, fmt.Sprintf("stubDomains in %s lacks %s", c.Key, zone),
+		all = append(all, problem(fmt.Sprintf("stubDomains in %s lacks %s", c.Key, zone),
 			fmt.Sprintf("add %q: [\"CLUSTER-IP\"], with the ClusterIP of the clusterset DNS Service", zone)))
 	}
 	return all

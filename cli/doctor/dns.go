@@ -8,26 +8,25 @@ import (
 // checkDNS checks a server's answer to a real query. Every zone of ours, and hardly any other, has a TXT record at dns-version
 // (the Kubernetes DNS specification, 2.2).
 func checkDNS(f *Facts) []Finding {
-	const check = "dns"
 	if f.DNSServer == "" {
-		return []Finding{skipped(check, "no server was queried; --dns ADDRESS queries one: the cluster DNS or a clusterset server")}
+		return []Finding{skipped("no server was queried; --dns ADDRESS queries one: the cluster DNS or a clusterset server")}
 	}
 	var all []Finding
 	for _, r := range f.Replies {
 		name := "dns-version." + r.Zone
 		switch {
 		case slices.Contains(r.Texts, "1.0.0") && r.Parent != "":
-			all = append(all, ok(check, fmt.Sprintf("%s answers for %s, as a part of its zone %s", f.DNSServer, r.Zone, r.Parent)))
+			all = append(all, ok("%s answers for %s, as a part of its zone %s", f.DNSServer, r.Zone, r.Parent))
 		case slices.Contains(r.Texts, "1.0.0"):
-			all = append(all, ok(check, fmt.Sprintf("%s answers for %s", f.DNSServer, r.Zone)))
+			all = append(all, ok("%s answers for %s", f.DNSServer, r.Zone))
 		case r.NotFound || r.Err == nil:
-			all = append(all, problem(check, fmt.Sprintf("%s has no %s: clusterset doesn't serve the zone %s there", f.DNSServer, name, r.Zone),
+			all = append(all, problem(fmt.Sprintf("%s has no %s: clusterset doesn't serve the zone %s there", f.DNSServer, name, r.Zone),
 				"add a stanza for the zone to the server (see clusterdns), or the zone to its clusterset plugin"))
 		case r.Timeout:
-			all = append(all, problem(check, fmt.Sprintf("%s doesn't answer for %s", f.DNSServer, name),
+			all = append(all, problem(fmt.Sprintf("%s doesn't answer for %s", f.DNSServer, name),
 				"check whether it runs and can be reached from here over UDP and TCP port 53: kubectl get pods, Service, NetworkPolicy"))
 		default:
-			all = append(all, problem(check, fmt.Sprintf("%s fails for %s: %v", f.DNSServer, name, r.Err),
+			all = append(all, problem(fmt.Sprintf("%s fails for %s: %v", f.DNSServer, name, r.Err),
 				"SERVFAIL means that the server hasn't read its objects yet, or can't reach the one it forwards to: see its logs and coredns_clusterset_source_synced"))
 		}
 	}

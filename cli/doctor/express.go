@@ -64,22 +64,21 @@ func express(ctx context.Context, address string) *Express {
 // checkExpress reports whether queries are answered on the express path. If they aren't, it isn't a problem: the plugin chain gives
 // the same answers.
 func checkExpress(f *Facts) []Finding {
-	const check = "express"
 	e := f.Express
 	switch {
 	case e == nil:
 		return nil
 	case e.Err != nil:
-		return []Finding{skipped(check, fmt.Sprintf("%v; --dns-metrics says where the metrics of %s are", e.Err, f.DNSServer))}
+		return []Finding{skipped("%v; --dns-metrics says where the metrics of %s are", e.Err, f.DNSServer)}
 	case len(e.On[true])+len(e.On[false]) == 0:
-		return []Finding{skipped(check, fmt.Sprintf("the metrics at %s have no express path: the server has no clusterset plugin", e.Address))}
+		return []Finding{skipped("the metrics at %s have no express path: the server has no clusterset plugin", e.Address)}
 	}
 	var all []Finding
 	if off := e.On[false]; len(off) > 0 {
-		all = append(all, ok(check, fmt.Sprintf("the express path is off at %s, where every query takes the plugin chain; the log of the DNS server says why (docs/express.md)", listed(off))))
+		all = append(all, ok("the express path is off at %s, where every query takes the plugin chain; the log of the DNS server says why (docs/express.md)", listed(off)))
 	}
 	if on := e.On[true]; len(on) > 0 {
-		all = append(all, ok(check, fmt.Sprintf("the express path is on at %s", listed(on))))
+		all = append(all, ok("the express path is on at %s", listed(on)))
 	}
 	return all
 }

@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 )
 
@@ -37,12 +38,18 @@ type Diagnosis struct {
 	Problems int       `json:"problems"`
 }
 
+type check struct {
+	name string
+	run  func(*Facts) []Finding
+}
+
 // ofServers and ofCluster are run in this order, so that a problem comes before those it causes. The latter need a Cluster.
 var (
-	ofServers = []func(*Facts) []Finding{checkServers, checkCRDs, checkRights, checkClocks}
-	ofCluster = []func(*Facts) []Finding{
-		checkCredentials, checkClusterDNS, checkNodeLocalDNS, checkSearchPath, checkDNS, checkExpress,
-		checkPods, checkSet, checkReach, checkLastResort, checkExtended, checkNames,
+	ofServers = []check{{"server", checkServers}, {"hub", checkHub}, {"crds", checkCRDs}, {"rights", checkRights}, {"clock", checkClocks}}
+	ofCluster = []check{
+		{"hub", checkCredentials}, {"clusterdns", checkClusterDNS}, {"nodelocaldns", checkNodeLocalDNS}, {"searchpath", checkSearchPath},
+		{"dns", checkDNS}, {"express", checkExpress}, {"pods", checkPods}, {"set", checkSet}, {"reach", checkReach},
+		{"lastresort", checkLastResort}, {"extended", checkExtended}, {"names", checkNames},
 	}
 )
 
@@ -54,25 +61,28 @@ func Diagnose(f *Facts) Diagnosis {
 		checks = slices.Concat(ofServers, ofCluster)
 	}
 	for _, check := range checks {
-		d.Findings = append(d.Findings, check(f)...)
-	}
-	slices.SortStableFunc(d.Findings, func(a, b Finding) int { return cmp.Compare(order(a.Level), order(b.Level)) })
-	for _, finding := range d.Findings {
-		if finding.Level == Problem {
-			d.Problems++
+		for _, finding := range check.run(f) {
+			if finding.Check = check.name; finding.Level == Problem {
+				finding.More = sections + check.name
+				d.Problems++
+			}
+			d.Findings = append(d.Findings, finding)
 		}
 	}
+	slices.SortStableFunc(d.Findings, func(a, b Finding) int { return cmp.Compare(order(a.Level), order(b.Level)) })
 	return d
 }
 
 func order(l Level) int { return slices.Index([]Level{Problem, Skipped, OK}, l) }
 
-func ok(check, message string) Finding { return Finding{Check: check, Level: OK, Message: message} }
-
-func skipped(check, message string) Finding {
-	return Finding{Check: check, Level: Skipped, Message: message}
+func ok(format string, args ...any) Finding {
+	return Finding{Level: OK, Message: fmt.Sprintf(format, args...)}
 }
 
-func problem(check, message, cure string) Finding {
-	return Finding{Check: check, Level: Problem, Message: message, Cure: cure, More: sections + check}
+func skipped(format string, args ...any) Finding {
+	return Finding{Level: Skipped, Message: fmt.Sprintf(format, args...)}
+}
+
+func problem(message, cure string) Finding {
+	return Finding{Level: Problem, Message: message, Cure: cure}
 }

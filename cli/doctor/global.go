@@ -13,7 +13,7 @@ const (
 )
 
 // checkGlobal finds a Corefile in which clusterset gets every query for global: registered names there can't be resolved then.
-func checkGlobal(check string, c ConfigMap, blocks []Block) []Finding {
+func checkGlobal(c ConfigMap, blocks []Block) []Finding {
 	block, key := serving(blocks, publicZone)
 	if block == nil {
 		return nil
@@ -21,7 +21,7 @@ func checkGlobal(check string, c ConfigMap, blocks []Block) []Finding {
 	forward, plugin := block.plugin(publicZone, "forward"), block.plugin(publicZone, "clusterset")
 	switch {
 	case plugin != nil && forward == nil && key == publicZone:
-		return []Finding{problem(check, fmt.Sprintf("%s answers all of global, a public top-level domain, itself: names such as www.company.global can't be resolved", c.Key),
+		return []Finding{problem(fmt.Sprintf("%s answers all of global, a public top-level domain, itself: names such as www.company.global can't be resolved", c.Key),
 			"write svc.global in place of global in the server block and in the line of clusterset"+edit(c))}
 	case plugin != nil: // it passes on what isn't ours
 		return nil
@@ -35,12 +35,12 @@ func checkGlobal(check string, c ConfigMap, blocks []Block) []Finding {
 			ours = own.servers()
 		}
 	}
-	return sendsGlobal(check, c, forward.servers(), ours)
+	return sendsGlobal(c, forward.servers(), ours)
 }
 
 // sendsGlobal returns the problem of a cluster DNS that forwards all of global to servers. ours are the servers for svc.global
 // if it has its own, or nil.
-func sendsGlobal(check string, c ConfigMap, servers, ours []string) []Finding {
+func sendsGlobal(c ConfigMap, servers, ours []string) []Finding {
 	cure := "write svc.global in place of global"
 	if ours != nil {
 		if !slices.ContainsFunc(servers, func(s string) bool { return slices.Contains(ours, s) }) {
@@ -48,7 +48,7 @@ func sendsGlobal(check string, c ConfigMap, servers, ours []string) []Finding {
 		}
 		cure = "remove what sends global there: svc.global has a line of its own"
 	}
-	return []Finding{problem(check, fmt.Sprintf("%s sends all of global, a public top-level domain, to %s: names such as www.company.global can't be resolved", c.Key, strings.Join(servers, " ")),
+	return []Finding{problem(fmt.Sprintf("%s sends all of global, a public top-level domain, to %s: names such as www.company.global can't be resolved", c.Key, strings.Join(servers, " ")),
 		cure+edit(c))}
 }
 

@@ -10,14 +10,13 @@ const shownServices = 3
 
 // checkLastResort finds services that lead only to silent or drained clusters: if those fail too, the services are gone.
 func checkLastResort(f *Facts) []Finding {
-	const check = "lastresort"
 	switch {
 	case f.Cluster.Err != nil:
 		return nil
 	case f.LastResortErr != nil:
-		return []Finding{skipped(check, fmt.Sprintf("can't tell which services are at their last resort: %v", f.LastResortErr))}
+		return []Finding{skipped("can't tell which services are at their last resort: %v", f.LastResortErr)}
 	case len(f.Set.Services.LastResort) == 0:
-		return []Finding{ok(check, "no service leads only to clusters that are silent or drained")}
+		return []Finding{ok("no service leads only to clusters that are silent or drained")}
 	}
 	var services []string
 	for i, p := range f.Set.Services.LastResort {
@@ -31,8 +30,7 @@ func checkLastResort(f *Facts) []Finding {
 	if len(f.Set.Services.LastResort) == 1 {
 		lead = "service leads"
 	}
-	return []Finding{problem(check,
-		fmt.Sprintf("%d %s only to clusters that are silent or drained: %s", len(f.Set.Services.LastResort), lead, strings.Join(services, "; ")),
+	return []Finding{problem(fmt.Sprintf("%d %s only to clusters that are silent or drained: %s", len(f.Set.Services.LastResort), lead, strings.Join(services, "; ")),
 		"clusterset status -o wide lists them: undrain a cluster (clusterset undrain CLUSTER), find out why a silent one's agent doesn't reach the hub,\n"+
 			"or export the service from one more cluster; run clusterset leave for one that is gone for good")}
 }

@@ -49,7 +49,6 @@ func (n *Names) seeCluster(local *view.LocalFacts) {
 
 // checkNames finds clusters that share a name. Without any there is no finding.
 func checkNames(f *Facts) (found []Finding) {
-	const check = "names"
 	const rename = "in the one that gives up the name, kubectl -n clusterset-system delete secret " + api.HubSecret + " and clusterset join it under another name"
 	cloned := f.Names.Cloned
 	if f.Names.Parked != "" {
@@ -57,13 +56,12 @@ func checkNames(f *Facts) (found []Finding) {
 		if f.Names.Reason == api.ReasonClusterCloned {
 			cure += ".\nIf this one keeps it, stop the other's agent for five minutes"
 		}
-		found = append(found, problem(check, "this cluster exports nothing: "+f.Names.Parked, cure))
+		found = append(found, problem("this cluster exports nothing: "+f.Names.Parked, cure))
 		cloned = slices.DeleteFunc(slices.Clone(cloned), func(name string) bool { return name == f.Names.Own })
 	}
 	if len(cloned) > 0 {
-		found = append(found, problem(check,
-			fmt.Sprintf("two clusters work as %s, with the same identity and credentials, perhaps because one was restored from the other's backup; the one whose agent started later exports nothing",
-				strings.Join(cloned, ", and two as ")),
+		found = append(found, problem(fmt.Sprintf("two clusters work as %s, with the same identity and credentials, perhaps because one was restored from the other's backup; the one whose agent started later exports nothing",
+			strings.Join(cloned, ", and two as ")),
 			rename))
 	}
 	return found

@@ -17,12 +17,11 @@ const manyRestarts = 5
 
 // checkPods checks whether the pods of this cluster's agent, its DNS servers and the hub process run, and run the same version.
 func checkPods(f *Facts) []Finding {
-	const check = "pods"
 	switch {
 	case f.Cluster.Err != nil || f.SetErr != nil:
 		return nil
 	case f.PodsErr != nil:
-		return []Finding{skipped(check, fmt.Sprintf("can't tell whether our pods run: %v", f.PodsErr))}
+		return []Finding{skipped("can't tell whether our pods run: %v", f.PodsErr)}
 	}
 	var all []Finding
 	var versions []string
@@ -36,20 +35,20 @@ func checkPods(f *Facts) []Finding {
 		}
 		switch {
 		case len(pods) > 0:
-			all = append(all, checkPart(check, part, pods)...)
+			all = append(all, checkPart(part, pods)...)
 		case part != view.PartHub:
-			all = append(all, skipped(check, fmt.Sprintf("no pod of %s is in this cluster; if that isn't intended, install the chart (%s.enabled), or scale its Deployment up", programs[part], part)))
+			all = append(all, skipped("no pod of %s is in this cluster; if that isn't intended, install the chart (%s.enabled), or scale its Deployment up", programs[part], part))
 		}
 	}
 	slices.Sort(versions)
 	if versions = slices.Compact(versions); len(versions) > 1 {
-		all = append(all, problem(check, fmt.Sprintf("pods run different versions: %s", listed(versions)), "finish the upgrade: helm upgrade, and kubectl rollout status of each Deployment"))
+		all = append(all, problem(fmt.Sprintf("pods run different versions: %s", listed(versions)), "finish the upgrade: helm upgrade, and kubectl rollout status of each Deployment"))
 	}
 	return all
 }
 
 // checkPart checks the pods of one part.
-func checkPart(check, part string, pods []view.Pod) (all []Finding) {
+func checkPart(part string, pods []view.Pod) (all []Finding) {
 	var down, unsteady []string
 	restarts := int32(0)
 	for i := range pods {
@@ -67,13 +66,13 @@ func checkPart(check, part string, pods []view.Pod) (all []Finding) {
 		return fmt.Sprintf("kubectl -n %s describe pod %s says why it isn't ready; kubectl -n %[1]s logs %[2]s (and --previous) what it says itself", pods[0].Namespace, name)
 	}
 	if len(down) > 0 {
-		all = append(all, problem(check, fmt.Sprintf("%s of %s not ready: %s", screen.Counted(len(down), "pod"), programs[part], screen.Several(down, shownServices, ", ")), cure(down[0])))
+		all = append(all, problem(fmt.Sprintf("%s of %s not ready: %s", screen.Counted(len(down), "pod"), programs[part], screen.Several(down, shownServices, ", ")), cure(down[0])))
 	}
 	if len(unsteady) > 0 {
-		all = append(all, problem(check, fmt.Sprintf("pods of %s keep restarting: %s", programs[part], screen.Several(unsteady, shownServices, ", ")), cure(unsteady[0])))
+		all = append(all, problem(fmt.Sprintf("pods of %s keep restarting: %s", programs[part], screen.Several(unsteady, shownServices, ", ")), cure(unsteady[0])))
 	}
 	if len(all) == 0 {
-		all = append(all, ok(check, fmt.Sprintf("%s of %s, all ready, version %s, %s", screen.Counted(len(pods), "pod"), programs[part], screen.Or(pods[0].Version), screen.Counted(int(restarts), "restart"))))
+		all = append(all, ok("%s of %s, all ready, version %s, %s", screen.Counted(len(pods), "pod"), programs[part], screen.Or(pods[0].Version), screen.Counted(int(restarts), "restart")))
 	}
 	return all
 }

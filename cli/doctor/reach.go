@@ -24,7 +24,6 @@ const neverReached = "NeverReached"
 
 // checkReach reports which ways to other clusters aren't measured. Those that are broken are problems of the set, which checkSet reports.
 func checkReach(f *Facts) []Finding {
-	const check = "reach"
 	if f.Cluster.Err != nil || f.SetErr != nil || len(f.Set.Clusters) < 2 {
 		return nil
 	}
@@ -60,14 +59,14 @@ func checkReach(f *Facts) []Finding {
 		if reason == neverReached {
 			why += " " + cmp.Or(screen.Several(silent, shownServices, ", "), "the port of the beacons")
 		}
-		all = append(all, skipped(check, fmt.Sprintf("it isn't known whether this cluster reaches %s: %s", screen.Several(unknown[reason], shownServices, ", "), strings.TrimSpace(why))))
+		all = append(all, skipped("it isn't known whether this cluster reaches %s: %s", screen.Several(unknown[reason], shownServices, ", "), strings.TrimSpace(why)))
 	}
 	if len(partly) > 0 {
-		all = append(all, skipped(check, fmt.Sprintf("some beacons aren't dialled, %s: they are outside their MemberCluster's spec.cidrs, inside this cluster's, no addresses with ports, or more than four of a family",
-			screen.Several(partly, shownServices, ", "))))
+		all = append(all, skipped("some beacons aren't dialled, %s: they are outside their MemberCluster's spec.cidrs, inside this cluster's, no addresses with ports, or more than four of a family",
+			screen.Several(partly, shownServices, ", ")))
 	}
 	if measured > 0 && unreachable == 0 {
-		all = append(all, ok(check, fmt.Sprintf("%s answered", screen.Counted(measured, "other cluster"))))
+		all = append(all, ok("%s answered", screen.Counted(measured, "other cluster")))
 	}
 	return all
 }

@@ -9,16 +9,15 @@ import (
 // checkSearchPath checks how pods' resolvers complete names. With ndots:5, Kubernetes' default, a name of the set (four dots)
 // is first tried in every domain of the search path.
 func checkSearchPath(f *Facts) []Finding {
-	const check = "searchpath"
 	if f.ResolvConf == "" {
-		return []Finding{skipped(check, "this isn't a pod, and only a pod's /etc/resolv.conf says what its resolver does; run clusterset doctor in one, or pass its file with --resolv-conf")}
+		return []Finding{skipped("this isn't a pod, and only a pod's /etc/resolv.conf says what its resolver does; run clusterset doctor in one, or pass its file with --resolv-conf")}
 	}
 	search, ndots := parseResolvConf(f.ResolvConf)
 	var all []Finding
 	for _, zone := range f.Zones {
 		for _, domain := range search {
 			if within(domain, zone) {
-				all = append(all, problem(check, fmt.Sprintf("the search path contains %s, a domain in the zone %s: other clusters may answer short names of this one", domain, zone),
+				all = append(all, problem(fmt.Sprintf("the search path contains %s, a domain in the zone %s: other clusters may answer short names of this one", domain, zone),
 					"remove it from the pod's dnsConfig.searches, or the node's resolv.conf, unless you want that"))
 			}
 		}
@@ -28,10 +27,10 @@ func checkSearchPath(f *Facts) []Finding {
 	}
 	const dots = 4 // of <service>.<namespace>.svc.clusterset.local
 	if ndots > dots && len(search) > 0 {
-		return []Finding{ok(check, fmt.Sprintf("ndots is %d: a name such as web.shop.svc.clusterset.local costs %d failed queries first, two for each domain of the search path; "+
-			"if that matters, write it with a final dot, or set ndots to %d in the pod's dnsConfig", ndots, 2*len(search), dots))}
+		return []Finding{ok("ndots is %d: a name such as web.shop.svc.clusterset.local costs %d failed queries first, two for each domain of the search path; "+
+			"if that matters, write it with a final dot, or set ndots to %d in the pod's dnsConfig", ndots, 2*len(search), dots)}
 	}
-	return []Finding{ok(check, fmt.Sprintf("ndots is %d, so names of the set are queried as they are", ndots))}
+	return []Finding{ok("ndots is %d, so names of the set are queried as they are", ndots)}
 }
 
 func parseResolvConf(text string) (search []string, ndots int) {

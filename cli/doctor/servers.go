@@ -9,20 +9,23 @@ import (
 
 // checkServers checks whether the API servers answer.
 func checkServers(f *Facts) []Finding {
-	const check = "server"
 	var all []Finding
 	for _, s := range f.servers() {
 		if s.Err != nil {
 			did, cure, _ := strings.Cut(s.Err.Error(), "; ")
-			all = append(all, problem(check, did, cure))
+			all = append(all, problem(did, cure))
 			continue
 		}
-		all = append(all, ok(check, fmt.Sprintf("the %s at %s answers (Kubernetes %s)", s.What, s.Address, s.Version)))
-	}
-	if f.Hub == nil {
-		all = append(all, skipped("hub", "not checked; set --hub-kubeconfig"))
+		all = append(all, ok("the %s at %s answers (Kubernetes %s)", s.What, s.Address, s.Version))
 	}
 	return all
+}
+
+func checkHub(f *Facts) []Finding {
+	if f.Hub != nil {
+		return nil
+	}
+	return []Finding{skipped("not checked; set --hub-kubeconfig")}
 }
 
 func (f *Facts) servers() []*Server {
@@ -37,7 +40,6 @@ func (f *Facts) servers() []*Server {
 
 // checkCRDs checks whether our kinds are served, and are as new as this program.
 func checkCRDs(f *Facts) []Finding {
-	const check = "crds"
 	var all []Finding
 	for _, s := range f.servers() {
 		if s.Err != nil {
@@ -52,26 +54,25 @@ func checkCRDs(f *Facts) []Finding {
 			fine = append(fine, c.Name)
 		}
 		if len(fine) > 0 {
-			all = append(all, ok(check, fmt.Sprintf("the %s serves %s", s.What, listed(fine))))
+			all = append(all, ok("the %s serves %s", s.What, listed(fine)))
 		}
 	}
 	return all
 }
 
 func checkCRD(s *Server, c CRD) (finding Finding, bad bool) {
-	const check = "crds"
 	cure := "as an administrator, run clusterset join --rejoin --install-crds, or kubectl apply the chart's files/crds"
 	switch {
 	case c.Err != nil:
-		return skipped(check, fmt.Sprintf("the %s doesn't say whether it serves %s: %v", s.What, c.Name, c.Err)), true
+		return skipped("the %s doesn't say whether it serves %s: %v", s.What, c.Name, c.Err), true
 	case len(c.Served) == 0 && c.Optional:
-		return skipped(check, fmt.Sprintf("the %s doesn't serve %s; only svc.global needs it", s.What, c.Name)), true
+		return skipped("the %s doesn't serve %s; only svc.global needs it", s.What, c.Name), true
 	case len(c.Served) == 0:
-		return problem(check, fmt.Sprintf("the %s doesn't serve %s", s.What, c.Name), cure), true
+		return problem(fmt.Sprintf("the %s doesn't serve %s", s.What, c.Name), cure), true
 	case !slices.ContainsFunc(c.Want, func(v string) bool { return slices.Contains(c.Served, v) }):
-		return problem(check, fmt.Sprintf("the %s serves %s in %s; we read %s", s.What, c.Name, listed(c.Served), strings.Join(c.Want, " or ")), cure), true
+		return problem(fmt.Sprintf("the %s serves %s in %s; we read %s", s.What, c.Name, listed(c.Served), strings.Join(c.Want, " or ")), cure), true
 	case len(c.Outdated) > 0:
-		return problem(check, fmt.Sprintf("the definition of %s in the %s is older than this clusterset: it lacks %s, which the API server silently drops",
+		return problem(fmt.Sprintf("the definition of %s in the %s is older than this clusterset: it lacks %s, which the API server silently drops",
 			c.Name, s.What, listed(c.Outdated[:min(3, len(c.Outdated))])), cure), true
 	}
 	return Finding{}, false
@@ -79,14 +80,13 @@ func checkCRD(s *Server, c CRD) (finding Finding, bad bool) {
 
 // checkRights checks whether the account has the rights it needs.
 func checkRights(f *Facts) []Finding {
-	const check = "rights"
 	var all []Finding
 	for _, s := range f.servers() {
 		switch {
 		case s.Err != nil || len(s.Rights) == 0 && s.RightsErr == nil:
 			continue
 		case s.RightsErr != nil:
-			all = append(all, skipped(check, fmt.Sprintf("the %s doesn't say what this account may do: %v", s.What, s.RightsErr)))
+			all = append(all, skipped("the %s doesn't say what this account may do: %v", s.What, s.RightsErr))
 			continue
 		}
 		missing := map[string][]string{} // by the part that needs it
@@ -101,10 +101,10 @@ func checkRights(f *Facts) []Finding {
 		}
 		for _, need := range needs {
 			if len(missing[need]) == 0 {
-				all = append(all, ok(check, fmt.Sprintf("on the %s the account may do all that %s needs", s.What, need)))
+				all = append(all, ok("on the %s the account may do all that %s needs", s.What, need))
 				continue
 			}
-			all = append(all, problem(check, fmt.Sprintf("on the %s the account may not %s, which %s needs", s.What, listed(missing[need]), need),
+			all = append(all, problem(fmt.Sprintf("on the %s the account may not %s, which %s needs", s.What, listed(missing[need]), need),
 				"grant it with a Role and a binding (those of the chart and clusterset join are complete), or use another account"))
 		}
 	}
@@ -131,7 +131,6 @@ const maxSkew = 10 * time.Second
 
 // checkClocks compares the API servers' clocks with each other and with ours.
 func checkClocks(f *Facts) []Finding {
-	const check = "clock"
 	var all []Finding
 	timed := true
 	for _, s := range f.servers() {
@@ -139,15 +138,15 @@ func checkClocks(f *Facts) []Finding {
 		case s.Err != nil || !s.Timed:
 			timed = false
 		case apart(s.Skew, s.Uncertain):
-			all = append(all, problem(check, fmt.Sprintf("the clock of the %s is %s than this machine's", s.What, ahead(s.Skew)),
+			all = append(all, problem(fmt.Sprintf("the clock of the %s is %s than this machine's", s.What, ahead(s.Skew)),
 				"synchronize both by NTP; the ages in clusterset status are wrong by as much, and the wrong export may win a conflict"))
 		default:
-			all = append(all, ok(check, fmt.Sprintf("the clock of the %s agrees with this machine's", s.What)))
+			all = append(all, ok("the clock of the %s agrees with this machine's", s.What))
 		}
 	}
 	if timed && f.Cluster != nil && f.Hub != nil {
 		if d := f.Cluster.Skew - f.Hub.Skew; apart(d, f.Cluster.Uncertain+f.Hub.Uncertain) {
-			all = append(all, problem(check, fmt.Sprintf("the cluster's clock is %s than the hub's", ahead(d)),
+			all = append(all, problem(fmt.Sprintf("the cluster's clock is %s than the hub's", ahead(d)),
 				"synchronize both by NTP: the older of two exports wins, by the clock of its own cluster"))
 		}
 	}
@@ -166,7 +165,6 @@ func ahead(d time.Duration) string {
 
 // checkCredentials checks whether the agent's token is about to expire, which means that the agent doesn't renew it.
 func checkCredentials(f *Facts) []Finding {
-	const check = "hub"
 	c := f.Credentials
 	if c == nil || c.Expires.IsZero() {
 		return nil
@@ -174,10 +172,10 @@ func checkCredentials(f *Facts) []Finding {
 	cure := "find out why the agent (clusterset member) doesn't renew it; or clusterset join CLUSTER --rejoin gives it a new one"
 	switch left := c.Expires.Sub(f.Now); {
 	case left <= 0:
-		return []Finding{problem(check, fmt.Sprintf("the agent's token for the hub, in Secret %s, expired on %s", c.Key, c.Expires.UTC().Format(time.DateTime)), cure)}
+		return []Finding{problem(fmt.Sprintf("the agent's token for the hub, in Secret %s, expired on %s", c.Key, c.Expires.UTC().Format(time.DateTime)), cure)}
 	case left < 24*time.Hour:
-		return []Finding{problem(check, fmt.Sprintf("the agent's token for the hub, in Secret %s, expires in %s and hasn't been renewed", c.Key, left.Round(time.Minute)), cure)}
+		return []Finding{problem(fmt.Sprintf("the agent's token for the hub, in Secret %s, expires in %s and hasn't been renewed", c.Key, left.Round(time.Minute)), cure)}
 	default:
-		return []Finding{ok(check, fmt.Sprintf("the agent's token for the hub, in Secret %s, is valid for %d days", c.Key, int(left.Hours()/24)))}
+		return []Finding{ok("the agent's token for the hub, in Secret %s, is valid for %d days", c.Key, int(left.Hours()/24))}
 	}
 }

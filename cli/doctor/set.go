@@ -9,23 +9,22 @@ import (
 
 // checkSet reports what is known of the set to be wrong: silent clusters, a missing namespace, exports and imports that fail.
 func checkSet(f *Facts) []Finding {
-	const check = "set"
 	switch {
 	case f.Cluster.Err != nil:
 		return nil
 	case f.SetErr != nil:
-		return []Finding{skipped(check, fmt.Sprintf("can't tell how the set is: %v", f.SetErr))}
+		return []Finding{skipped("can't tell how the set is: %v", f.SetErr)}
 	}
 	var all []Finding
 	for _, p := range slices.Concat(f.Set.Problems, f.Set.Elsewhere, f.Set.Services.Problems) {
 		if p.Reason != clustersCloned { // checkNames says more about it
-			all = append(all, problem(check, fmt.Sprintf("%s %s: %s: %s", p.What, p.About(), p.Reason, p.Message), p.Cure))
+			all = append(all, problem(fmt.Sprintf("%s %s: %s: %s", p.What, p.About(), p.Reason, p.Message), p.Cure))
 		}
 	}
 	if len(all) > 0 {
 		return all
 	}
-	return []Finding{ok(check, fmt.Sprintf("%s of the set, none silent; every export and import is as it should be", screen.Counted(len(f.Set.Clusters), "cluster")))}
+	return []Finding{ok("%s of the set, none silent; every export and import is as it should be", screen.Counted(len(f.Set.Clusters), "cluster"))}
 }
 
 const clustersCloned = "Cloned"

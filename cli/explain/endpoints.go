@@ -43,22 +43,13 @@ func endpoints(j judge, all []index.Ranked) []Endpoint {
 		e.Answered, e.Used, e.Reason = j.verdict(p, cluster)
 		out = append(out, e)
 	}
-	rank := j.ranks()
+	order := append(tiers(j.query.Policy), "") // endpoints without a tier come last
+	rank := func(e Endpoint) int { return slices.Index(order, e.Tier) }
 	slices.SortStableFunc(out, func(a, b Endpoint) int {
-		return cmp.Or(boolean(b.Used)-boolean(a.Used), cmp.Compare(rank[a.Tier], rank[b.Tier]),
+		return cmp.Or(boolean(b.Used)-boolean(a.Used), cmp.Compare(rank(a), rank(b)),
 			cmp.Compare(a.Cluster, b.Cluster), cmp.Compare(a.Address, b.Address))
 	})
 	return out
-}
-
-// ranks returns the position of each tier in the order of preference. Endpoints without a tier come last.
-func (j judge) ranks() map[string]int {
-	order := tiers(j.query.Policy)
-	rank := map[string]int{"": len(order)}
-	for i, t := range order {
-		rank[t] = i
-	}
-	return rank
 }
 
 // verdict returns whether an endpoint is in the answer, whether clients use it, and why.

@@ -36,9 +36,7 @@ func Fetch(ctx context.Context, c *objects.Cluster, key index.ServiceKey) (*Fact
 	if err != nil {
 		return nil, err
 	}
-	for i := range members {
-		f.add(&members[i])
-	}
+	addAll(f, members)
 	reach, err := c.Reachability(ctx)
 	if err != nil {
 		return nil, err
@@ -56,23 +54,17 @@ func Fetch(ctx context.Context, c *objects.Cluster, key index.ServiceKey) (*Fact
 	if err != nil {
 		return nil, err
 	}
-	for i := range imports {
-		f.add(&imports[i])
-	}
+	addAll(f, imports)
 	var globals fabedgev1alpha1.GlobalServiceList
 	if err := c.List(ctx, &globals, in); err != nil && !objects.NotServed(err) {
 		return nil, c.Words(err)
 	}
-	for i := range globals.Items {
-		f.add(&globals.Items[i])
-	}
+	addAll(f, globals.Items)
 	var imported discoveryv1.EndpointSliceList
 	if err := c.List(ctx, &imported, in, client.MatchingLabels{api.LabelServiceName: key.Name()}); err != nil {
 		return nil, c.Words(err)
 	}
-	for i := range imported.Items {
-		f.add(&imported.Items[i])
-	}
+	addAll(f, imported.Items)
 	derived := api.DerivedServiceName(key.Namespace(), key.Name())
 	var behind discoveryv1.EndpointSliceList
 	if err := c.List(ctx, &behind, in, client.MatchingLabels{discoveryv1.LabelServiceName: derived}); err != nil {
@@ -147,11 +139,8 @@ func (f *Facts) FetchExports(ctx context.Context, hub *objects.Cluster, key inde
 	for i := range list.Items {
 		records[i] = &list.Items[i]
 	}
-	byName := make(map[string]*clustersetv1alpha1.MemberCluster, len(members))
-	for i := range members {
-		byName[members[i].Name] = &members[i]
-	}
-	f.See(records, func(cluster string) *clustersetv1alpha1.MemberCluster { return byName[cluster] }, self)
+	_, member := view.ByName(members)
+	f.See(records, member, self)
 	return nil
 }
 
@@ -200,6 +189,16 @@ func (f *Facts) add(o runtime.Object) {
 	}
 	if object != nil {
 		f.put(object, o)
+	}
+}
+
+// addAll adds each object of a list.
+func addAll[T any, P interface {
+	*T
+	runtime.Object
+}](f *Facts, all []T) {
+	for i := range all {
+		f.add(P(&all[i]))
 	}
 }
 

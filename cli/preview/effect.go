@@ -3,6 +3,7 @@ package preview
 import (
 	"slices"
 
+	"github.com/clusterset/clusterset/cli/screen"
 	"github.com/clusterset/clusterset/internal/topology"
 )
 
@@ -32,10 +33,33 @@ const (
 	Gained Effect = "gained"
 )
 
-// worst lists the effects, the worst first.
-var worst = []Effect{Lost, LastResort, LeavesRegion, LeavesZone, NoFailover, Fewer, Conflicting, Moved, More, Gained}
+// worst lists the effects, the worst first, with their colour and with the summary's words for one service and for several. Those without words
+// are no news there.
+var worst = []struct {
+	effect    Effect
+	colour    screen.Colour
+	one, many string
+}{
+	{Lost, screen.Bad, "becomes unreachable from some clusters", "become unreachable from some clusters"},
+	{LastResort, screen.Warn, "is left with drained, silent and unreachable clusters", "are left with drained, silent and unreachable clusters"},
+	{LeavesRegion, screen.Warn, "is answered from another region", "are answered from another region"},
+	{LeavesZone, screen.Warn, "is answered from another zone", "are answered from another zone"},
+	{NoFailover, screen.Warn, "fails over to no other cluster any more", "fail over to no other cluster any more"},
+	{Fewer, screen.Warn, "keeps fewer endpoints", "keep fewer endpoints"},
+	{Conflicting, screen.Plain, "comes into conflict", "come into conflict"},
+	{Moved, screen.Plain, "", ""},
+	{More, screen.Good, "", ""},
+	{Gained, screen.Good, "becomes reachable", "become reachable"},
+}
 
-func (e Effect) severity() int { return slices.Index(worst, e) }
+func (e Effect) severity() int {
+	for i := range worst {
+		if worst[i].effect == e {
+			return i
+		}
+	}
+	return len(worst)
+}
 
 // united returns the union of the effects, the worst first.
 func united(all ...[]Effect) []Effect {

@@ -106,7 +106,7 @@ func (s Screen) rows(svc *Service) (rows [][]screen.Cell) {
 				continue
 			}
 			row := screen.T(words(v.effects), svc.Namespace+"/"+svc.Name, s.several(places), v.by, s.answer(v.before), s.answer(v.after))
-			row[0].Colour = colours[v.effects[0]]
+			row[0].Colour = worst[v.effects[0].severity()].colour
 			alike := slices.IndexFunc(rows[first:], func(r []screen.Cell) bool { return r[0] == row[0] && r[4] == row[4] && r[5] == row[5] })
 			if alike >= 0 {
 				rows[first+alike][3].Text += ", " + v.by
@@ -116,10 +116,6 @@ func (s Screen) rows(svc *Service) (rows [][]screen.Cell) {
 		}
 	}
 	return rows
-}
-
-var colours = map[Effect]screen.Colour{
-	Lost: screen.Bad, LastResort: screen.Warn, LeavesRegion: screen.Warn, LeavesZone: screen.Warn, NoFailover: screen.Warn, Fewer: screen.Warn, More: screen.Good, Gained: screen.Good,
 }
 
 // answer returns the clusters in use, each with its number of ready endpoints.

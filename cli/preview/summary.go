@@ -10,21 +10,6 @@ import (
 	"github.com/clusterset/clusterset/internal/policy"
 )
 
-// said are the effects in the summary's words, for one service and for several.
-var said = []struct {
-	effect    Effect
-	one, many string
-}{
-	{Lost, "becomes unreachable from some clusters", "become unreachable from some clusters"},
-	{LastResort, "is left with drained, silent and unreachable clusters", "are left with drained, silent and unreachable clusters"},
-	{LeavesRegion, "is answered from another region", "are answered from another region"},
-	{LeavesZone, "is answered from another zone", "are answered from another zone"},
-	{NoFailover, "fails over to no other cluster any more", "fail over to no other cluster any more"},
-	{Fewer, "keeps fewer endpoints", "keep fewer endpoints"},
-	{Conflicting, "comes into conflict", "come into conflict"},
-	{Gained, "becomes reachable", "become reachable"},
-}
-
 // say writes the summary's text: what is done, and what that changes.
 func (s *Summary) say(changes []Change) {
 	var what []string
@@ -41,10 +26,10 @@ func (s *Summary) counts() string {
 	}
 	text := fmt.Sprintf("changes %d of %s", s.Changed, screen.Counted(s.Services, "service"))
 	var parts []string
-	for _, e := range said {
-		switch n := s.Effects[e.effect]; n {
-		case 0:
-		case 1:
+	for _, e := range worst {
+		switch n := s.Effects[e.effect]; {
+		case n == 0 || e.one == "":
+		case n == 1:
 			parts = append(parts, "1 "+e.one)
 		default:
 			parts = append(parts, fmt.Sprintf("%d %s", n, e.many))

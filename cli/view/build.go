@@ -136,19 +136,37 @@ func clusterOf(mc *clustersetv1alpha1.MemberCluster, now time.Time) Cluster {
 	if ready := meta.FindStatusCondition(mc.Status.Conditions, clustersetv1alpha1.ConditionReady); ready != nil && ready.Status != metav1.ConditionTrue {
 		c.Message = ready.Message
 	}
-	if limited := meta.FindStatusCondition(mc.Status.Conditions, clustersetv1alpha1.ConditionLimited); limited != nil && limited.Status == metav1.ConditionTrue {
-		c.Limited, c.Message = true, cmp.Or(c.Message, limited.Message)
-	}
-	if cloned := meta.FindStatusCondition(mc.Status.Conditions, clustersetv1alpha1.ConditionCloned); cloned != nil && cloned.Status == metav1.ConditionTrue {
-		c.Cloned, c.Message = true, cmp.Or(c.Message, cloned.Message)
-	}
-	if valid := meta.FindStatusCondition(mc.Status.Conditions, clustersetv1alpha1.ConditionValid); valid != nil && valid.Status == metav1.ConditionFalse {
-		c.Invalid, c.Message = true, cmp.Or(c.Message, valid.Message)
-	}
-	if joined := meta.FindStatusCondition(mc.Status.Conditions, clustersetv1alpha1.ConditionJoined); joined != nil && joined.Status == metav1.ConditionFalse {
-		c.NotJoined, c.Message = true, cmp.Or(c.Message, joined.Message)
+	for _, f := range flaws {
+		if said := meta.FindStatusCondition(mc.Status.Conditions, f.condition); said != nil && said.Status == f.status {
+			*f.of(&c), c.Message = true, cmp.Or(c.Message, said.Message)
+		}
 	}
 	return c
+}
+
+// flaws are what else can be wrong with a cluster, as conditions of its MemberCluster say.
+var flaws = []struct {
+	condition           string
+	status              metav1.ConditionStatus
+	of                  func(*Cluster) *bool
+	reason, words, cure string
+}{
+	{
+		clustersetv1alpha1.ConditionLimited, metav1.ConditionTrue, func(c *Cluster) *bool { return &c.Limited },
+		"Limited", "too many exports", "export fewer services there, or raise --max-services of clusterset hub",
+	},
+	{
+		clustersetv1alpha1.ConditionCloned, metav1.ConditionTrue, func(c *Cluster) *bool { return &c.Cloned },
+		"Cloned", "cloned", "let one of the two join under another name; clusterset doctor says how",
+	},
+	{
+		clustersetv1alpha1.ConditionValid, metav1.ConditionFalse, func(c *Cluster) *bool { return &c.Invalid },
+		"Invalid", "invalid", "correct its MemberCluster on the hub; everything else in it is used",
+	},
+	{
+		clustersetv1alpha1.ConditionJoined, metav1.ConditionFalse, func(c *Cluster) *bool { return &c.NotJoined },
+		"NotJoined", "not joined", "remove what is in the way; the hub process tries again by itself",
+	},
 }
 
 // NotEnforced returns why the communities that MemberClusters name don't count, empty if they do or if there are none.
@@ -246,12 +264,8 @@ func (s *Services) everywhere(hub *HubFacts) {
 		key := e.Spec.ServiceNamespace + "/" + e.Spec.ServiceName
 		services[key] = append(services[key], e)
 	}
-	members := map[string]*clustersetv1alpha1.MemberCluster{}
-	for i := range hub.Members {
-		members[hub.Members[i].Name] = &hub.Members[i]
-	}
-	joined := merge.JoinedBy(func(cluster string) *clustersetv1alpha1.MemberCluster { return members[cluster] })
-	views := merge.NewViews(members)
+	members, member := ByName(hub.Members)
+	joined, views := merge.JoinedBy(member), merge.NewViews(members)
 	for key, records := range services {
 		exports, _ := merge.Sanitize(records, joined) // which takes one record of each cluster
 		conflicts := views.Conflicts(exports)
@@ -262,6 +276,15 @@ func (s *Services) everywhere(hub *HubFacts) {
 		c := (&merge.Resolved{Conflicts: conflicts}).ConflictCondition()
 		s.Conflicts = append(s.Conflicts, Problem{Namespace: spec.ServiceNamespace, Name: spec.ServiceName, What: "Exports"}.because(&c))
 	}
+}
+
+// ByName returns MemberClusters by their names, and a function that looks one up, nil if there is none.
+func ByName(all []clustersetv1alpha1.MemberCluster) (map[string]*clustersetv1alpha1.MemberCluster, func(string) *clustersetv1alpha1.MemberCluster) {
+	byName := make(map[string]*clustersetv1alpha1.MemberCluster, len(all))
+	for i := range all {
+		byName[all[i].Name] = &all[i]
+	}
+	return byName, func(name string) *clustersetv1alpha1.MemberCluster { return byName[name] }
 }
 
 func (p Problem) because(c *metav1.Condition) Problem {

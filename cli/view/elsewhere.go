@@ -40,11 +40,7 @@ func elsewhere(f Facts) []Problem {
 // Elsewhere finds the namespaces with exports that clusters lack by their last reports although they would import these. Those whose
 // namespaces are known otherwise are left out.
 func Elsewhere(members []clustersetv1alpha1.MemberCluster, exports []*clustersetv1alpha1.ExportedService, known []string) (all []Problem) {
-	byName := map[string]*clustersetv1alpha1.MemberCluster{}
-	for i := range members {
-		byName[members[i].Name] = &members[i]
-	}
-	member := func(cluster string) *clustersetv1alpha1.MemberCluster { return byName[cluster] }
+	byName, member := ByName(members)
 	in := map[string][]*clustersetv1alpha1.ExportedService{}
 	for _, e := range exports {
 		if cluster, _ := e.SourceCluster(); byName[cluster] != nil && !byName[cluster].Left() {

@@ -94,17 +94,9 @@ func clusterProblems(c *Cluster, r *Report) (all []Problem) {
 			add("NoHeartbeat", "it has never sent a heartbeat: its agent doesn't run, can't reach the hub, or hasn't finished its first export", look)
 		}
 	}
-	for _, bad := range []struct {
-		is           bool
-		reason, cure string
-	}{
-		{c.Limited, "Limited", "export fewer services there, or raise --max-services of clusterset hub"},
-		{c.Cloned, "Cloned", "let one of the two join under another name; clusterset doctor says how"},
-		{c.Invalid, "Invalid", "correct its MemberCluster on the hub; everything else in it is used"},
-		{c.NotJoined, "NotJoined", "remove what is in the way; the hub process tries again by itself"},
-	} {
-		if bad.is {
-			add(bad.reason, c.Message, bad.cure)
+	for _, f := range flaws {
+		if *f.of(c) {
+			add(f.reason, c.Message, f.cure)
 		}
 	}
 	return all
@@ -147,11 +139,8 @@ func missingNamespaces(f Facts) (all []Problem) {
 	if f.Local.Namespaces == nil || f.Local.Cluster == "" || f.Local.Agent != nil && f.Local.Agent.CreateNamespaces {
 		return nil
 	}
-	members := map[string]*clustersetv1alpha1.MemberCluster{}
-	for i := range f.Hub.Members {
-		members[f.Hub.Members[i].Name] = &f.Hub.Members[i]
-	}
-	sees := merge.Sees(f.Local.Cluster, func(cluster string) *clustersetv1alpha1.MemberCluster { return members[cluster] })
+	members, member := ByName(f.Hub.Members)
+	sees := merge.Sees(f.Local.Cluster, member)
 	missing := map[string][]string{}
 	for i := range f.Hub.Exports {
 		e := &f.Hub.Exports[i]

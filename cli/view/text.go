@@ -109,21 +109,13 @@ func (s Screen) clusters(w *screen.Writer, r Report) {
 		if c.Exports != nil {
 			exports = strconv.Itoa(*c.Exports)
 		}
-		zones := screen.Several(c.Zones, 2, ", ")
-		if s.Wide {
-			zones = strings.Join(c.Zones, ", ")
-		}
-		rows[i] = screen.T(name, "", screen.Or(zones), screen.Or(c.Region), heartbeat, exports)
+		rows[i] = screen.T(name, "", screen.Or(s.several(c.Zones, 2)), screen.Or(c.Region), heartbeat, exports)
 		rows[i][1] = phase(c)
 		if networks {
 			rows[i] = append(rows[i], screen.Cell{Text: screen.Or(c.Network)})
 		}
 		if named {
-			of := screen.Several(c.Communities, 3, ", ")
-			if s.Wide {
-				of = strings.Join(c.Communities, ", ")
-			}
-			rows[i] = append(rows[i], screen.Cell{Text: cmp.Or(of, communities.Default)})
+			rows[i] = append(rows[i], screen.Cell{Text: cmp.Or(s.several(c.Communities, 3), communities.Default)})
 		}
 		if measured {
 			rows[i] = append(rows[i], reached(&c, r.Time))
@@ -152,21 +144,15 @@ func (s Screen) matrix(w *screen.Writer, all []Cluster) {
 	if !slices.ContainsFunc(all, func(c Cluster) bool { return c.Measures && len(c.Unmeasured) < len(all)-1 }) {
 		return
 	}
-	several := func(names []string) string {
-		if s.Wide {
-			return strings.Join(names, ", ")
-		}
-		return screen.Several(names, 3, ", ")
-	}
 	rows := make([][]screen.Cell, len(all))
 	for i := range all {
 		c := &all[i]
 		cant, unmeasured := screen.Cell{Text: "none"}, screen.Cell{Text: "none"}
 		if len(c.CantReach) > 0 {
-			cant = screen.Cell{Text: several(c.CantReach), Colour: screen.Bad}
+			cant = screen.Cell{Text: s.several(c.CantReach, 3), Colour: screen.Bad}
 		}
 		if len(c.Unmeasured) > 0 {
-			unmeasured = screen.Cell{Text: several(c.Unmeasured), Colour: screen.Faint}
+			unmeasured = screen.Cell{Text: s.several(c.Unmeasured, 3), Colour: screen.Faint}
 		}
 		if !c.Measures {
 			cant, unmeasured = screen.Cell{Text: "-"}, screen.Cell{Text: "all: it hasn't said", Colour: screen.Faint}
@@ -177,6 +163,14 @@ func (s Screen) matrix(w *screen.Writer, all []Cluster) {
 	w.Table([]string{"FROM", "CAN'T REACH", "NOT MEASURED"}, rows)
 }
 
+// several lists names, all of them if Wide.
+func (s Screen) several(names []string, most int) string {
+	if s.Wide {
+		most = len(names)
+	}
+	return screen.Several(names, most, ", ")
+}
+
 func phase(c Cluster) screen.Cell {
 	cell := screen.Cell{Text: c.Phase, Colour: map[string]screen.Colour{"Ready": screen.Good, "Suspect": screen.Warn, "Expired": screen.Bad}[c.Phase]}
 	if c.Drain {
@@ -185,17 +179,10 @@ func phase(c Cluster) screen.Cell {
 			cell.Colour = screen.Warn
 		}
 	}
-	if c.Limited {
-		cell.Text, cell.Colour = cell.Text+", too many exports", screen.Bad
-	}
-	if c.Cloned {
-		cell.Text, cell.Colour = cell.Text+", cloned", screen.Bad
-	}
-	if c.Invalid {
-		cell.Text, cell.Colour = cell.Text+", invalid", screen.Bad
-	}
-	if c.NotJoined {
-		cell.Text, cell.Colour = cell.Text+", not joined", screen.Bad
+	for _, f := range flaws {
+		if *f.of(&c) {
+			cell.Text, cell.Colour = cell.Text+", "+f.words, screen.Bad
+		}
 	}
 	return cell
 }
@@ -235,7 +222,7 @@ func (s Screen) set(w *screen.Writer, head, count string, colour screen.Colour, 
 	w.Line(screen.Cell{Text: head + "  ", Colour: screen.Head}, screen.Cell{Text: count, Colour: colour})
 	for i := range all {
 		if p := &all[i]; s.Wide || i < shownOfSet {
-			w.Line(screen.Cell{Text: "  " + p.About() + " "}, screen.Cell{Text: p.Reason, Colour: colour}, screen.Cell{Text: ": " + s.cut(p.Message)})
+			w.Line(screen.Cell{Text: "  " + p.About() + " "}, screen.Cell{Text: p.Reason, Colour: colour}, screen.Cell{Text: ": " + s.cut(p.Message, 150)})
 			w.Line(screen.Cell{Text: "    → " + p.Cure, Colour: screen.Faint})
 		}
 	}
@@ -244,12 +231,12 @@ func (s Screen) set(w *screen.Writer, head, count string, colour screen.Colour, 
 	}
 }
 
-// cut shortens a text to a line.
-func (s Screen) cut(message string) string {
+// cut shortens a text to a line, unless Wide.
+func (s Screen) cut(message string, most int) string {
 	if s.Wide {
 		return message
 	}
-	return text.Truncate(message, 150)
+	return text.Truncate(message, most)
 }
 
 func (s Screen) problems(all []Problem, colour screen.Colour) [][]screen.Cell {
@@ -258,11 +245,7 @@ func (s Screen) problems(all []Problem, colour screen.Colour) [][]screen.Cell {
 		if !s.Wide && i == shown {
 			break
 		}
-		message := p.Message
-		if !s.Wide {
-			message = text.Truncate(message, 89)
-		}
-		rows = append(rows, []screen.Cell{{Text: "  " + p.Namespace + "/" + p.Name}, {Text: p.What}, {Text: p.Reason, Colour: colour}, {Text: message, Colour: screen.Faint}})
+		rows = append(rows, []screen.Cell{{Text: "  " + p.Namespace + "/" + p.Name}, {Text: p.What}, {Text: p.Reason, Colour: colour}, {Text: s.cut(p.Message, 89), Colour: screen.Faint}})
 	}
 	return rows
 }
