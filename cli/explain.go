@@ -85,8 +85,11 @@ func (e *explainCommand) run(ctx context.Context, name string, w io.Writer) erro
 		return e.own(ctx, q.Name, w)
 	}
 	if q.Name.Short && e.manifests == "" && e.from == "" {
-		if shown, err := e.short(ctx, q.Name, w); shown || err != nil {
-			return err
+		// In a pod it is the cluster's own Service. That it can't be read is no error: the set's names don't need that right.
+		if own, err := e.fetchOwn(ctx, q.Name.Own()); err == nil && own != nil {
+			explanation := own.Explain(time.Now())
+			explanation.Notes = append(explanation.Notes, fmt.Sprintf("%s/%s explains the set's name %s", q.Name.Key.Namespace(), q.Name.Key.Name(), q.Name))
+			return e.show(w, explanation)
 		}
 	}
 	facts, err := e.fetch(ctx, q)
@@ -122,19 +125,13 @@ func (e *explainCommand) show(w io.Writer, explanation *explain.Explanation) err
 	})
 }
 
-// short explains a name that in a pod is the cluster's own Service, if there is one that can be read.
-func (e *explainCommand) short(ctx context.Context, name explain.Name, w io.Writer) (shown bool, err error) {
+// fetchOwn reads the local cluster's own Service. It is nil if there is none.
+func (e *explainCommand) fetchOwn(ctx context.Context, name explain.Name) (*explain.Own, error) {
 	c, err := e.openLocal()
 	if err != nil {
-		return false, err
+		return nil, err
 	}
-	own, err := explain.FetchOwn(ctx, c, name.Own())
-	if err != nil || own == nil {
-		return false, nil //nolint:nilerr // a right that the set's names don't need
-	}
-	explanation := own.Explain(time.Now())
-	explanation.Notes = append(explanation.Notes, fmt.Sprintf("%s/%s explains the set's name %s", name.Key.Namespace(), name.Key.Name(), name))
-	return true, e.show(w, explanation)
+	return explain.FetchOwn(ctx, c, name)
 }
 
 // own explains the name of the local cluster's own Service.
@@ -142,11 +139,7 @@ func (e *explainCommand) own(ctx context.Context, name explain.Name, w io.Writer
 	if e.manifests != "" || e.from != "" {
 		return usagef("%s is the name of a cluster's own Service: --manifests and --from don't apply to it", name)
 	}
-	c, err := e.openLocal()
-	if err != nil {
-		return err
-	}
-	own, err := explain.FetchOwn(ctx, c, name)
+	own, err := e.fetchOwn(ctx, name)
 	switch {
 	case err != nil:
 		return err

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/coredns/caddy/caddyfile"
@@ -109,11 +110,8 @@ func serving(blocks []Block, zone string) (block *Block, key string) {
 // plugin returns the first plugin with one of the names that applies to the zone.
 func (b *Block) plugin(zone string, names ...string) *Plugin {
 	for i := range b.Plugins {
-		p := &b.Plugins[i]
-		for _, name := range names {
-			if p.Name == name && p.takes(zone) {
-				return p
-			}
+		if p := &b.Plugins[i]; slices.Contains(names, p.Name) && p.takes(zone) {
+			return p
 		}
 	}
 	return nil
@@ -125,13 +123,5 @@ func (p *Plugin) takes(zone string) bool {
 	if p.Name == "forward" && len(p.Args) > 0 {
 		zones = p.Args[:1] // the other arguments are servers
 	}
-	if len(zones) == 0 {
-		return true
-	}
-	for _, z := range zones {
-		if within(zone, zoneOf(z)) {
-			return true
-		}
-	}
-	return false
+	return len(zones) == 0 || slices.ContainsFunc(zones, func(z string) bool { return within(zone, zoneOf(z)) })
 }

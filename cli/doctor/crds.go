@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 
@@ -59,15 +60,5 @@ func serves(ctx context.Context, disco *discovery.DiscoveryClient, groupVersion,
 	if err != nil {
 		return false // a version that has just gone
 	}
-	for i := range list.APIResources {
-		if list.APIResources[i].Name == plural {
-			return true
-		}
-	}
-	return false
-}
-
-func cutResource(s string) (resource, subresource string) {
-	resource, subresource, _ = strings.Cut(s, "/")
-	return resource, subresource
+	return slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == plural })
 }

@@ -10,17 +10,18 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/clusterset/clusterset/cli/screen"
+	"github.com/clusterset/clusterset/internal/verdict"
 )
 
 // unmeasured says what each reason for an unknown verdict means, and what to do to have one.
 var unmeasured = map[string]string{
-	"NoBeacon":     "no agent there names a beacon: set member.beacon.enabled in the chart, or --beacon-service",
-	"NotAllowed":   "the beacons there are outside their MemberCluster's spec.cidrs, or inside this cluster's",
-	neverReached:   "the beacons there never answered: allow TCP connections from this cluster's agents to",
-	"WrongCluster": "another cluster answers at the beacons' addresses: networks overlap",
+	string(verdict.NoBeacon):     "no agent there names a beacon: set member.beacon.enabled in the chart, or --beacon-service",
+	string(verdict.NotAllowed):   "the beacons there are outside their MemberCluster's spec.cidrs, or inside this cluster's",
+	neverReached:                 "the beacons there never answered: allow TCP connections from this cluster's agents to",
+	string(verdict.WrongCluster): "another cluster answers at the beacons' addresses: networks overlap",
 }
 
-const neverReached = "NeverReached"
+const neverReached = string(verdict.NeverReached)
 
 // checkReach reports which ways to other clusters aren't measured. Those that are broken are problems of the set, which checkSet reports.
 func checkReach(f *Facts) []Finding {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -157,7 +158,7 @@ func expand(label, namespace string, rules []rbacv1.PolicyRule) []Right {
 func ask(ctx context.Context, c *objects.Cluster, rights []Right) error {
 	for i := range rights {
 		r := &rights[i]
-		resource, subresource := cutResource(r.Resource)
+		resource, subresource, _ := strings.Cut(r.Resource, "/")
 		review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
 			ResourceAttributes: &authorizationv1.ResourceAttributes{
 				Namespace: r.Namespace, Verb: r.Verb, Group: r.Group, Resource: resource, Subresource: subresource, Name: r.Name,

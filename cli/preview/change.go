@@ -268,11 +268,8 @@ func (a *after) export(e *Export) error {
 }
 
 func (a *after) unexport(e *Export) error {
-	key, r, err := a.service(e.Service)
+	key, _, err := a.exporting(e.Service, e.From)
 	if err != nil {
-		return err
-	}
-	if err := a.exporting(r, key, e.From); err != nil {
 		return err
 	}
 	a.withdraw(key, e.From)
@@ -287,20 +284,22 @@ func (s *State) exported() (all []string) {
 	return all
 }
 
-// exporting returns an error unless the cluster exports the service. If cluster is empty, any exporting cluster will do.
-func (a *after) exporting(r *records, key types.NamespacedName, cluster string) error {
+// exporting returns a service that the cluster exports. If cluster is empty, any exporting cluster will do.
+func (a *after) exporting(service, cluster string) (types.NamespacedName, *records, error) {
+	key, r, err := a.service(service)
 	switch {
+	case err != nil:
 	case r == nil:
-		return near.Unknown("exported service", key.String(), a.exported())
+		err = near.Unknown("exported service", key.String(), a.exported())
 	case cluster != "" && !r.exports(cluster):
 		var by []string
 		for _, s := range r.services {
 			by = append(by, of(s))
 		}
 		slices.Sort(by)
-		return fmt.Errorf("%s isn't exported from %s, but from %s", key, cluster, strings.Join(by, ", "))
+		err = fmt.Errorf("%s isn't exported from %s, but from %s", key, cluster, strings.Join(by, ", "))
 	}
-	return nil
+	return key, r, err
 }
 
 func (a *after) move(m *Move) error {
@@ -324,11 +323,16 @@ func (a *after) move(m *Move) error {
 			to.Spec.Region = m.Region
 		}
 	}
-	if errs := to.Validate(); len(errs) > 0 {
-		return fmt.Errorf("place of %s: %w", m.Cluster, errs.ToAggregate())
+	return a.put("place", to)
+}
+
+// put checks a changed MemberCluster. The answers that lead to the cluster may change, and all in it.
+func (a *after) put(what string, m *clustersetv1alpha1.MemberCluster) error {
+	if errs := m.Validate(); len(errs) > 0 {
+		return fmt.Errorf("%s of %s: %w", what, m.Name, errs.ToAggregate())
 	}
-	a.touch(m.Cluster)
-	a.moved[m.Cluster] = true
+	a.touch(m.Name)
+	a.moved[m.Name] = true
 	return nil
 }
 
@@ -349,11 +353,8 @@ func (a *after) state(p *Policy) error {
 
 // exports changes the exports of a service from one cluster, or from all if cluster is empty.
 func (a *after) exports(service, cluster string, change func(*clustersetv1alpha1.ExportedServiceSpec)) error {
-	key, r, err := a.service(service)
+	key, r, err := a.exporting(service, cluster)
 	if err != nil {
-		return err
-	}
-	if err := a.exporting(r, key, cluster); err != nil {
 		return err
 	}
 	r = &records{slices.Clone(r.services), r.endpoints}

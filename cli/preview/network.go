@@ -2,7 +2,6 @@ package preview
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 )
 
@@ -29,14 +28,12 @@ func (a *after) network(n *Network) error {
 	if len(n.ExternalCIDRs) > 0 {
 		m.Spec.ExternalCIDRs = slices.DeleteFunc(slices.Clone(n.ExternalCIDRs), func(cidr string) bool { return cidr == "-" })
 	}
-	if errs := m.Validate(); len(errs) > 0 {
-		return fmt.Errorf("network of %s: %w", n.Cluster, errs.ToAggregate())
+	if err := a.put("network", m); err != nil {
+		return err
 	}
 	if len(m.Spec.ExternalCIDRs) == 0 {
 		a.notes = append(a.notes, n.Cluster+" has no spec.externalCIDRs, so clusters of other networks use nothing of it")
 	}
-	a.touch(n.Cluster)
-	a.moved[n.Cluster] = true
 	for key, r := range a.services { // an external address may lie in the cidrs of a cluster that is now in the same network
 		for _, e := range r.endpoints {
 			a.touched[key] = a.touched[key] || e.Spec.External

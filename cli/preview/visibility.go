@@ -36,12 +36,7 @@ func (a *after) community(c *Communities) error {
 		return fmt.Errorf("communities of %s: to is missing: want at least one; the community of clusters that name none is %s", c.Cluster, communities.Default)
 	}
 	m.Spec.Communities = c.To
-	if errs := m.Validate(); len(errs) > 0 {
-		return fmt.Errorf("communities of %s: %w", c.Cluster, errs.ToAggregate())
-	}
-	a.touch(c.Cluster)
-	a.moved[c.Cluster] = true
-	return nil
+	return a.put("communities", m)
 }
 
 func (a *after) exportTo(e *ExportTo) error {

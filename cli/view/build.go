@@ -213,8 +213,10 @@ func OnHub(m *clustersetv1alpha1.MemberCluster, renewed time.Time, exports int, 
 // here counts the local cluster's services and finds those that don't work.
 func (s *Services) here(l *LocalFacts, now time.Time) {
 	imported, exported := len(l.Imports), 0
+	there := map[string]bool{}
 	for i := range l.Exports {
 		e := &l.Exports[i]
+		there[e.Namespace+"/"+e.Name] = true
 		if meta.IsStatusConditionTrue(e.Status.Conditions, string(mcsv1beta1.ServiceExportConditionReady)) {
 			exported++
 		}
@@ -229,10 +231,6 @@ func (s *Services) here(l *LocalFacts, now time.Time) {
 			problem.Cure = "start clusterset member in this cluster; if it runs, its log says what it waits for"
 			s.Problems = append(s.Problems, problem)
 		}
-	}
-	there := map[string]bool{}
-	for i := range l.Exports {
-		there[l.Exports[i].Namespace+"/"+l.Exports[i].Name] = true
 	}
 	for i := range l.Imports {
 		o := &l.Imports[i]

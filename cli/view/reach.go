@@ -11,6 +11,7 @@ import (
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/cli/objects"
 	"github.com/clusterset/clusterset/cli/screen"
+	"github.com/clusterset/clusterset/internal/verdict"
 )
 
 // Reach is what the local cluster's agent has measured of the way to a cluster.
@@ -28,7 +29,7 @@ type Reach struct {
 }
 
 // allUnreachable is the reason of verdicts that stay, because nothing can be reached.
-const allUnreachable = "AllUnreachable"
+const allUnreachable = string(verdict.AllUnreachable)
 
 // lateReach is the age of a Reachability that an agent would have written again: it does so every three minutes, whatever it finds (D51).
 const lateReach = 4 * time.Minute
@@ -106,12 +107,12 @@ func reachProblems(r *Report, f Facts) (all []Problem) {
 // unreachable says why a cluster can't be reached, and what to do about it.
 func (c *Reach) unreachable(now time.Time) (message, cure string) {
 	used := "; its endpoints are used only if no others are left"
-	switch c.Reason {
-	case "WrongCluster":
+	switch verdict.Reason(c.Reason) {
+	case verdict.WrongCluster:
 		return "another cluster answers at its agent's address: their networks overlap" + used, "give the clusters different networks, or correct their spec.cidrs; what answers is at"
-	case "Returning":
+	case verdict.Returning:
 		return "it answers again, and is used once it has done so for long enough" + used, "wait; if it comes and goes, look for what breaks connections to"
-	case "Refused":
+	case verdict.Refused:
 		return fmt.Sprintf("connections to its agent are refused since %s", screen.Age(now.Sub(c.Since))) + used, "check that its agent runs, and what refuses connections to"
 	}
 	return fmt.Sprintf("its agent hasn't answered this cluster's for %s, though the hub may hear both", screen.Age(now.Sub(c.Since))) + used,
