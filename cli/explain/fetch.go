@@ -71,8 +71,8 @@ func Fetch(ctx context.Context, c *objects.Cluster, key index.ServiceKey) (*Fact
 		return nil, c.Words(err)
 	}
 	for i := range behind.Items {
-		if behind.Items[i].Labels[api.LabelServiceName] == "" { // it is for a ClusterIP
-			f.slices = append(f.slices, &behind.Items[i])
+		if behind.Items[i].Labels[api.LabelServiceName] == "" { // otherwise it is among the imported ones
+			f.add(&behind.Items[i])
 		}
 	}
 	exports, err := c.ServiceExports(ctx, in)
@@ -114,10 +114,6 @@ func FromManifests(found []manifests.Located, notes []manifests.Note) *Facts {
 func FromObjects(all []runtime.Object) *Facts {
 	f := &Facts{}
 	for _, o := range all {
-		if slice, ok := o.(*discoveryv1.EndpointSlice); ok && slice.Labels[api.LabelServiceName] == "" { // it is for a ClusterIP
-			f.slices = append(f.slices, slice)
-			continue
-		}
 		f.add(o)
 	}
 	return f
@@ -183,6 +179,10 @@ const shownHidden = 5
 
 // add adds an object, and a note for each part of it that can't be served.
 func (f *Facts) add(o runtime.Object) {
+	if slice, ok := o.(*discoveryv1.EndpointSlice); ok && slice.Labels[api.LabelServiceName] == "" { // it is for a ClusterIP: DNS servers don't read it
+		f.slices = append(f.slices, slice)
+		return
+	}
 	object, errs, _ := index.Convert(o)
 	for _, err := range errs {
 		f.Notes = append(f.Notes, f.note(o, err))

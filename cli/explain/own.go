@@ -97,8 +97,12 @@ func (o *Own) Explain(now time.Time) *Explanation {
 		}
 	}
 	use(e.Endpoints)
-	slices.SortStableFunc(e.Endpoints, func(a, b Endpoint) int { return compareOwn(&a, &b, o.Cluster) })
-	o.note(e)
+	slices.SortStableFunc(e.Endpoints, func(a, b Endpoint) int { // the cluster's own first
+		return boolean(b.Cluster == o.Cluster) - boolean(a.Cluster == o.Cluster)
+	})
+	if o.Asks() {
+		e.Notes = view.KeepsHere(o.Service)
+	}
 	return e
 }
 
@@ -148,23 +152,5 @@ func use(all []Endpoint) {
 				e.Used, e.Reason = true, "of last resort: no other is ready"
 			}
 		}
-	}
-}
-
-// compareOwn sorts the cluster's own endpoints first.
-func compareOwn(a, b *Endpoint, own string) int {
-	switch {
-	case (a.Cluster == own) == (b.Cluster == own):
-		return 0
-	case a.Cluster == own:
-		return -1
-	}
-	return 1
-}
-
-// note adds what in the Service keeps its clients here.
-func (o *Own) note(e *Explanation) {
-	if o.Asks() {
-		e.Notes = append(e.Notes, view.KeepsHere(o.Service)...)
 	}
 }

@@ -2,7 +2,6 @@ package view
 
 import (
 	"context"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -12,6 +11,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/clusterset/clusterset/api"
@@ -172,12 +172,10 @@ func namespaceLabels(ctx context.Context, c *objects.Cluster) map[string]map[str
 	}
 	all := make(map[string]map[string]string, len(list.Items))
 	for i := range list.Items {
-		all[list.Items[i].Name] = nil
-		if list.Items[i].DeletionTimestamp == nil {
-			all[list.Items[i].Name] = maps.Clone(list.Items[i].Labels)
-			if all[list.Items[i].Name] == nil {
-				all[list.Items[i].Name] = map[string]string{}
-			}
+		if o := &list.Items[i]; o.DeletionTimestamp != nil {
+			all[o.Name] = nil
+		} else {
+			all[o.Name] = labels.Merge(o.Labels, nil) // never nil
 		}
 	}
 	return all
