@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"k8s.io/client-go/rest"
 
 	"github.com/clusterset/clusterset/cli/bundle"
 	"github.com/clusterset/clusterset/cli/objects"
@@ -89,26 +88,18 @@ type bundled struct {
 
 // open returns the clusters to collect from.
 func (b *bundleCommand) open() (all []bundled, err error) {
-	add := func(name, what, mine string, config *rest.Config, flags ...string) error {
-		c, err := objects.Open(config, what, mine)
-		if err != nil {
-			return err
-		}
-		from, err := bundle.NewCluster(c, name, config)
-		if err != nil {
-			return err
-		}
-		all = append(all, bundled{from, flags})
-		return nil
+	hub := []string{"--hub-kubeconfig", b.hubKubeconfig, "--hub-context", b.hubContext} // without values if there is none
+	add := func(folder string, c *objects.Cluster, kubeconfig, context string) error {
+		from, err := bundle.NewCluster(c, folder)
+		all = append(all, bundled{from, append([]string{"--kubeconfig", kubeconfig, "--context", context}, hub...)})
+		return err
 	}
-	var hubFlag []string
 	if b.hasHub() {
-		config, err := b.hub()
+		c, err := b.openHub()
 		if err != nil {
 			return nil, err
 		}
-		hubFlag = []string{"--hub-kubeconfig", b.hubKubeconfig, "--hub-context", b.hubContext}
-		if err := add("hub", "hub", hubFlags, config, append([]string{"--kubeconfig", b.hubKubeconfig, "--context", b.hubContext}, hubFlag...)...); err != nil {
+		if err := add("hub", c, b.hubKubeconfig, b.hubContext); err != nil {
 			return nil, err
 		}
 	}
@@ -117,22 +108,15 @@ func (b *bundleCommand) open() (all []bundled, err error) {
 		contexts = []string{""}
 	}
 	for _, name := range contexts {
-		at := b.clusters
-		at.context = name
-		config, err := at.local()
+		c, err := b.in(name).openLocal()
 		if err != nil {
 			return nil, err
 		}
 		folder := "member"
 		if name != "" {
-			folder = "member-" + strings.Map(func(r rune) rune {
-				if strings.ContainsRune(`/\:`, r) {
-					return '_'
-				}
-				return r
-			}, name)
+			folder += "-" + strings.NewReplacer("/", "_", `\`, "_", ":", "_").Replace(name)
 		}
-		if err := add(folder, "cluster", localFlags, config, append([]string{"--kubeconfig", b.kubeconfig, "--context", name}, hubFlag...)...); err != nil {
+		if err := add(folder, c, b.kubeconfig, name); err != nil {
 			return nil, err
 		}
 	}

@@ -114,15 +114,12 @@ func source(cmd *cobra.Command) (from *objects.Cluster, isHub bool) {
 		kubeconfig: value("kubeconfig"), context: value("context"), timeout: completionTime,
 		hubKubeconfig: value("hub-kubeconfig"), hubContext: value("hub-context"),
 	}
-	config, err := c.hub()
-	isHub = config != nil
+	from, err := c.openHub()
+	isHub = from != nil
 	if !isHub && err == nil && value("manifests") == "" && cmd.Flags().Lookup("context") != nil {
-		config, err = c.local()
+		from, err = c.openLocal()
 	}
-	if err != nil || config == nil {
-		return nil, false
-	}
-	if from, err = objects.Open(config, "cluster", localFlags); err != nil {
+	if err != nil {
 		return nil, false
 	}
 	return from, isHub

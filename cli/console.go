@@ -150,9 +150,7 @@ func (c *consoleCommand) sources(page *console.Server, members *live.Members) (r
 	}
 	run = append(run, hub.Run)
 	for _, name := range c.contexts {
-		at := c.clusters
-		at.context = name
-		config, err := at.local()
+		config, err := c.in(name).local()
 		if err != nil {
 			return nil, err
 		}

@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/clusterset/clusterset/api"
 	"github.com/clusterset/clusterset/cli/doctor"
@@ -151,9 +150,7 @@ func (d *doctorCommand) memberNamespace() string {
 	if !d.hasHub() {
 		return ""
 	}
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = d.hubKubeconfig
-	namespace, _, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: d.hubContext}).Namespace()
+	namespace, err := usualNamespace(d.hubKubeconfig, d.hubContext)
 	if _, ok := api.ClusterOfNamespace(namespace); err != nil || !ok {
 		return ""
 	}

@@ -80,9 +80,12 @@ func (d *drainCommand) change(ctx context.Context, name string, stdout, stderr i
 	if err := api.CheckClusterName(name); err != nil {
 		return nil, usagef("cluster %q %w", name, err)
 	}
-	hub, err := d.open()
+	hub, err := d.openHub()
 	if err != nil {
-		return hub, err
+		return nil, err
+	}
+	if hub == nil {
+		return nil, usagef("--hub-kubeconfig or --hub-context is required: clusters are drained on the hub")
 	}
 	members, err := hub.MemberClusters(ctx)
 	if err != nil {
@@ -98,7 +101,8 @@ func (d *drainCommand) change(ctx context.Context, name string, stdout, stderr i
 		return nil, fmt.Errorf("%s is a member and not the hub: its MemberCluster %s is a copy; use the hub's kubeconfig with %s", hub.Server, name, hubFlags)
 	}
 	if mc.Spec.Drain == d.drain {
-		_, err = fmt.Fprintf(stdout, "%s %s; nothing changed.\n", name, d.state())
+		state := map[bool]string{true: "is drained already", false: "isn't drained"}[d.drain]
+		_, err = fmt.Fprintf(stdout, "%s %s; nothing changed.\n", name, state)
 		return hub, err
 	}
 	if d.drain {
@@ -119,29 +123,11 @@ func (d *drainCommand) change(ctx context.Context, name string, stdout, stderr i
 	return hub, err
 }
 
-func (d *drainCommand) open() (*objects.Cluster, error) {
-	config, err := d.hub()
-	if err != nil {
-		return nil, err
-	}
-	if config == nil {
-		return nil, usagef("--hub-kubeconfig or --hub-context is required: clusters are drained on the hub")
-	}
-	return objects.Open(config, "hub", hubFlags)
-}
-
 // patch changes only this field, whatever else someone changes at the same time.
 func (d *drainCommand) patch(ctx context.Context, hub *objects.Cluster, mc *clustersetv1alpha1.MemberCluster) error {
 	before := mc.DeepCopy()
 	mc.Spec.Drain = d.drain
 	return hub.Words(hub.Patch(ctx, mc, client.MergeFrom(before), client.FieldOwner(api.FieldManagerCLI)))
-}
-
-func (d *drainCommand) state() string {
-	if d.drain {
-		return "is drained already"
-	}
-	return "isn't drained"
 }
 
 // done says what changed, and what follows.

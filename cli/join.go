@@ -2,13 +2,16 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -23,16 +26,90 @@ import (
 
 // joinCommand is `clusterset join`.
 type joinCommand struct {
-	hubKubeconfig, hubContext string
-	kubeconfig, context       string
-	secret                    string
-	set                       string
-	installCRDs               bool
-	services                  bool // whether --cidrs has the word services
+	membership
+	set         string
+	installCRDs bool
+	services    bool // whether --cidrs has the word services
+	options     join.Options
+}
+
+// membership is what join and leave have in common: the clusters that they change, and how.
+type membership struct {
+	clusters
 	waiting
 	dry
-	options join.Options
+	secretFlag string
+	secret     types.NamespacedName
+	// hub is the hub, member the member, or nil if the command doesn't change it.
+	hub, member *objects.Cluster
 }
+
+func (m *membership) addFlags(flags *pflag.FlagSet, kubeconfig, secret, until string) {
+	flags.StringVar(&m.hubKubeconfig, "hub-kubeconfig", "", "kubeconfig `file` of an administrator of the hub (it or --hub-context is required)")
+	flags.StringVar(&m.hubContext, "hub-context", "", "`context` of that file, or of kubectl's (default: its current one)")
+	flags.StringVar(&m.kubeconfig, "kubeconfig", "", "kubeconfig `file` of the member, "+kubeconfig)
+	flags.StringVar(&m.context, "context", "", "`context` of that file, or of kubectl's (default: its current one)")
+	flags.StringVar(&m.secretFlag, "secret", api.SystemNamespace+"/"+api.HubSecret, "`namespace/name` of "+secret)
+	m.addDryRun(flags)
+	m.waiting.addFlags(flags, until)
+}
+
+// open checks the flags and opens the clusters. It contacts neither yet.
+func (m *membership) open() (err error) {
+	log.SetLogger(logr.Discard()) // everything worth saying is printed
+	if err := m.noWait(m.waiting); err != nil {
+		return err
+	}
+	if m.secret, err = parseKey(m.secretFlag); err != nil {
+		return usagef("--secret: %w", err)
+	}
+	m.clusters.timeout = 30 * time.Second
+	if m.hub, err = m.openHub(); err != nil {
+		return err
+	}
+	if m.hub == nil {
+		return usagef("--hub-kubeconfig or --hub-context is required: the kubeconfig of an administrator of the hub")
+	}
+	m.hub.Rights = "use the kubeconfig of an administrator of the hub"
+	if !m.hasLocal() {
+		return nil
+	}
+	if m.member, err = m.openLocal(); err != nil {
+		return err
+	}
+	m.member.What, m.member.Rights = "member", "use the kubeconfig of an administrator of the member"
+	return nil
+}
+
+// checkMember checks that the member can be reached and is the intended one.
+func (m *membership) checkMember(ctx context.Context, name string) error {
+	is, err := join.MemberName(ctx, m.member, m.secret)
+	if err != nil {
+		return m.member.Words(err)
+	}
+	if is != "" && is != name {
+		return fmt.Errorf("the member at %s is %s, not %s: its Secret %s says so; check %s, or run clusterset leave %[2]s first", m.member.Server, is, name, m.secret, localFlags)
+	}
+	return nil
+}
+
+func (m *membership) rehearseAll() {
+	m.rehearse(m.hub, "On the hub")
+	if m.member != nil {
+		m.rehearse(m.member, "In the member")
+	}
+}
+
+// explain adds what to do about an error of the hub.
+func (m *membership) explain(err error) error {
+	if errors.Is(err, join.ErrNotTheHub) {
+		return fmt.Errorf("the cluster at %s can't be the hub: %w; check %s", m.hub.Server, join.ErrNotTheHub, hubFlags)
+	}
+	return m.hub.Explain(err)
+}
+
+// written is a cluster as join writes to it.
+func written(c *objects.Cluster) join.Server { return join.Server{Config: c.Config, Client: c.Client} }
 
 func newJoin() *cobra.Command {
 	var j joinCommand
@@ -56,8 +133,6 @@ A name that is in use is refused. clusterset leave undoes it.`,
 	})
 	cmd.Args = oneArg("CLUSTER", "the cluster's name in the set, a DNS label such as beijing")
 	flags := cmd.Flags()
-	flags.StringVar(&j.hubKubeconfig, "hub-kubeconfig", "", "kubeconfig `file` of an administrator of the hub (it or --hub-context is required)")
-	flags.StringVar(&j.hubContext, "hub-context", "", "`context` of that file, or of kubectl's (default: its current one)")
 	flags.StringVar(&j.options.Server, "hub-server", "", "`address` of the hub as the member reaches it (default: the one in --hub-kubeconfig)")
 	flags.StringVar(&j.options.Zone, "zone", "", "`zone` of the cluster, for endpoints without their own (default: unknown)")
 	flags.StringVar(&j.options.Region, "region", "", "`region` of the cluster (default: unknown)")
@@ -68,75 +143,58 @@ A name that is in use is refused. clusterset leave undoes it.`,
 	flags.DurationVar(&j.options.TokenLifetime, "token-lifetime", access.DefaultTokenLifetime, "how long the member's token is valid; its agent renews it after half of that")
 	flags.BoolVar(&j.options.Rejoin, "rejoin", false, "reuse an existing membership, and give it a new token")
 	flags.BoolVar(&j.options.Revoke, "revoke", false, "with --rejoin: revoke all earlier tokens of the member, for example after a theft. Its agent is cut off from the hub until it has the new one; names are still answered")
-	flags.StringVar(&j.kubeconfig, "kubeconfig", "", "kubeconfig `file` of the member, to install the Secret there (default: print the agent's kubeconfig)")
-	flags.StringVar(&j.context, "context", "", "`context` of that file, or of kubectl's (default: its current one)")
-	flags.StringVar(&j.secret, "secret", api.SystemNamespace+"/"+api.HubSecret, "`namespace/name` of the Secret")
 	flags.StringVar(&j.set, "set-name", "", "`name` of the set, for the member's ClusterProperty "+api.ClusterSetProperty+" (default: the UID of the hub's kube-system)")
 	flags.BoolVar(&j.installCRDs, "install-crds", false, "install clusterset's CRDs on the hub and, with --kubeconfig, in the member, there also those of the Multi-Cluster Services API if missing")
-	j.addDryRun(flags)
-	j.waiting.addFlags(flags, "the hub has heard the member's agent since, and it is Ready")
+	j.membership.addFlags(flags, "to install the Secret there (default: print the agent's kubeconfig)", "the Secret",
+		"the hub has heard the member's agent since, and it is Ready")
 	return cmd
 }
 
 func (j *joinCommand) run(ctx context.Context, stdout, stderr io.Writer) error {
-	log.SetLogger(logr.Discard()) // everything worth saying is printed
-	if j.hubKubeconfig == "" && j.hubContext == "" {
-		return usagef("--hub-kubeconfig or --hub-context is required: the kubeconfig of an administrator of the hub")
-	}
-	if j.services = slices.Contains(j.options.CIDRs, servicesWord); j.services && j.kubeconfig == "" && j.context == "" {
+	if j.services = slices.Contains(j.options.CIDRs, servicesWord); j.services && !j.hasLocal() {
 		return usagef("--cidrs %s requires --kubeconfig or --context: the member's ServiceCIDRs are read", servicesWord)
 	}
 	j.options.CIDRs = slices.DeleteFunc(j.options.CIDRs, func(cidr string) bool { return cidr == servicesWord })
 	if err := j.options.Validate(); err != nil {
 		return usageError{err}
 	}
-	if err := j.noWait(j.waiting); err != nil {
+	if err := j.open(); err != nil {
 		return err
 	}
-	secret, err := parseKey(j.secret)
-	if err != nil {
-		return usagef("--secret: %w", err)
-	}
-	hub, member, err := openBoth(clusters{
-		kubeconfig: j.kubeconfig, context: j.context, hubKubeconfig: j.hubKubeconfig, hubContext: j.hubContext,
-	})
-	if err != nil {
-		return err
-	}
-	j.rehearse(hub.Cluster, "On the hub")
-	if member != nil {
-		j.rehearse(member.Cluster, "In the member")
+	j.rehearseAll()
+	if j.member != nil {
 		// Before anything is created on the hub: a cluster that can't be reached would become a member without an agent.
-		if err := checkMember(ctx, member, secret, j.options.Cluster); err != nil {
+		if err := j.checkMember(ctx, j.options.Cluster); err != nil {
 			return err
 		}
-		if err := j.networks(ctx, member, stdout); err != nil {
+		if err := j.networks(ctx, stdout); err != nil {
 			return err
 		}
 	}
-	return j.say(stdout, j.join(ctx, hub, member, secret, stdout, stderr))
+	return j.say(stdout, j.join(ctx, stdout, stderr))
 }
 
-func (j *joinCommand) join(ctx context.Context, hub, member *reached, secret types.NamespacedName, stdout, stderr io.Writer) (err error) {
+func (j *joinCommand) join(ctx context.Context, stdout, stderr io.Writer) (err error) {
+	hub, member := j.hub, j.member
 	if j.installCRDs {
-		if err := join.InstallHubCRDs(ctx, hub.writes()); err != nil {
+		if err := join.InstallHubCRDs(ctx, written(hub)); err != nil {
 			return hub.Explain(fmt.Errorf("hub: %w", err))
 		}
 		if member != nil {
-			if err := join.InstallMemberCRDs(ctx, member.writes()); err != nil {
+			if err := join.InstallMemberCRDs(ctx, written(member)); err != nil {
 				return member.Explain(fmt.Errorf("member: %w", err))
 			}
 		}
 	}
 	if j.options.Rejoin && member != nil {
 		if j.options.Joined, err = join.PreviouslyJoined(ctx, member, j.options.Cluster); err != nil {
-			return member.explain(err)
+			return member.Explain(err)
 		}
 	}
-	before := j.lastHeartbeat(ctx, hub.Cluster)
-	kubeconfig, err := join.Join(ctx, hub.writes(), j.options)
+	before := j.lastHeartbeat(ctx, hub)
+	kubeconfig, err := join.Join(ctx, written(hub), j.options)
 	if err != nil {
-		return hub.explain(err)
+		return j.explain(err)
 	}
 	name := j.options.Cluster
 	if member == nil {
@@ -146,26 +204,26 @@ func (j *joinCommand) join(ctx context.Context, hub, member *reached, secret typ
 		if _, err := stdout.Write(kubeconfig); err != nil || !j.wait {
 			return err
 		}
-		return j.heard(ctx, hub.Cluster, before)
+		return j.heard(ctx, hub, before)
 	}
-	if err := join.InstallSecret(ctx, member, secret, name, kubeconfig); err != nil {
+	if err := join.InstallSecret(ctx, member, j.secret, name, kubeconfig); err != nil {
 		if j.dryRun {
-			return member.explain(err)
+			return member.Explain(err)
 		}
 		return fmt.Errorf("%s is a member now, but its agent has no credentials yet: %w (join again with --rejoin)", name, err)
 	}
-	if err := j.writeProperties(ctx, hub, member); err != nil {
+	if err := j.writeProperties(ctx); err != nil {
 		_, _ = fmt.Fprintf(stderr, "clusterset: warning: %v\n", err)
 	}
 	if j.dryRun {
 		return nil
 	}
 	_, err = fmt.Fprintf(stdout, "%s is a member. Its agent finds its credentials, valid until %s and renewed before that, in Secret %s.\n",
-		name, time.Now().Add(j.options.Lifetime()).Format(time.DateOnly), secret)
+		name, time.Now().Add(j.options.Lifetime()).Format(time.DateOnly), j.secret)
 	if err != nil || !j.wait {
 		return err
 	}
-	if err := j.heard(ctx, hub.Cluster, before); err != nil {
+	if err := j.heard(ctx, hub, before); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(stdout, "The hub hears %s, and it is Ready.\n", name)
@@ -207,13 +265,48 @@ func (j *joinCommand) heard(ctx context.Context, hub *objects.Cluster, before *m
 }
 
 // writeProperties writes ClusterProperties for other programs; clusterset doesn't read them.
-func (j *joinCommand) writeProperties(ctx context.Context, hub, member *reached) error {
+func (j *joinCommand) writeProperties(ctx context.Context) (err error) {
 	set := j.set
 	if set == "" {
-		var err error
-		if set, err = join.SetID(ctx, hub); err != nil {
+		if set, err = join.SetID(ctx, j.hub); err != nil {
 			return err
 		}
 	}
-	return join.WriteProperties(ctx, member, j.options.Cluster, set)
+	return join.WriteProperties(ctx, j.member, j.options.Cluster, set)
+}
+
+// servicesWord stands for the networks of the member's ClusterIPs in --cidrs.
+const servicesWord = "services"
+
+// networks replaces the word services in --cidrs by what the member states, and says where each network comes from. Only if it was asked for:
+// in one network the ClusterIPs of clusters often overlap, where only pods are reached.
+func (j *joinCommand) networks(ctx context.Context, stdout io.Writer) error {
+	if !j.services {
+		return nil
+	}
+	stated, err := join.ServiceNetworks(ctx, j.member)
+	switch {
+	case errors.Is(err, join.ErrNoServiceCIDR):
+		return fmt.Errorf("--cidrs %s: the API server at %s has %w; write the networks of its ClusterIPs instead of %s: they are kube-apiserver's --service-cluster-ip-range",
+			servicesWord, j.member.Server, err, servicesWord)
+	case err != nil:
+		return j.member.Explain(err)
+	case len(stated) == 0:
+		return fmt.Errorf("--cidrs %s: the API server at %s has no ServiceCIDR yet; try again in a moment", servicesWord, j.member.Server)
+	}
+	var said []string
+	for _, cidr := range j.options.CIDRs {
+		said = append(said, cidr+" (--cidrs)")
+	}
+	for _, n := range stated {
+		if !slices.Contains(j.options.CIDRs, n.CIDR) {
+			j.options.CIDRs = append(j.options.CIDRs, n.CIDR)
+			said = append(said, n.CIDR+" ("+n.From+")")
+		}
+	}
+	if err := j.options.Validate(); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(stdout, "The networks of %s: %s.\n", j.options.Cluster, strings.Join(said, ", "))
+	return err
 }

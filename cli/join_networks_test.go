@@ -45,16 +45,16 @@ func TestJoinReadsServiceNetworks(t *testing.T) {
 // A member of an older Kubernetes is refused before anything is created, with the cure; its networks can be written, as for any other.
 func TestJoinWithoutServiceCIDRs(t *testing.T) {
 	j := joinCommand{services: true}
-	old := &reached{Cluster: &objects.Cluster{Client: withoutServiceCIDRs{}, Server: "https://192.0.2.1:6443"}}
+	j.member = &objects.Cluster{Client: withoutServiceCIDRs{}, Server: "https://192.0.2.1:6443"}
 	var said strings.Builder
-	err := j.networks(t.Context(), old, &said)
+	err := j.networks(t.Context(), &said)
 	want := "--cidrs services: the API server at https://192.0.2.1:6443 has no ServiceCIDRs, which Kubernetes has since 1.33; " +
 		"write the networks of its ClusterIPs instead of services: they are kube-apiserver's --service-cluster-ip-range"
 	if err == nil || err.Error() != want || said.Len() > 0 {
 		t.Errorf("%v and %q; want %s", err, &said, want)
 	}
 	j.services = false
-	if err := j.networks(t.Context(), old, &said); err != nil || said.Len() > 0 {
+	if err := j.networks(t.Context(), &said); err != nil || said.Len() > 0 {
 		t.Errorf("without the word services: %v and %q", err, &said)
 	}
 }

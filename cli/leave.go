@@ -8,14 +8,11 @@ import (
 	"slices"
 	"time"
 
-	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset/clusterset/api"
@@ -28,13 +25,10 @@ import (
 
 // leaveCommand is `clusterset leave`.
 type leaveCommand struct {
-	hubKubeconfig, hubContext string
-	kubeconfig, context       string
-	cluster, secret           string
-	keepImports               bool
-	yes, force                bool
-	waiting
-	dry
+	membership
+	cluster     string
+	keepImports bool
+	yes, force  bool
 }
 
 func newLeave() *cobra.Command {
@@ -60,77 +54,55 @@ endpoint it asks for confirmation, and without a terminal it refuses.`,
 	})
 	cmd.Args = oneArg("CLUSTER", "clusterset status lists the clusters")
 	flags := cmd.Flags()
-	flags.StringVar(&l.hubKubeconfig, "hub-kubeconfig", "", "kubeconfig `file` of an administrator of the hub (it or --hub-context is required)")
-	flags.StringVar(&l.hubContext, "hub-context", "", "`context` of that file, or of kubectl's (default: its current one)")
-	flags.StringVar(&l.kubeconfig, "kubeconfig", "", "kubeconfig `file` of the member, to clean up there as well (default: don't)")
-	flags.StringVar(&l.context, "context", "", "`context` of that file, or of kubectl's (default: its current one)")
-	flags.StringVar(&l.secret, "secret", api.SystemNamespace+"/"+api.HubSecret, "`namespace/name` of the agent's Secret in the member")
 	flags.BoolVar(&l.force, "force", false, "leave although the member's agent may run: it imports everything again, until it notices or is stopped")
 	flags.BoolVar(&l.yes, "yes", false, "don't ask, even if names lose their last endpoint")
 	flags.BoolVar(&l.keepImports, "keep-imports", false, "keep what the agent imported; names are still answered from its last state")
-	l.addDryRun(flags)
-	l.waiting.addFlags(flags, "every other cluster that the hub hears from has dropped what it imported from the member")
+	l.membership.addFlags(flags, "to clean up there as well (default: don't)", "the agent's Secret in the member",
+		"every other cluster that the hub hears from has dropped what it imported from the member")
 	return cmd
 }
 
 func (l *leaveCommand) run(ctx context.Context, stdout io.Writer) error {
-	log.SetLogger(logr.Discard()) // everything worth saying is printed
-	if l.hubKubeconfig == "" && l.hubContext == "" {
-		return usagef("--hub-kubeconfig or --hub-context is required: the kubeconfig of an administrator of the hub")
-	}
 	if err := api.CheckMemberName(l.cluster); err != nil {
 		return usagef("cluster %q %w", l.cluster, err)
 	}
-	if err := l.noWait(l.waiting); err != nil {
-		return err
-	}
-	secret, err := parseKey(l.secret)
-	if err != nil {
-		return usagef("--secret: %w", err)
-	}
-	hub, member, err := openBoth(clusters{
-		kubeconfig: l.kubeconfig, context: l.context, hubKubeconfig: l.hubKubeconfig, hubContext: l.hubContext,
-	})
-	if err != nil {
+	if err := l.open(); err != nil {
 		return err
 	}
 	if l.dryRun {
-		members, err := hub.MemberClusters(ctx)
+		members, err := l.hub.MemberClusters(ctx)
 		if err != nil {
 			return err
 		}
 		if !slices.Contains(memberNames(members), l.cluster) {
-			return unknownMember(hub.Cluster, l.cluster, members)
+			return unknownMember(l.hub, l.cluster, members)
 		}
 	}
-	if member != nil {
+	if l.member != nil {
 		// Before anything is deleted: with another member's kubeconfig, that member's imports would be deleted.
-		if err := checkMember(ctx, member, secret, l.cluster); err != nil {
+		if err := l.checkMember(ctx, l.cluster); err != nil {
 			return err
 		}
-		if err := l.stopped(ctx, hub.Cluster); err != nil {
+		if err := l.stopped(ctx); err != nil {
 			return err
 		}
 	}
-	l.rehearse(hub.Cluster, "On the hub")
-	if member != nil {
-		l.rehearse(member.Cluster, "In the member")
-	}
-	if err := l.ask(ctx, hub.Cluster, member, stdout); err != nil {
+	l.rehearseAll()
+	if err := l.ask(ctx, stdout); err != nil {
 		return err
 	}
-	return l.say(stdout, l.leave(ctx, hub, member, secret, stdout))
+	return l.say(stdout, l.leave(ctx, stdout))
 }
 
-func (l *leaveCommand) leave(ctx context.Context, hub, member *reached, secret types.NamespacedName, stdout io.Writer) error {
-	found, err := join.Leave(ctx, hub.writes(), l.cluster)
+func (l *leaveCommand) leave(ctx context.Context, stdout io.Writer) error {
+	found, err := join.Leave(ctx, written(l.hub), l.cluster)
 	if err != nil {
-		return hub.explain(err)
+		return l.explain(err)
 	}
-	if member != nil {
-		if err := l.cleanUp(ctx, member, secret); err != nil {
+	if l.member != nil {
+		if err := l.cleanUp(ctx); err != nil {
 			if l.dryRun {
-				return member.explain(err)
+				return l.member.Explain(err)
 			}
 			return fmt.Errorf("%s has left the hub, but the member wasn't cleaned up completely: %w", l.cluster, err)
 		}
@@ -138,10 +110,10 @@ func (l *leaveCommand) leave(ctx context.Context, hub, member *reached, secret t
 	if l.dryRun {
 		return nil
 	}
-	if err := l.tell(ctx, hub.Cluster, member != nil, found, stdout); err != nil || !l.wait {
+	if err := l.tell(ctx, found, stdout); err != nil || !l.wait {
 		return err
 	}
-	if err := l.followed(ctx, hub.Cluster, l.cluster); err != nil {
+	if err := l.followed(ctx, l.hub, l.cluster); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(stdout, "Nothing of %s is left in the other clusters that the hub hears from.\n", l.cluster)
@@ -149,28 +121,28 @@ func (l *leaveCommand) leave(ctx context.Context, hub, member *reached, secret t
 }
 
 // tell says what was removed.
-func (l *leaveCommand) tell(ctx context.Context, hub *objects.Cluster, here, found bool, stdout io.Writer) (err error) {
+func (l *leaveCommand) tell(ctx context.Context, found bool, stdout io.Writer) (err error) {
 	switch {
 	case found:
 		_, err = fmt.Fprintf(stdout, "%s has left.\n", l.cluster)
-	case here:
+	case l.member != nil:
 		_, err = fmt.Fprintf(stdout, "%s isn't a member of this hub; the member itself is cleaned up.\n", l.cluster)
 	default:
-		members, err := hub.MemberClusters(ctx)
+		members, err := l.hub.MemberClusters(ctx)
 		if err != nil {
 			return err
 		}
-		return unknownMember(hub, l.cluster, members)
+		return unknownMember(l.hub, l.cluster, members)
 	}
 	return err
 }
 
 // stopped returns an error if the member's agent renews its Lease. Only a change shows that: the time in the Lease is by the member's clock.
-func (l *leaveCommand) stopped(ctx context.Context, hub *objects.Cluster) error {
-	if l.force || l.dryRun || silent(ctx, hub, l.cluster) {
+func (l *leaveCommand) stopped(ctx context.Context) error {
+	if l.force || l.dryRun || silent(ctx, l.hub, l.cluster) {
 		return nil
 	}
-	lease, err := heartbeat(ctx, hub, l.cluster)
+	lease, err := heartbeat(ctx, l.hub, l.cluster)
 	if err != nil || lease == nil {
 		return err
 	}
@@ -181,7 +153,7 @@ func (l *leaveCommand) stopped(ctx context.Context, hub *objects.Cluster) error 
 			return ctx.Err()
 		case <-time.After(time.Second):
 		}
-		if lease, err = heartbeat(ctx, hub, l.cluster); err != nil || lease == nil {
+		if lease, err = heartbeat(ctx, l.hub, l.cluster); err != nil || lease == nil {
 			return err
 		}
 		if !lease.Spec.RenewTime.Equal(was) {
@@ -219,13 +191,13 @@ func between(lease *coordinationv1.Lease) time.Duration {
 }
 
 // ask shows what changes, for the others and for the member's own clients, and returns nil if the user agrees.
-func (l *leaveCommand) ask(ctx context.Context, hub *objects.Cluster, member *reached, stdout io.Writer) error {
-	r, err := before(ctx, hub, preview.Change{Leave: []string{l.cluster}}, stdout)
+func (l *leaveCommand) ask(ctx context.Context, stdout io.Writer) error {
+	r, err := before(ctx, l.hub, preview.Change{Leave: []string{l.cluster}}, stdout)
 	if objects.NotServed(err) {
 		err = nil
 	}
 	if err == nil && r != nil {
-		_, err = fmt.Fprintln(stdout, l.own(ctx, member))
+		_, err = fmt.Fprintln(stdout, l.own(ctx))
 	}
 	switch {
 	case l.yes || l.dryRun:
@@ -239,11 +211,11 @@ func (l *leaveCommand) ask(ctx context.Context, hub *objects.Cluster, member *re
 }
 
 // own says what the member's own clients lose.
-func (l *leaveCommand) own(ctx context.Context, member *reached) string {
-	if member == nil || l.keepImports {
+func (l *leaveCommand) own(ctx context.Context) string {
+	if l.member == nil || l.keepImports {
 		return fmt.Sprintf("Nothing is deleted in %s: its own clients go on getting the last answers, also from clusters that are gone by then.", l.cluster)
 	}
-	imports, err := member.ServiceImports(ctx)
+	imports, err := l.member.ServiceImports(ctx)
 	if err != nil || len(imports) == 0 {
 		return fmt.Sprintf("The names of the set end for the clients in %s.", l.cluster)
 	}
@@ -263,15 +235,12 @@ func (l *leaveCommand) own(ctx context.Context, member *reached) string {
 }
 
 // cleanUp deletes what join and the agent wrote in the member.
-func (l *leaveCommand) cleanUp(ctx context.Context, member client.Client, secret types.NamespacedName) error {
-	if err := join.RemoveSecret(ctx, member, secret); err != nil {
+func (l *leaveCommand) cleanUp(ctx context.Context) error {
+	if err := join.RemoveSecret(ctx, l.member, l.secret); err != nil {
 		return err
 	}
-	if err := join.RemoveProperties(ctx, member); err != nil {
+	if err := join.RemoveProperties(ctx, l.member); err != nil || l.keepImports {
 		return err
 	}
-	if l.keepImports {
-		return nil
-	}
-	return join.RemoveTraces(ctx, member)
+	return join.RemoveTraces(ctx, l.member)
 }

@@ -63,7 +63,7 @@ func TestLeaveFindsARunningAgent(t *testing.T) {
 					}
 				}()
 				began := time.Now()
-				err := (&leaveCommand{cluster: "beijing", force: c.force}).stopped(ctx, hub)
+				err := (&leaveCommand{cluster: "beijing", force: c.force, membership: membership{hub: hub}}).stopped(ctx)
 				if (err == nil) != (c.dead || c.force) || time.Since(began) > c.waits {
 					t.Errorf("%v after %s", err, time.Since(began))
 				}
@@ -87,7 +87,8 @@ func TestLeaveSaysWhatOwnClientsLose(t *testing.T) {
 	}
 	said := func(l leaveCommand, all ...client.Object) string {
 		l.cluster = "beijing"
-		return l.own(t.Context(), &reached{Cluster: &objects.Cluster{Client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(all...).Build()}})
+		l.member = &objects.Cluster{Client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(all...).Build()}
+		return l.own(t.Context())
 	}
 	web, db := imported("web", "beijing", "shanghai"), imported("db", "shanghai")
 	for want, got := range map[string]string{

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/netip"
@@ -170,11 +171,7 @@ func takeFrom(found []runtime.Object, src *exporter.Source) {
 
 // fetchService reads a Service and the objects that belong to it from its cluster.
 func (p *previewCommand) fetchService(ctx context.Context, e *preview.Export, networks bool, src *exporter.Source) (notes []string, err error) {
-	at := p.clusters
-	if e.Context != "" {
-		at.context = e.Context
-	}
-	c, err := at.openLocal()
+	c, err := p.in(cmp.Or(e.Context, p.context)).openLocal()
 	if err != nil {
 		return nil, err
 	}

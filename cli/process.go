@@ -15,7 +15,6 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
@@ -104,10 +103,7 @@ func (everywhere) NeedLeaderElection() bool          { return false }
 
 // restConfig loads a kubeconfig: the file and context given, or the one that kubectl or a pod would use.
 func restConfig(file, contextName string) (*rest.Config, error) {
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = file
-	overrides := &clientcmd.ConfigOverrides{CurrentContext: contextName}
-	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides).ClientConfig()
+	config, err := deferred(file, contextName).ClientConfig()
 	if err != nil {
 		return nil, usagef("load kubeconfig: %w", err)
 	}

@@ -8,7 +8,6 @@ import (
 
 	"github.com/spf13/cobra"
 	discoveryv1 "k8s.io/api/discovery/v1"
-	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/clusterset/clusterset/api"
@@ -81,27 +80,20 @@ func (s *servicesCommand) run(ctx context.Context, stdout, stderr io.Writer) err
 
 // read reads the cluster, unless only the hub is given, and the hub, if it is.
 func (s *servicesCommand) read(ctx context.Context) ([]services.Service, error) {
-	var local, hub *objects.Cluster
+	var local *objects.Cluster
 	var imported discoveryv1.EndpointSliceList
 	var state *preview.State
-	hubConfig, err := s.hub()
+	hub, err := s.openHub()
 	if err != nil {
 		return nil, err
 	}
-	if hubConfig != nil {
-		if hub, err = objects.Open(hubConfig, "hub", hubFlags); err != nil {
-			return nil, err
-		}
+	if hub != nil {
 		if state, err = fetchState(ctx, hub); err != nil {
 			return nil, err
 		}
 	}
-	if hubConfig == nil || s.hasLocal() {
-		config, err := s.local()
-		if err != nil {
-			return nil, err
-		}
-		if local, err = objects.Open(config, "cluster", localFlags); err != nil {
+	if hub == nil || s.hasLocal() {
+		if local, err = s.openLocal(); err != nil {
 			return nil, err
 		}
 		if err := local.List(ctx, &imported, client.HasLabels{api.LabelSourceCluster, api.LabelServiceName}); err != nil {
@@ -121,8 +113,5 @@ func (s *servicesCommand) usual() (string, error) {
 	if s.hasHub() && !s.hasLocal() {
 		file, at = s.hubKubeconfig, s.hubContext
 	}
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = file
-	namespace, _, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: at}).Namespace()
-	return namespace, err
+	return usualNamespace(file, at)
 }

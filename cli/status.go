@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/clusterset/clusterset/cli/screen"
 	"github.com/clusterset/clusterset/cli/view"
 )
 
@@ -83,12 +84,11 @@ func (s *statusCommand) run(ctx context.Context, w io.Writer) error {
 		if ctx.Err() != nil {
 			return nil
 		}
+		clear := ""
 		if isTerminal(w) {
-			_, err = io.WriteString(w, "\x1b[H\x1b[2J"+text.String())
-		} else {
-			_, err = io.WriteString(w, text.String())
+			clear = "\x1b[H\x1b[2J"
 		}
-		if err != nil {
+		if _, err := io.WriteString(w, clear+text.String()); err != nil {
 			return err
 		}
 		select {
@@ -107,11 +107,9 @@ func (s *statusCommand) prepare() (func(context.Context) (view.Facts, error), er
 	}
 	var notes []string
 	local, err := s.openLocal()
-	switch {
-	case err == nil:
-	case hub == nil || s.hasLocal():
+	if err != nil && (hub == nil || s.hasLocal()) {
 		return nil, err
-	default:
+	} else if err != nil {
 		notes = append(notes, "only the hub is read: "+err.Error())
 	}
 	return func(ctx context.Context) (view.Facts, error) {
@@ -155,10 +153,8 @@ func (s *statusCommand) show(ctx context.Context, w io.Writer, look func(context
 		return err
 	case facts.Hub != nil && facts.Hub.Err != nil:
 		return facts.Hub.Err
-	case n == 1:
-		return problemsError("1 problem, shown above")
-	case n > 1:
-		return problemsError(fmt.Sprintf("%d problems, shown above", n))
+	case n > 0:
+		return problemsError(screen.Counted(n, "problem") + ", shown above")
 	}
 	return nil
 }

@@ -17,7 +17,6 @@ import (
 
 	"github.com/clusterset/clusterset/api"
 	"github.com/clusterset/clusterset/cli/connectivity"
-	"github.com/clusterset/clusterset/cli/objects"
 	"github.com/clusterset/clusterset/cli/screen"
 	"github.com/clusterset/clusterset/internal/beacon"
 	"github.com/clusterset/clusterset/internal/version"
@@ -138,16 +137,11 @@ func (t *testCommand) validate() error {
 
 // open returns a cluster of the set. It must be a member: what isn't exports nothing.
 func (t *testCommand) open(ctx context.Context, name string) (*connectivity.Cluster, error) {
-	at := t.clusters
-	at.context = name
-	config, err := at.local()
+	opened, err := t.in(name).openLocal()
 	if err != nil {
 		return nil, err
 	}
-	c := &connectivity.Cluster{Context: name}
-	if c.Cluster, err = objects.Open(config, "cluster", localFlags); err != nil {
-		return nil, err
-	}
+	c := &connectivity.Cluster{Cluster: opened, Context: name}
 	c.Rights = "the test creates a namespace and what is in it; use an account that may (clusterset test --help lists what)"
 	if _, err := c.MemberClusters(ctx); err != nil {
 		return nil, err
@@ -156,7 +150,7 @@ func (t *testCommand) open(ctx context.Context, name string) (*connectivity.Clus
 		return nil, fmt.Errorf("the cluster of context %s isn't a member of a set: it has no ClusterProperty %s and no Secret %s/%s; clusterset join makes it one",
 			name, api.ClusterProperty, api.SystemNamespace, api.HubSecret)
 	}
-	c.Logs, err = kubernetes.NewForConfig(config)
+	c.Logs, err = kubernetes.NewForConfig(opened.Config)
 	return c, err
 }
 

@@ -8,7 +8,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/clusterset/clusterset/cli/objects"
 	"github.com/clusterset/clusterset/cli/versions"
 	"github.com/clusterset/clusterset/internal/version"
 )
@@ -64,15 +63,11 @@ func (v *versionCommand) run(ctx context.Context, w io.Writer) error {
 // read returns the versions of this program, and of what runs in the clusters that are given.
 func (v *versionCommand) read(ctx context.Context) ([]versions.Part, error) {
 	set := []versions.Part{{What: versions.CLI, Version: version.String()}}
-	if v.hasHub() {
-		config, err := v.hub()
-		if err != nil {
-			return nil, err
-		}
-		hub, err := objects.Open(config, "hub", hubFlags)
-		if err != nil {
-			return nil, err
-		}
+	hub, err := v.openHub()
+	if err != nil {
+		return nil, err
+	}
+	if hub != nil {
 		parts, err := versions.In(ctx, hub, "")
 		if err != nil {
 			return nil, err
@@ -80,11 +75,7 @@ func (v *versionCommand) read(ctx context.Context) ([]versions.Part, error) {
 		set = append(set, parts...)
 	}
 	if v.hasLocal() {
-		config, err := v.local()
-		if err != nil {
-			return nil, err
-		}
-		c, err := objects.Open(config, "cluster", localFlags)
+		c, err := v.openLocal()
 		if err != nil {
 			return nil, err
 		}

@@ -135,7 +135,7 @@ func TestJoinWaitsForAHeartbeat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWaitedOn(t, memberIn("beijing", "", false))
 		w.beat("beijing", "")
-		j := joinCommand{waiting: waiting{wait: true, timeout: time.Minute}, options: join.Options{Cluster: "beijing"}}
+		j := joinCommand{membership: membership{waiting: waiting{wait: true, timeout: time.Minute}}, options: join.Options{Cluster: "beijing"}}
 		before := j.lastHeartbeat(t.Context(), w.hub)
 		heard := func(want string) {
 			t.Helper()

@@ -19,7 +19,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -43,8 +42,8 @@ type Cluster struct {
 }
 
 // NewCluster returns a cluster whose folder has that name.
-func NewCluster(c *objects.Cluster, name string, config *rest.Config) (*Cluster, error) {
-	pods, err := objects.PodClient(config, maxFile)
+func NewCluster(c *objects.Cluster, name string) (*Cluster, error) {
+	pods, err := objects.PodClient(c.Config, maxFile)
 	return &Cluster{c, name, pods}, err
 }
 

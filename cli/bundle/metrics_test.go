@@ -12,6 +12,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
+
+	"github.com/clusterset/clusterset/cli/objects"
 )
 
 // Any pod can have the labels of ours. The API server passes on its redirects: the user's token must not go along.
@@ -37,7 +39,7 @@ func TestMetricsOfAHostilePod(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			server := httptest.NewServer(c.pod)
 			defer server.Close()
-			from, err := NewCluster(nil, "bj", &rest.Config{Host: server.URL, BearerToken: "the-users-token"})
+			from, err := NewCluster(&objects.Cluster{Config: &rest.Config{Host: server.URL, BearerToken: "the-users-token"}}, "bj")
 			if err != nil {
 				t.Fatal(err)
 			}

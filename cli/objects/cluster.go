@@ -26,6 +26,7 @@ import (
 // Cluster is an API server that a command uses.
 type Cluster struct {
 	client.Client
+	Config *rest.Config
 	// What is its part, for messages: "cluster" or "hub".
 	What string
 	// Server is its address, Flags those that chose it.
@@ -38,7 +39,7 @@ type Cluster struct {
 func Open(config *rest.Config, what, flags string) (*Cluster, error) {
 	config = rest.CopyConfig(config)
 	config.WarningHandler = rest.NoWarnings{} // users can do nothing about a deprecated v1alpha1
-	c := &Cluster{What: what, Server: config.Host, Flags: flags}
+	c := &Cluster{Config: config, What: what, Server: config.Host, Flags: flags}
 	var err error
 	if c.Client, err = connect.NewClient(config); err != nil {
 		return nil, c.Words(err)

@@ -19,7 +19,7 @@ import (
 	"github.com/clusterset/clusterset/cli/objects"
 )
 
-// clusters are the local cluster and the hub, as status, explain, drain and doctor connect to them.
+// clusters are the local cluster and the hub, as commands connect to them.
 type clusters struct {
 	kubeconfig, context       string
 	hubKubeconfig, hubContext string
@@ -65,7 +65,7 @@ func (c *clusters) hub() (*rest.Config, error) {
 	return c.load(c.hubKubeconfig, c.hubContext, "--hub-kubeconfig", "--hub-context")
 }
 
-// openLocal connects to the local cluster.
+// openLocal returns the local cluster. Like openHub it sends no request yet.
 func (c *clusters) openLocal() (*objects.Cluster, error) {
 	config, err := c.local()
 	if err != nil {
@@ -74,13 +74,19 @@ func (c *clusters) openLocal() (*objects.Cluster, error) {
 	return objects.Open(config, "cluster", localFlags)
 }
 
-// openHub connects to the hub. It returns nil if none is given.
+// openHub returns the hub, or nil if none is given.
 func (c *clusters) openHub() (*objects.Cluster, error) {
 	config, err := c.hub()
-	if config == nil || err != nil {
+	if config == nil {
 		return nil, err
 	}
 	return objects.Open(config, "hub", hubFlags)
+}
+
+// in returns the clusters with another context of the same kubeconfig as the local one.
+func (c clusters) in(context string) *clusters {
+	c.context = context
+	return &c
 }
 
 func (c *clusters) hasHub() bool { return c.hubKubeconfig != "" || c.hubContext != "" }
@@ -88,11 +94,22 @@ func (c *clusters) hasHub() bool { return c.hubKubeconfig != "" || c.hubContext 
 // hasLocal reports whether the local cluster is given.
 func (c *clusters) hasLocal() bool { return c.kubeconfig != "" || c.context != "" }
 
-func (c *clusters) load(file, contextName, fileFlag, contextFlag string) (*rest.Config, error) {
-	quiet()
+// usualNamespace returns the namespace that kubectl would use with a kubeconfig.
+func usualNamespace(file, context string) (string, error) {
+	namespace, _, err := deferred(file, context).Namespace()
+	return namespace, err
+}
+
+// deferred returns the kubeconfig that kubectl or a pod would use, with the file and context given.
+func deferred(file, context string) clientcmd.ClientConfig {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = file
-	if known, err := rules.Load(); err == nil && contextName != "" && known.Contexts[contextName] == nil {
+	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: context})
+}
+
+func (c *clusters) load(file, contextName, fileFlag, contextFlag string) (*rest.Config, error) {
+	quiet()
+	if known, err := deferred(file, "").ConfigAccess().GetStartingConfig(); err == nil && contextName != "" && known.Contexts[contextName] == nil {
 		names := slices.Sorted(maps.Keys(known.Contexts))
 		return nil, usagef("there is no context %q; %s can be: %s", contextName, contextFlag, cmp.Or(strings.Join(names, ", "), "none, without a kubeconfig"))
 	}
