@@ -1,3 +1,9 @@
+// Package join makes a cluster a member of a hub, and undoes that: it implements `clusterset join` and `leave`.
+//
+// A membership is a MemberCluster, a namespace for the member, and a ServiceAccount in it that may write our records and one
+// Lease there and read our API group and the members' Leases everywhere, and nothing else. The member has a token of that account, bound to it and
+// expiring, in a kubeconfig in a Secret. Its agent renews the token and the Secret long before it expires (package connect).
+// Deleting the account revokes all tokens at once.
 package join
 
 import (
@@ -5,9 +11,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -67,27 +73,23 @@ type Options struct {
 	Revoke bool
 }
 
-// Validate returns what is wrong with the options, for the person who typed them.
-func (o Options) Validate() error { return o.complete() }
-
 // Lifetime returns how long a token to request.
 func (o Options) Lifetime() time.Duration {
 	return cmp.Or(o.TokenLifetime, access.DefaultTokenLifetime)
 }
 
-// complete fills in defaults and returns what is wrong, for the person who typed it.
-func (o *Options) complete() error {
+// Validate returns what is wrong with the options, for the person who typed them.
+func (o Options) Validate() error {
 	if err := api.CheckMemberName(o.Cluster); err != nil {
 		return fmt.Errorf("cluster name %q %w", o.Cluster, err)
 	}
-	o.TokenLifetime = o.Lifetime()
-	if o.TokenLifetime < connect.MinTokenLifetime {
-		return fmt.Errorf("--token-lifetime is %s; it must be at least %s", o.TokenLifetime, connect.MinTokenLifetime)
+	if o.Lifetime() < connect.MinTokenLifetime {
+		return fmt.Errorf("--token-lifetime is %s; it must be at least %s", o.Lifetime(), connect.MinTokenLifetime)
 	}
 	if o.Revoke && !o.Rejoin {
 		return errors.New("--revoke requires --rejoin")
 	}
-	return memberCluster(*o).Validate().ToAggregate()
+	return memberCluster(o).Validate().ToAggregate()
 }
 
 // Server is an API server that is changed, with the rights of an administrator.
@@ -111,48 +113,53 @@ func (s Server) client() (client.Client, error) {
 // The MemberCluster is created first, which takes the name: of two joins with one name, one fails before it has done anything.
 // After a join that is interrupted later, use Rejoin or Leave.
 func Join(ctx context.Context, hub Server, o Options) (kubeconfig []byte, err error) {
-	if err := o.complete(); err != nil {
+	if err := o.Validate(); err != nil {
 		return nil, fmt.Errorf("join: %w", err)
 	}
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("join %s: %w", o.Cluster, err)
+		}
+	}()
 	c, err := hub.client()
 	if err != nil {
-		return nil, fmt.Errorf("join %s: %w", o.Cluster, err)
+		return nil, err
 	}
 	if err := refuseMember(ctx, c, ""); err != nil {
-		return nil, fmt.Errorf("join %s: %w", o.Cluster, err)
+		return nil, err
 	}
 	if !rehearse.InstallsKinds(c) {
 		if err := schema.CheckHub(ctx, hub.Config); err != nil {
-			return nil, fmt.Errorf("join %s: %w", o.Cluster, err)
+			return nil, err
 		}
 	}
 	if err := takeName(ctx, c, o); err != nil {
-		return nil, fmt.Errorf("join %s: %w", o.Cluster, err)
+		return nil, err
 	}
 	if o.Revoke {
 		// Tokens belong to one account and not to its name, so they end with it.
 		if _, err := remove(ctx, c, access.ServiceAccount(o.Cluster)); err != nil {
-			return nil, fmt.Errorf("join %s: revoke its tokens: %w", o.Cluster, err)
+			return nil, fmt.Errorf("revoke its tokens: %w", err)
 		}
 	}
 	var mc clustersetv1alpha1.MemberCluster // its networks may be from an earlier join
 	if err := c.Get(ctx, client.ObjectKey{Name: o.Cluster}, &mc); err != nil {
-		return nil, fmt.Errorf("join %s: get MemberCluster: %w", o.Cluster, err)
+		return nil, fmt.Errorf("get MemberCluster: %w", err)
 	}
 	for _, obj := range append(access.Objects(o.Cluster, api.ManagedByJoin), access.Networks(o.Cluster, &mc.Spec), access.ClusterRoleBinding(o.Cluster)) {
 		if err := ensure(ctx, c, obj); err != nil {
-			return nil, fmt.Errorf("join %s: %w (join again with --rejoin, or undo what was done with clusterset leave)", o.Cluster, err)
+			return nil, halfDone(err)
 		}
 	}
-	token, err := connect.RequestToken(ctx, c, o.Cluster, o.TokenLifetime)
+	token, err := connect.RequestToken(ctx, c, o.Cluster, o.Lifetime())
 	if err != nil {
-		return nil, fmt.Errorf("join %s: %w (join again with --rejoin, or undo what was done with clusterset leave)", o.Cluster, err)
+		return nil, halfDone(err)
 	}
-	kubeconfig, err = connect.Kubeconfig(hub.Config, o.Server, o.Cluster, token)
-	if err != nil {
-		return nil, fmt.Errorf("join %s: %w", o.Cluster, err)
-	}
-	return kubeconfig, nil
+	return connect.Kubeconfig(hub.Config, o.Server, o.Cluster, token)
+}
+
+func halfDone(err error) error {
+	return fmt.Errorf("%w (join again with --rejoin, or undo what was done with clusterset leave)", err)
 }
 
 // refuseMember returns ErrNotTheHub if the API server is a member's. A member's kubeconfig is easily mistaken for the hub's,
@@ -162,22 +169,16 @@ func refuseMember(ctx context.Context, c client.Client, cluster string) error {
 	var all clustersetv1alpha1.MemberClusterList
 	err := c.List(ctx, &all)
 	switch {
-	case apierrors.IsNotFound(err) || meta.IsNoMatchError(err): // there are none
+	case absent(err): // there are none
 		return nil
 	case err != nil:
 		return fmt.Errorf("list MemberClusters: %w", err)
 	}
-	copies := 0
-	for i := range all.Items {
-		if all.Items[i].Labels[api.LabelManagedBy] != api.ManagedByImporter {
-			continue
-		}
-		copies++
-		if all.Items[i].Name == cluster {
-			return ErrNotTheHub
-		}
-	}
-	if copies > 0 && copies == len(all.Items) {
+	copies := slices.DeleteFunc(slices.Clone(all.Items), func(mc clustersetv1alpha1.MemberCluster) bool {
+		return mc.Labels[api.LabelManagedBy] != api.ManagedByImporter
+	})
+	named := slices.ContainsFunc(copies, func(mc clustersetv1alpha1.MemberCluster) bool { return mc.Name == cluster })
+	if named || len(copies) > 0 && len(copies) == len(all.Items) {
 		return ErrNotTheHub
 	}
 	return nil
@@ -192,14 +193,14 @@ func takeName(ctx context.Context, c client.Client, o Options) error {
 	if err != nil {
 		return err
 	}
-	var ns corev1.Namespace
-	switch err := c.Get(ctx, client.ObjectKey{Name: api.MemberNamespace(o.Cluster)}, &ns); {
-	case err == nil && ns.DeletionTimestamp != nil:
+	ns := access.Namespace(o.Cluster)
+	switch found, err := get(ctx, c, ns); {
+	case err != nil:
+		return err
+	case found && ns.DeletionTimestamp != nil:
 		return fmt.Errorf("%w: namespace %s of an earlier member is still being deleted; try again in a moment", ErrNameInUse, ns.Name)
-	case err == nil && !o.Rejoin && !free:
+	case found && !o.Rejoin && !free:
 		return inUse(o.Cluster, "namespace "+ns.Name)
-	case err != nil && !apierrors.IsNotFound(err):
-		return fmt.Errorf("get Namespace %s: %w", api.MemberNamespace(o.Cluster), err)
 	}
 
 	want := memberCluster(o)
@@ -207,7 +208,7 @@ func takeName(ctx context.Context, c client.Client, o Options) error {
 	switch {
 	case err == nil:
 		return nil
-	case apierrors.IsNotFound(err) || meta.IsNoMatchError(err):
+	case absent(err):
 		return errors.New("the hub doesn't know MemberCluster; install clusterset's CRDs there with --install-crds")
 	case !apierrors.IsAlreadyExists(err):
 		return fmt.Errorf("create MemberCluster %s: %w", o.Cluster, err)
@@ -223,15 +224,13 @@ func takeName(ctx context.Context, c client.Client, o Options) error {
 			// Its location may have been set by hand; what isn't given now stays.
 			mc.Spec.Zone = cmp.Or(want.Spec.Zone, mc.Spec.Zone)
 			mc.Spec.Region = cmp.Or(want.Spec.Region, mc.Spec.Region)
-			if len(want.Spec.CIDRs) > 0 {
-				mc.Spec.CIDRs = want.Spec.CIDRs
-			}
 			mc.Spec.Network = cmp.Or(want.Spec.Network, mc.Spec.Network)
-			if len(want.Spec.ExternalCIDRs) > 0 {
-				mc.Spec.ExternalCIDRs = want.Spec.ExternalCIDRs
-			}
-			if len(want.Spec.Communities) > 0 {
-				mc.Spec.Communities = want.Spec.Communities
+			for _, list := range []struct{ want, have *[]string }{
+				{&want.Spec.CIDRs, &mc.Spec.CIDRs}, {&want.Spec.ExternalCIDRs, &mc.Spec.ExternalCIDRs}, {&want.Spec.Communities, &mc.Spec.Communities},
+			} {
+				if len(*list.want) > 0 {
+					*list.have = *list.want
+				}
 			}
 			return nil
 		})
@@ -251,24 +250,19 @@ func inUse(cluster, what string) error {
 
 // takeUp removes the MemberCluster of a cluster that has left, and reports whether there was one.
 func takeUp(ctx context.Context, c client.Client, cluster string) (was bool, err error) {
-	key := client.ObjectKey{Name: cluster}
 	err = wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, 10*time.Second, true, func(ctx context.Context) (bool, error) {
-		var mc clustersetv1alpha1.MemberCluster
-		switch err := c.Get(ctx, key, &mc); {
-		case apierrors.IsNotFound(err) || meta.IsNoMatchError(err): // without the kind, creating it says what to do
-			return true, nil
-		case err != nil:
-			return false, fmt.Errorf("get MemberCluster %s: %w", cluster, err)
-		case !mc.Left():
-			return true, nil
+		mc := &clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: cluster}}
+		found, err := get(ctx, c, mc)
+		if err != nil || !found || !mc.Left() { // without the kind, creating it says what to do
+			return true, err
 		}
 		was = true
-		if !controllerutil.ContainsFinalizer(&mc, api.MemberFinalizer) {
+		if !controllerutil.ContainsFinalizer(mc, api.MemberFinalizer) {
 			return false, nil // someone else's holds it
 		}
 		released := mc.DeepCopy()
 		controllerutil.RemoveFinalizer(released, api.MemberFinalizer)
-		err := c.Patch(ctx, released, client.MergeFromWithOptions(&mc, client.MergeFromWithOptimisticLock{}), client.FieldOwner(api.FieldManagerCLI))
+		err = c.Patch(ctx, released, client.MergeFromWithOptions(mc, client.MergeFromWithOptimisticLock{}), client.FieldOwner(api.FieldManagerCLI))
 		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 			return false, fmt.Errorf("remove finalizer from MemberCluster %s: %w", cluster, err)
 		}
@@ -299,6 +293,38 @@ func ensure(ctx context.Context, c client.Client, want client.Object) error {
 		return fmt.Errorf("create %s %s: %w", kind, access.NameOf(want), err)
 	}
 	return nil
+}
+
+// absent reports whether an error says that an object, or its kind, isn't there.
+func absent(err error) bool { return apierrors.IsNotFound(err) || meta.IsNoMatchError(err) }
+
+// get reads the object of a name and reports whether it is there.
+func get(ctx context.Context, c client.Client, obj client.Object) (found bool, err error) {
+	name := access.NameOf(obj)
+	if err := c.Get(ctx, client.ObjectKeyFromObject(obj), obj); err != nil && !absent(err) {
+		return false, fmt.Errorf("get %s %s: %w", kindOf(c, obj), name, err)
+	} else if err != nil {
+		return false, nil
+	}
+	return true, nil
+}
+
+// remove deletes an object and reports whether it existed.
+func remove(ctx context.Context, c client.Client, obj client.Object) (existed bool, err error) {
+	if err := c.Delete(ctx, obj); err != nil && !absent(err) {
+		return false, fmt.Errorf("delete %s %s: %w", kindOf(c, obj), access.NameOf(obj), err)
+	} else if err != nil {
+		return false, nil
+	}
+	return true, nil
+}
+
+// removeIf is remove for an object that is ours. Another owner's object of the same name stays.
+func removeIf(ctx context.Context, c client.Client, obj client.Object, ours func(client.Object) bool) (existed bool, err error) {
+	if found, err := get(ctx, c, obj); err != nil || !found || !ours(obj) {
+		return false, err
+	}
+	return remove(ctx, c, obj)
 }
 
 func kindOf(c client.Client, o client.Object) string {

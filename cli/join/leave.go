@@ -30,71 +30,62 @@ func Leave(ctx context.Context, hub Server, cluster string) (found bool, err err
 	if err := api.CheckMemberName(cluster); err != nil {
 		return false, fmt.Errorf("leave: cluster name %q %w", cluster, err)
 	}
+	defer func() {
+		if err != nil {
+			found, err = false, fmt.Errorf("leave %s: %w", cluster, err)
+		}
+	}()
 	c, err := hub.client()
 	if err != nil {
-		return false, fmt.Errorf("leave %s: %w", cluster, err)
+		return false, err
 	}
 	if err := refuseMember(ctx, c, cluster); err != nil {
-		return false, fmt.Errorf("leave %s: %w", cluster, err)
+		return false, err
 	}
-	left, err := hasLeft(ctx, c, cluster)
+	mc := memberCluster(Options{Cluster: cluster})
+	there, err := get(ctx, c, mc)
 	if err != nil {
-		return false, fmt.Errorf("leave %s: %w", cluster, err)
+		return false, err
 	}
+	left := there && mc.Left()
 	for _, obj := range []client.Object{
 		access.ClusterRoleBinding(cluster), access.RoleBinding(cluster), access.PeersBinding(cluster), access.Role(cluster), access.ServiceAccount(cluster),
 	} {
-		existed, err := removeOurs(ctx, c, obj)
+		existed, err := removeIf(ctx, c, obj, access.Ours)
 		if err != nil {
-			return false, fmt.Errorf("leave %s: %w", cluster, err)
+			return false, err
 		}
 		found = found || existed
 	}
-	existed, err := remove(ctx, c, memberCluster(Options{Cluster: cluster}))
+	existed, err := remove(ctx, c, mc)
 	if err != nil {
-		return false, fmt.Errorf("leave %s: %w", cluster, err)
+		return false, err
 	}
 	found = found || existed && !left
 	in := client.InNamespace(api.MemberNamespace(cluster))
 	for _, obj := range []client.Object{&clustersetv1alpha1.ExportedService{}, &clustersetv1alpha1.ExportedEndpoints{}, &coordinationv1.Lease{}} {
 		// A hub that doesn't serve our kinds has no objects of them.
-		if err := c.DeleteAllOf(ctx, obj, in); err != nil && !apierrors.IsNotFound(err) && !meta.IsNoMatchError(err) {
-			return false, fmt.Errorf("leave %s: delete all %s in %s: %w", cluster, kindOf(c, obj), api.MemberNamespace(cluster), err)
+		if err := c.DeleteAllOf(ctx, obj, in); err != nil && !absent(err) {
+			return false, fmt.Errorf("delete all %s in %s: %w", kindOf(c, obj), api.MemberNamespace(cluster), err)
 		}
 	}
 	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace(cluster), Name: api.RecordsQuota}}
 	for _, obj := range []client.Object{access.Networks(cluster, &clustersetv1alpha1.MemberClusterSpec{}), quota} {
 		if _, err := remove(ctx, c, obj); err != nil {
-			return false, fmt.Errorf("leave %s: %w", cluster, err)
+			return false, err
 		}
 	}
 	if err := release(ctx, c, in); err != nil {
-		return false, fmt.Errorf("leave %s: %w", cluster, err)
+		return false, err
 	}
-	if existed, err = removeOurs(ctx, c, access.Namespace(cluster)); err != nil {
-		return false, fmt.Errorf("leave %s: %w", cluster, err)
+	if existed, err = removeIf(ctx, c, access.Namespace(cluster), access.Ours); err != nil {
+		return false, err
 	}
 	found = found || existed
 	if err := removeUnusedClusterRoles(ctx, c); err != nil {
-		return false, fmt.Errorf("leave %s: %w", cluster, err)
+		return false, err
 	}
-	if err := awaitNamespaceGone(ctx, c, cluster); err != nil {
-		return false, fmt.Errorf("leave %s: %w", cluster, err)
-	}
-	return found, nil
-}
-
-// hasLeft reports whether there is a MemberCluster that already says so.
-func hasLeft(ctx context.Context, c client.Client, cluster string) (bool, error) {
-	var mc clustersetv1alpha1.MemberCluster
-	err := c.Get(ctx, client.ObjectKey{Name: cluster}, &mc)
-	switch {
-	case apierrors.IsNotFound(err) || meta.IsNoMatchError(err):
-		return false, nil
-	case err != nil:
-		return false, fmt.Errorf("get MemberCluster %s: %w", cluster, err)
-	}
-	return mc.Left(), nil
+	return found, awaitNamespaceGone(ctx, c, cluster)
 }
 
 // release removes the finalizers from what is left of a member's records. We use none; if a member sets them, it would still be
@@ -104,7 +95,7 @@ func release(ctx context.Context, c client.Client, in client.InNamespace) error 
 	for _, list := range []client.ObjectList{
 		&clustersetv1alpha1.ExportedServiceList{}, &clustersetv1alpha1.ExportedEndpointsList{}, &coordinationv1.LeaseList{},
 	} {
-		if err := c.List(ctx, list, in); apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
+		if err := c.List(ctx, list, in); absent(err) {
 			continue
 		} else if err != nil {
 			return fmt.Errorf("list what is left in %s: %w", in, err)
@@ -124,31 +115,6 @@ func release(ctx context.Context, c client.Client, in client.InNamespace) error 
 		}
 	}
 	return nil
-}
-
-// removeOurs deletes an object that join or the hub process created, and reports whether there was one. Another owner's object of the
-// same name stays.
-func removeOurs(ctx context.Context, c client.Client, obj client.Object) (existed bool, err error) {
-	have := obj.DeepCopyObject().(client.Object)
-	switch err := c.Get(ctx, client.ObjectKeyFromObject(obj), have); {
-	case apierrors.IsNotFound(err) || err == nil && !access.Ours(have):
-		return false, nil
-	case err != nil:
-		return false, fmt.Errorf("get %s %s: %w", kindOf(c, obj), access.NameOf(obj), err)
-	}
-	return remove(ctx, c, have)
-}
-
-// remove deletes an object and reports whether it existed.
-func remove(ctx context.Context, c client.Client, obj client.Object) (existed bool, err error) {
-	err = c.Delete(ctx, obj)
-	switch {
-	case err == nil:
-		return true, nil
-	case apierrors.IsNotFound(err) || meta.IsNoMatchError(err):
-		return false, nil
-	}
-	return false, fmt.Errorf("delete %s %s: %w", kindOf(c, obj), access.NameOf(obj), err)
 }
 
 // removeUnusedClusterRoles deletes the roles that all members share once no member is bound to them.

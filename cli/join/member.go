@@ -15,8 +15,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
+	"cmp"
+	"errors"
+	"slices"
+
+	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
 	"github.com/clusterset/clusterset/hub/access"
 	"github.com/clusterset/clusterset/internal/labels"
 )
@@ -33,15 +42,10 @@ func MemberName(ctx context.Context, member client.Client, key types.NamespacedN
 
 // PreviouslyJoined returns when a member joined before, by its own copy of its MemberCluster, or zero if there is none.
 func PreviouslyJoined(ctx context.Context, member client.Client, cluster string) (time.Time, error) {
-	mc := &clustersetv1alpha1.MemberCluster{}
-	err := member.Get(ctx, client.ObjectKey{Name: cluster}, mc)
-	switch {
-	case apierrors.IsNotFound(err) || meta.IsNoMatchError(err):
-		return time.Time{}, nil
-	case err != nil:
-		return time.Time{}, fmt.Errorf("get MemberCluster %s: %w", cluster, err)
-	case mc.Annotations[api.AnnotationJoined] == "":
-		return time.Time{}, nil // the cluster was only described; the copy's own age says nothing
+	mc := &clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: cluster}}
+	found, err := get(ctx, member, mc)
+	if err != nil || !found || mc.Annotations[api.AnnotationJoined] == "" { // then it was only described; the copy's own age says nothing
+		return time.Time{}, err
 	}
 	return mc.JoinedAt(), nil
 }
@@ -72,21 +76,11 @@ func InstallSecret(ctx context.Context, member client.Client, key types.Namespac
 
 // RemoveSecret deletes the Secret that InstallSecret wrote, unless it lacks our label.
 func RemoveSecret(ctx context.Context, member client.Client, key types.NamespacedName) error {
-	secret := &corev1.Secret{}
-	if err := member.Get(ctx, key, secret); err != nil {
-		if apierrors.IsNotFound(err) {
-			return nil
-		}
-		return fmt.Errorf("get Secret %s: %w", key, err)
-	}
-	if secret.Labels[api.LabelManagedBy] != api.ManagedByJoin {
-		return nil
-	}
-	if err := client.IgnoreNotFound(member.Delete(ctx, secret)); err != nil {
-		return fmt.Errorf("delete Secret %s: %w", key, err)
-	}
-	return nil
+	_, err := removeIf(ctx, member, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}, byJoin)
+	return err
 }
+
+func byJoin(o client.Object) bool { return o.GetLabels()[api.LabelManagedBy] == api.ManagedByJoin }
 
 // propertyKind is the kind of KEP-2149 that holds a cluster's name for others to read.
 var propertyKind = schema.GroupKind{Group: "about.k8s.io", Kind: "ClusterProperty"}
@@ -108,7 +102,7 @@ func WriteProperties(ctx context.Context, member client.Client, cluster, set str
 		property.SetName(name)
 		_, err := controllerutil.CreateOrUpdate(ctx, member, property, func() error {
 			is, _, _ := unstructured.NestedString(property.Object, "spec", "value")
-			foreign := property.GetResourceVersion() != "" && property.GetLabels()[api.LabelManagedBy] != api.ManagedByJoin
+			foreign := property.GetResourceVersion() != "" && !byJoin(property)
 			if foreign && is != value {
 				return fmt.Errorf("it says %q, not %q; clusterset didn't create it, so it stays: correct it if it is wrong", is, value)
 			}
@@ -134,17 +128,9 @@ func RemoveProperties(ctx context.Context, member client.Client) error {
 	for _, name := range []string{api.ClusterProperty, api.ClusterSetProperty} {
 		property := &unstructured.Unstructured{}
 		property.SetGroupVersionKind(gvk)
-		if err := member.Get(ctx, client.ObjectKey{Name: name}, property); err != nil {
-			if apierrors.IsNotFound(err) {
-				continue
-			}
-			return fmt.Errorf("get ClusterProperty %s: %w", name, err)
-		}
-		if property.GetLabels()[api.LabelManagedBy] != api.ManagedByJoin {
-			continue
-		}
-		if err := client.IgnoreNotFound(member.Delete(ctx, property)); err != nil {
-			return fmt.Errorf("delete ClusterProperty %s: %w", name, err)
+		property.SetName(name)
+		if _, err := removeIf(ctx, member, property, byJoin); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -164,12 +150,75 @@ func propertyVersion(member client.Client) (schema.GroupVersionKind, bool, error
 // SetID returns an identifier that is unique even if people give two sets the same name: the UID of the hub's kube-system
 // namespace, which KEP-2149 suggests for clusters. It is empty on a bare API server, which has no such namespace.
 func SetID(ctx context.Context, hub client.Client) (string, error) {
-	ns := &corev1.Namespace{}
-	if err := hub.Get(ctx, client.ObjectKey{Name: metav1.NamespaceSystem}, ns); err != nil {
-		if apierrors.IsNotFound(err) {
-			return "", nil
-		}
-		return "", fmt.Errorf("get Namespace %s: %w", metav1.NamespaceSystem, err)
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: metav1.NamespaceSystem}}
+	_, err := get(ctx, hub, ns)
+	return string(ns.UID), err
+}
+
+// ErrNoServiceCIDR is why a cluster can't be asked for the networks of its ClusterIPs: its Kubernetes is older than 1.33.
+var ErrNoServiceCIDR = errors.New("no ServiceCIDRs, which Kubernetes has since 1.33")
+
+// StatedNetwork is a network that an object of a cluster states.
+type StatedNetwork struct{ CIDR, From string }
+
+// ServiceNetworks returns the networks of a member's ClusterIPs, as its ServiceCIDRs state them. One that is being deleted is among them for
+// as long as Services have addresses in it.
+func ServiceNetworks(ctx context.Context, member client.Reader) (all []StatedNetwork, err error) {
+	var list networkingv1.ServiceCIDRList
+	switch err := member.List(ctx, &list); {
+	case absent(err):
+		return nil, ErrNoServiceCIDR
+	case err != nil:
+		return nil, fmt.Errorf("list ServiceCIDRs: %w", err)
 	}
-	return string(ns.UID), nil
+	slices.SortFunc(list.Items, func(a, b networkingv1.ServiceCIDR) int { return cmp.Compare(a.Name, b.Name) })
+	for i := range list.Items {
+		for _, cidr := range list.Items[i].Spec.CIDRs {
+			all = append(all, StatedNetwork{CIDR: cidr, From: "ServiceCIDR " + list.Items[i].Name})
+		}
+	}
+	return all, nil
+}
+
+// traces are the kinds that our agent writes in a member, and the label that identifies our objects. Owners come first: if an
+// agent is interrupted, everything it leaves can be garbage-collected. Namespaces that the importer created aren't included,
+// because others may use them by now.
+var traces = []struct {
+	kind      schema.GroupKind
+	managedBy string
+}{
+	{schema.GroupKind{Group: mcsv1beta1.GroupName, Kind: mcsv1beta1.ServiceExportKindName}, api.ManagedByExporter},
+	{schema.GroupKind{Group: mcsv1beta1.GroupName, Kind: mcsv1beta1.ServiceImportKindName}, api.ManagedByImporter},
+	{schema.GroupKind{Group: fabedgev1alpha1.GroupName, Kind: "GlobalService"}, api.ManagedByImporter},
+	{discoveryv1.SchemeGroupVersion.WithKind("EndpointSlice").GroupKind(), api.ManagedByImporter},
+	{corev1.SchemeGroupVersion.WithKind("Service").GroupKind(), api.ManagedByImporter},
+	{schema.GroupKind{Group: clustersetv1alpha1.GroupName, Kind: "MemberCluster"}, api.ManagedByImporter},
+}
+
+// RemoveTraces deletes everything that our agent wrote in a member that has left: imports, whose names would otherwise be
+// answered forever, and the ServiceExports it created for marks. Users' own objects stay. The agent must be stopped first, or
+// it rewrites them from what it remembers of the hub.
+func RemoveTraces(ctx context.Context, member client.Client) error {
+	for _, trace := range traces {
+		mapping, err := member.RESTMapper().RESTMapping(trace.kind)
+		if meta.IsNoMatchError(err) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("look for %s: %w", trace.kind, err)
+		}
+		var list metav1.PartialObjectMetadataList
+		list.SetGroupVersionKind(mapping.GroupVersionKind.GroupVersion().WithKind(trace.kind.Kind + "List"))
+		if err := member.List(ctx, &list, client.MatchingLabels{api.LabelManagedBy: trace.managedBy}); err != nil {
+			return fmt.Errorf("list %s: %w", trace.kind, err)
+		}
+		for i := range list.Items {
+			object := &list.Items[i]
+			object.SetGroupVersionKind(mapping.GroupVersionKind)
+			if err := client.IgnoreNotFound(member.Delete(ctx, object)); err != nil {
+				return fmt.Errorf("delete %s %s: %w", trace.kind.Kind, client.ObjectKeyFromObject(object), err)
+			}
+		}
+	}
+	return nil
 }
