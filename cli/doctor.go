@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -11,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/clusterset/clusterset/api"
 	"github.com/clusterset/clusterset/cli/doctor"
@@ -71,7 +73,7 @@ func (d *doctorCommand) run(ctx context.Context, w io.Writer) error {
 	case 0:
 		return nil
 	case 1:
-		return fmt.Errorf("1 problem, shown above with its fix")
+		return errors.New("1 problem, shown above with its fix")
 	}
 	return fmt.Errorf("%d problems, shown above with their fixes", diagnosis.Problems)
 }
@@ -95,14 +97,15 @@ func (d *doctorCommand) gatherer() (*doctor.Gatherer, error) {
 		g.Zones = append(g.Zones, zone)
 	}
 	var err error
-	if g.ClusterDNS, err = parseKey(d.clusterDNS); err != nil {
-		return nil, usagef("--dns-configmap: %w", err)
-	}
-	if g.NodeLocalDNS, err = parseKey(d.nodeLocal); err != nil {
-		return nil, usagef("--nodelocaldns-configmap: %w", err)
-	}
-	if g.Secret, err = parseKey(d.secret); err != nil {
-		return nil, usagef("--secret: %w", err)
+	for _, key := range []struct {
+		flag, text string
+		to         *types.NamespacedName
+	}{
+		{"--dns-configmap", d.clusterDNS, &g.ClusterDNS}, {"--nodelocaldns-configmap", d.nodeLocal, &g.NodeLocalDNS}, {"--secret", d.secret, &g.Secret},
+	} {
+		if *key.to, err = parseKey(key.text); err != nil {
+			return nil, usagef("%s: %w", key.flag, err)
+		}
 	}
 	if g.DNSServer, err = withPort(d.dns); err != nil {
 		return nil, usagef("--dns: %w", err)

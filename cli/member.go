@@ -20,6 +20,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
+	"io"
+	"net/http"
+	"os"
+
 	"github.com/clusterset/clusterset/api"
 	"github.com/clusterset/clusterset/cli/join"
 	"github.com/clusterset/clusterset/exporter"
@@ -130,12 +134,11 @@ func (m *member) complete() error {
 			return usagef("--hub-secret: %w", err)
 		}
 	}
-	dataPath, err := desired.ParseDataPath(m.dataPath)
-	if err != nil {
+	var err error
+	if m.imports.DataPath, err = desired.ParseDataPath(m.dataPath); err != nil {
 		return usagef("--data-path: %w", err)
 	}
-	m.imports.DataPath = dataPath
-	if dataPath == desired.DataPathNone && m.imports.SkipGlobalServices {
+	if m.imports.DataPath == desired.DataPathNone && m.imports.SkipGlobalServices {
 		return usagef("--data-path none and --skip-global-services: %w", importer.ErrNoAddresses)
 	}
 	if m.imports.Policy.Prefer, err = topology.ParsePrefer(m.prefer); err != nil {
@@ -146,17 +149,12 @@ func (m *member) complete() error {
 			return usagef("--boundary: %w", err)
 		}
 	}
-	for _, f := range []struct {
-		flag     string
-		patterns []string
-	}{
-		{"export-namespaces", m.exportFrom.Include},
-		{"exclude-export-namespaces", m.exportFrom.Exclude},
-		{"import-namespaces", m.imports.IncludeNamespaces},
-		{"exclude-namespaces", m.imports.ExcludeNamespaces},
+	for flag, patterns := range map[string][]string{
+		"export-namespaces": m.exportFrom.Include, "exclude-export-namespaces": m.exportFrom.Exclude,
+		"import-namespaces": m.imports.IncludeNamespaces, "exclude-namespaces": m.imports.ExcludeNamespaces,
 	} {
-		if err := namespaces.Check(f.patterns); err != nil {
-			return usagef("--%s: %w", f.flag, err)
+		if err := namespaces.Check(patterns); err != nil {
+			return usagef("--%s: %w", flag, err)
 		}
 	}
 	if m.beaconService != "" {
@@ -177,23 +175,13 @@ func (m *member) complete() error {
 	if m.heartbeat < time.Second {
 		return usagef("--heartbeat-interval is %s; it must be at least 1s", m.heartbeat)
 	}
-	if m.maxPerNamespace < 1 {
-		return usagef("--max-exports-per-namespace is %d; it must be at least 1", m.maxPerNamespace)
-	}
-	if m.imports.MaxServices < 1 {
-		return usagef("--max-services is %d; it must be at least 1", m.imports.MaxServices)
-	}
-	if m.imports.MaxNamespaces < 1 {
-		return usagef("--max-namespaces is %d; it must be at least 1", m.imports.MaxNamespaces)
-	}
-	if m.recordMemory < 1 {
-		return usagef("--max-record-memory is %d; it must be at least 1", m.recordMemory)
-	}
-	if m.imports.Concurrency < 1 {
-		return usagef("--import-workers is %d; it must be at least 1", m.imports.Concurrency)
-	}
-	if m.workers < 1 {
-		return usagef("--workers is %d; it must be at least 1", m.workers)
+	for flag, is := range map[string]int{
+		"max-exports-per-namespace": m.maxPerNamespace, "max-services": m.imports.MaxServices, "max-namespaces": m.imports.MaxNamespaces,
+		"max-record-memory": m.recordMemory, "import-workers": m.imports.Concurrency, "workers": m.workers,
+	} {
+		if is < 1 {
+			return usagef("--%s is %d; it must be at least 1", flag, is)
+		}
 	}
 	return nil
 }
@@ -381,4 +369,27 @@ func parseKey(s string) (types.NamespacedName, error) {
 		return types.NamespacedName{}, fmt.Errorf("%q isn't of the form namespace/name", s)
 	}
 	return types.NamespacedName{Namespace: namespace, Name: name}, nil
+}
+
+// awaitCredentials waits until `clusterset join` has written the hub's kubeconfig, so that an agent can be installed first. Meanwhile the probes
+// succeed and say so: an installation that waits for ready pods would else wait for the join that comes after it (C74).
+func (m *member) awaitCredentials(ctx context.Context) error {
+	if _, err := os.Stat(m.hubKubeconfig); err == nil {
+		return nil
+	}
+	const waiting = "waiting for credentials for the hub"
+	log.Log.Info("Waiting for credentials for the hub; make this cluster a member with clusterset join", "secret", m.hubSecret, "file", m.hubKubeconfig)
+	if m.probes != "0" {
+		l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", m.probes)
+		if err != nil {
+			return fmt.Errorf("--health-probe-bind-address: %w", err)
+		}
+		server := &http.Server{ReadHeaderTimeout: 5 * time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, waiting+"\n")
+		})}
+		go func() { _ = server.Serve(l) }()
+		defer func() { _ = server.Close() }()
+	}
+	connect.Await(ctx, m.hubKubeconfig)
+	return nil
 }

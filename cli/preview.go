@@ -13,6 +13,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"bufio"
+	"os"
+
+	"github.com/clusterset/clusterset/cli/objects"
 	"github.com/clusterset/clusterset/cli/place"
 	"github.com/clusterset/clusterset/cli/preview"
 	"github.com/clusterset/clusterset/importer/desired"
@@ -84,18 +88,9 @@ There are undrain, leave and unexport as well.` + previewHelp,
 	cmd.Flags().StringVarP(&p.file, "file", "f", "", "YAML `file` with the changes (- for the standard input)")
 	p.addLocalFlags(cmd.Flags(), "that exports without a context refer to")
 	p.placeFlag(cmd.Flags())
-	for _, c := range []struct {
-		verb, short string
-		change      func(clusters []string) preview.Change
-	}{
-		{"down", "Show what the loss of clusters would do", func(c []string) preview.Change { return preview.Change{Down: c} }},
-		{"drain", "Show what draining clusters would do", func(c []string) preview.Change { return preview.Change{Drain: c} }},
-		{"undrain", "Show what undraining clusters would do", func(c []string) preview.Change { return preview.Change{Undrain: c} }},
-		{"leave", "Show what removing clusters from the hub would do", func(c []string) preview.Change { return preview.Change{Leave: c} }},
-	} {
-		cmd.AddCommand(previewClusters(c.verb, c.short, c.change))
+	for _, c := range previews {
+		cmd.AddCommand(c.command())
 	}
-	cmd.AddCommand(previewExport(), previewUnexport(), previewUnreachable(), previewPlace(), previewPolicy(), previewCommunities(), previewExportTo(), previewNetwork())
 	return cmd
 }
 
@@ -218,3 +213,40 @@ func (p *previewCommand) run(ctx context.Context, w io.Writer, changes []preview
 
 var errNoRecords = errors.New("there is no ExportedService and no MemberCluster: want a hub's records, as " +
 	"kubectl get memberclusters,exportedservices,exportedendpoints,leases -A -o yaml writes them there")
+
+// before prints in one line what a change is about to do, and returns it, or nil if there is nothing to print.
+func before(ctx context.Context, hub *objects.Cluster, change preview.Change, stdout io.Writer) (*preview.Result, error) {
+	state, err := fetchState(ctx, hub)
+	if err != nil {
+		return nil, err
+	}
+	result, err := state.Preview(ctx, []preview.Change{change}, preview.Options{})
+	if err != nil {
+		return nil, nil //nolint:nilerr // the command itself reports what is wrong with the change
+	}
+	_, err = fmt.Fprintln(stdout, result.Summary.Text)
+	return result, err
+}
+
+// agreed asks a person at a terminal whether to go on if names are lost.
+func agreed(name string, r *preview.Result, stdin *os.File, stdout io.Writer) error {
+	for i, svc := range r.Services {
+		if svc.Effects[0] != preview.Lost {
+			break
+		}
+		if i == 10 {
+			_, _ = fmt.Fprintln(stdout, "  …")
+			break
+		}
+		_, _ = fmt.Fprintf(stdout, "  %s/%s\n", svc.Namespace, svc.Name)
+	}
+	if !isTerminal(stdin) {
+		return fmt.Errorf("%s hasn't left: %s; clusterset preview leave %s shows where; use --yes to leave anyway", name, lostError{r.Summary.Effects[preview.Lost]}.Error(), name)
+	}
+	_, _ = fmt.Fprintf(stdout, "Take %s off the hub anyway? [y/N] ", name)
+	answer, _ := bufio.NewReader(stdin).ReadString('\n')
+	if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
+		return fmt.Errorf("%s hasn't left; nothing was changed", name)
+	}
+	return nil
+}

@@ -202,13 +202,8 @@ func (p *previewCommand) fetchService(ctx context.Context, e *preview.Export, ne
 		}
 	}
 	exports, err := c.ServiceExports(ctx, client.InNamespace(src.Key.Namespace))
-	if err != nil {
-		return nil, err
+	if at := slices.IndexFunc(exports, func(e mcsv1beta1.ServiceExport) bool { return e.Name == src.Key.Name }); at >= 0 {
+		src.Export = &exports[at]
 	}
-	for i := range exports {
-		if exports[i].Name == src.Key.Name {
-			src.Export = &exports[i]
-		}
-	}
-	return notes, nil
+	return notes, err
 }

@@ -99,12 +99,12 @@ func behind(ctx context.Context, hub *objects.Cluster, changed string) ([]string
 	}
 	slices.Sort(slow)
 	slices.Sort(stuck)
-	switch names := strings.Join(slow, ", "); len(slow) {
+	text := "the agents of %s haven't followed the change yet; read their logs, or wait longer with --timeout"
+	switch len(slow) {
 	case 0:
 		return stuck, nil
 	case 1:
-		return append([]string{"the agent of " + names + " hasn't followed the change yet; read its log, or wait longer with --timeout"}, stuck...), nil
-	default:
-		return append([]string{"the agents of " + names + " haven't followed the change yet; read their logs, or wait longer with --timeout"}, stuck...), nil
+		text = "the agent of %s hasn't followed the change yet; read its log, or wait longer with --timeout"
 	}
+	return append([]string{fmt.Sprintf(text, strings.Join(slow, ", "))}, stuck...), nil
 }

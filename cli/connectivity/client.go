@@ -26,13 +26,6 @@ const (
 // String returns the family as people write it.
 func (f Family) String() string { return strings.Replace(string(f), "ip", "IPv", 1) }
 
-func familyOf(a netip.Addr) Family {
-	if a.Unmap().Is4() {
-		return IPv4
-	}
-	return IPv6
-}
-
 // Ask is one question: does a name, or an address, lead to a cluster?
 type Ask struct {
 	To     string `json:"to"`
@@ -184,19 +177,16 @@ func asksFor(here *Facts, all []*Facts, namespace, zone string) []Ask {
 	for _, there := range all {
 		to := there.Cluster
 		for _, f := range here.families(there) {
-			if imp := here.Imports[serviceOf(to)]; imp.There && !imp.Unaddressed {
-				host := serviceOf(to) + "." + namespace + ".svc." + zone + "."
-				if ip := imp.address(f); ip != "" {
-					asks = append(asks, Ask{To: to, Kind: Name, Family: f, Host: host, Want: ip},
-						Ask{To: to, Kind: ClusterSetIP, Family: f, Address: ip, Connect: true})
-					if to != here.Cluster {
-						asks = append(asks, Ask{To: to, Kind: OwnName, Family: f, Host: serviceOf(to), Connect: true})
-					}
+			name := func(service string) string { return service + "." + namespace + ".svc." + zone + "." }
+			if ip := addressOf(f, here.Imports[serviceOf(to)].IPs); ip != "" {
+				asks = append(asks, Ask{To: to, Kind: Name, Family: f, Host: name(serviceOf(to)), Want: ip},
+					Ask{To: to, Kind: ClusterSetIP, Family: f, Address: ip, Connect: true})
+				if to != here.Cluster {
+					asks = append(asks, Ask{To: to, Kind: OwnName, Family: f, Host: serviceOf(to), Connect: true})
 				}
 			}
 			if here.Imports[headlessOf(to)].There {
-				host := headlessOf(to) + "." + namespace + ".svc." + zone + "."
-				asks = append(asks, Ask{To: to, Kind: Headless, Family: f, Host: host, Connect: to == here.Cluster || !here.Routed[to]})
+				asks = append(asks, Ask{To: to, Kind: Headless, Family: f, Host: name(headlessOf(to)), Connect: to == here.Cluster || !here.Routed[to]})
 			}
 		}
 	}

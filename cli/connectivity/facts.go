@@ -2,7 +2,6 @@ package connectivity
 
 import (
 	"net/netip"
-	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -56,21 +55,20 @@ type Import struct {
 	Unaddressed bool
 }
 
-func (i *Import) address(f Family) string {
-	at := slices.IndexFunc(i.IPs, func(s string) bool { a, err := netip.ParseAddr(s); return err == nil && familyOf(a) == f })
-	if at < 0 {
-		return ""
+// addressOf returns the first address of a family, or "".
+func addressOf(f Family, all []string) string {
+	for _, s := range all {
+		if a, err := netip.ParseAddr(s); err == nil && a.Unmap().Is4() == (f == IPv4) {
+			return s
+		}
 	}
-	return i.IPs[at]
+	return ""
 }
 
 // families returns the families that the pods of both clusters have.
 func (f *Facts) families(of *Facts) (both []Family) {
-	has := func(p Pod, f Family) bool {
-		return slices.ContainsFunc(p.Addresses, func(s string) bool { a, err := netip.ParseAddr(s); return err == nil && familyOf(a) == f })
-	}
 	for _, family := range []Family{IPv4, IPv6} {
-		if has(f.Server, family) && has(of.Server, family) {
+		if addressOf(family, f.Server.Addresses) != "" && addressOf(family, of.Server.Addresses) != "" {
 			both = append(both, family)
 		}
 	}

@@ -1,3 +1,8 @@
+// Package connectivity tests a cluster set as its users use it: pods in every cluster ask for the names of what every cluster exports, and
+// connect to what the names lead to. It is `clusterset test`.
+//
+// objects.go says what is created, client.go is what the pods run, and verdict.go makes a Report of what was seen: all three are pure or
+// stand alone. run.go creates, waits, reads and cleans up.
 package connectivity
 
 import (
@@ -52,9 +57,7 @@ const (
 // Run creates the test's objects in all clusters, asks, cleans up and reports. Nothing is left behind unless it says so.
 func (t *Test) Run(ctx context.Context) (report Report, err error) {
 	defer func() {
-		if left := t.cleanUp(context.WithoutCancel(ctx)); left != nil {
-			err = errors.Join(err, left)
-		}
+		err = errors.Join(err, t.cleanUp(context.WithoutCancel(ctx)))
 	}()
 	if err := t.Create(ctx); err != nil {
 		return report, err
@@ -186,16 +189,23 @@ func (t *Test) wait(ctx context.Context, what string, until time.Time, missing f
 
 // look looks at all clusters.
 func (t *Test) look(ctx context.Context) ([]*Facts, error) {
-	all, errs := make([]*Facts, len(t.Clusters)), make([]error, len(t.Clusters))
-	var workers sync.WaitGroup
-	for i, c := range t.Clusters {
-		workers.Go(func() { all[i], errs[i] = c.look(ctx, t.Namespace) })
-	}
-	workers.Wait()
+	all := make([]*Facts, len(t.Clusters))
+	err := inAll(t.Clusters, func(i int, c *Cluster) (err error) { all[i], err = c.look(ctx, t.Namespace); return err })
 	if ctx.Err() != nil {
 		return nil, errors.New("interrupted")
 	}
-	return all, errors.Join(errs...)
+	return all, err
+}
+
+// inAll does something in all clusters at the same time.
+func inAll(clusters []*Cluster, do func(int, *Cluster) error) error {
+	errs := make([]error, len(clusters))
+	var workers sync.WaitGroup
+	for i, c := range clusters {
+		workers.Go(func() { errs[i] = do(i, c) })
+	}
+	workers.Wait()
+	return errors.Join(errs...)
 }
 
 // cleanUp deletes the namespaces that the test created, with everything in them, and waits until they are gone.
@@ -208,13 +218,7 @@ func (t *Test) cleanUp(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, cleanFor)
 	defer cancel()
-	errs := make([]error, len(t.created))
-	var workers sync.WaitGroup
-	for i, c := range t.created {
-		workers.Go(func() { errs[i] = c.cleanUp(ctx, t.Namespace) })
-	}
-	workers.Wait()
-	return errors.Join(errs...)
+	return inAll(t.created, func(_ int, c *Cluster) error { return c.cleanUp(ctx, t.Namespace) })
 }
 
 func (c *Cluster) cleanUp(ctx context.Context, namespace string) error {

@@ -157,16 +157,11 @@ func (j *judge) notImported(here, there *Facts) {
 // names finds what is wrong with all names of the zone in a cluster, and returns that outcome.
 func (j *judge) names(here *Facts) Outcome {
 	var first Outcome
-	n := 0
 	for _, a := range here.Answers {
 		if a.Kind != Name && a.Kind != Headless {
 			continue
 		}
-		n++
-		if n == 1 {
-			first = a.Outcome
-		}
-		if a.Outcome != first {
+		if first = cmp.Or(first, a.Outcome); a.Outcome != first {
 			return ""
 		}
 	}
@@ -281,10 +276,9 @@ func (j *judge) whyBehind(here *Facts) string {
 
 // outcome returns how a question was answered.
 func (j *judge) outcome(here, there *Facts, kind Kind, family Family) Outcome {
-	for _, a := range here.Answers {
-		if a.To == there.Cluster && a.Kind == kind && a.Family == family && a.Connect {
-			return a.Outcome
-		}
+	at := slices.IndexFunc(here.Answers, func(a Answer) bool { return a.To == there.Cluster && a.Kind == kind && a.Family == family && a.Connect })
+	if at < 0 {
+		return ""
 	}
-	return ""
+	return here.Answers[at].Outcome
 }

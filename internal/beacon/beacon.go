@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -146,14 +147,10 @@ func Parse(s string) (all []netip.AddrPort, ignored int) {
 
 func bounded(all []netip.AddrPort) []netip.AddrPort {
 	var some []netip.AddrPort
-	v4, v6 := 0, 0
+	n := map[bool]int{} // by whether they are IPv4
 	for _, a := range all {
-		n := &v6
-		if a.Addr().Is4() {
-			n = &v4
-		}
-		*n++
-		if *n <= most {
+		four := a.Addr().Is4()
+		if n[four]++; n[four] <= most {
 			some = append(some, a)
 		}
 	}
@@ -168,19 +165,12 @@ func Allowed(a netip.Addr, theirs, ours []netip.Prefix, not []netip.Addr) bool {
 		a == netip.AddrFrom4([4]byte{255, 255, 255, 255}) {
 		return false
 	}
-	for _, n := range not {
-		if n.Unmap() == a {
-			return false
-		}
+	if slices.ContainsFunc(not, func(n netip.Addr) bool { return n.Unmap() == a }) {
+		return false
 	}
 	return (len(theirs) == 0 || within(a, theirs)) && !within(a, ours)
 }
 
 func within(a netip.Addr, networks []netip.Prefix) bool {
-	for _, n := range networks {
-		if n.Contains(a) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(networks, func(n netip.Prefix) bool { return n.Contains(a) })
 }
