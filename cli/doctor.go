@@ -80,9 +80,6 @@ func (d *doctorCommand) run(ctx context.Context, w io.Writer) error {
 
 // gatherer returns the Gatherer for the flags.
 func (d *doctorCommand) gatherer() (*doctor.Gatherer, error) {
-	if err := d.check(); err != nil {
-		return nil, err
-	}
 	g := &doctor.Gatherer{Roles: d.roles, As: d.as, ClusterFlags: localFlags, HubFlags: hubFlags}
 	for _, role := range d.roles {
 		if !slices.Contains(doctor.Roles, role) {

@@ -136,8 +136,7 @@ func (d *drainCommand) done(mc *clustersetv1alpha1.MemberCluster) string {
 		return fmt.Sprintf("%s is drained: spec.drain of its MemberCluster was false and is true. Its endpoints now rank last; clusterset undrain %s undoes it.\n", mc.Name, mc.Name)
 	}
 	text := fmt.Sprintf("%s is no longer drained: spec.drain of its MemberCluster was true and is false.", mc.Name)
-	switch mc.Status.Phase {
-	case clustersetv1alpha1.MemberSuspect, clustersetv1alpha1.MemberExpired:
+	if silent(mc) {
 		return text + fmt.Sprintf(" But its phase is %s: it is used when it is Ready again.\n", mc.Status.Phase)
 	}
 	return text + " Its endpoints rank by their distance again.\n"
@@ -146,9 +145,13 @@ func (d *drainCommand) done(mc *clustersetv1alpha1.MemberCluster) string {
 // othersServe reports whether another cluster is healthy and undrained.
 func othersServe(members []clustersetv1alpha1.MemberCluster, name string) bool {
 	return slices.ContainsFunc(members, func(mc clustersetv1alpha1.MemberCluster) bool {
-		silent := mc.Status.Phase == clustersetv1alpha1.MemberSuspect || mc.Status.Phase == clustersetv1alpha1.MemberExpired
-		return mc.Name != name && !mc.Spec.Drain && !silent
+		return mc.Name != name && !mc.Spec.Drain && !silent(&mc)
 	})
+}
+
+// silent reports whether the hub process has seen no heartbeat for a while.
+func silent(mc *clustersetv1alpha1.MemberCluster) bool {
+	return mc.Status.Phase == clustersetv1alpha1.MemberSuspect || mc.Status.Phase == clustersetv1alpha1.MemberExpired
 }
 
 func unknownMember(hub *objects.Cluster, name string, members []clustersetv1alpha1.MemberCluster) error {

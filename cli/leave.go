@@ -139,7 +139,8 @@ func (l *leaveCommand) tell(ctx context.Context, found bool, stdout io.Writer) (
 
 // stopped returns an error if the member's agent renews its Lease. Only a change shows that: the time in the Lease is by the member's clock.
 func (l *leaveCommand) stopped(ctx context.Context) error {
-	if l.force || l.dryRun || silent(ctx, l.hub, l.cluster) {
+	mc := &clustersetv1alpha1.MemberCluster{}
+	if l.force || l.dryRun || l.hub.Get(ctx, client.ObjectKey{Name: l.cluster}, mc) == nil && silent(mc) { // for longer than this would wait
 		return nil
 	}
 	lease, err := heartbeat(ctx, l.hub, l.cluster)
@@ -162,13 +163,6 @@ func (l *leaveCommand) stopped(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// silent reports whether the hub process has seen no heartbeat for longer than leave would wait for one.
-func silent(ctx context.Context, hub *objects.Cluster, cluster string) bool {
-	mc := &clustersetv1alpha1.MemberCluster{}
-	err := hub.Get(ctx, client.ObjectKey{Name: cluster}, mc)
-	return err == nil && (mc.Status.Phase == clustersetv1alpha1.MemberSuspect || mc.Status.Phase == clustersetv1alpha1.MemberExpired)
 }
 
 // heartbeat returns a member's Lease, nil if it has never been renewed.

@@ -13,22 +13,22 @@ import (
 )
 
 // output is the -o of a command that shows something.
-type output struct {
-	format  string
-	formats []string
-}
+type output struct{ format string }
 
+// addFlag adds the flag to a configured command, which refuses other formats.
 func (o *output) addFlag(cmd *cobra.Command, formats ...string) {
-	o.formats = formats
 	cmd.Flags().StringVarP(&o.format, "output", "o", formats[0], "`format`: "+strings.Join(formats, ", "))
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp))
-}
-
-func (o *output) check() error {
-	if !slices.Contains(o.formats, o.format) {
-		return usagef("-o is %q; want %s", o.format, strings.Join(o.formats, ", "))
+	fill := cmd.PreRunE
+	cmd.PreRunE = func(cmd *cobra.Command, args []string) error {
+		if err := fill(cmd, args); err != nil {
+			return err
+		}
+		if !slices.Contains(formats, o.format) {
+			return usagef("-o is %q; want %s", o.format, strings.Join(formats, ", "))
+		}
+		return nil
 	}
-	return nil
 }
 
 func (o *output) wide() bool { return o.format == "wide" }

@@ -1,10 +1,12 @@
 package cli
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 	"time"
 
@@ -12,9 +14,6 @@ import (
 	"github.com/spf13/pflag"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-
-	"bufio"
-	"os"
 
 	"github.com/clusterset/clusterset/cli/objects"
 	"github.com/clusterset/clusterset/cli/place"
@@ -127,9 +126,6 @@ func (p *previewCommand) placeFlag(flags *pflag.FlagSet) {
 
 // options returns the options for the flags.
 func (p *previewCommand) options() (o preview.Options, err error) {
-	if err := p.check(); err != nil {
-		return o, err
-	}
 	if o, err = p.assumed(); err != nil {
 		return o, err
 	}

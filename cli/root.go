@@ -11,12 +11,11 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
-
-	"path/filepath"
 
 	"github.com/clusterset/clusterset/internal/heap"
 	"github.com/clusterset/clusterset/internal/version"

@@ -51,9 +51,6 @@ services, who may import each (communities and export-to), and the current endpo
 }
 
 func (s *servicesCommand) run(ctx context.Context, stdout, stderr io.Writer) error {
-	if err := s.check(); err != nil {
-		return err
-	}
 	if s.all && s.namespace != "" {
 		return usagef("--namespace and --all-namespaces can't be used together")
 	}
@@ -64,7 +61,11 @@ func (s *servicesCommand) run(ctx context.Context, stdout, stderr io.Writer) err
 	where := "the set"
 	if !s.all {
 		if s.namespace == "" {
-			if s.namespace, err = s.usual(); err != nil {
+			at := *s // what kubectl would use for the cluster that is read
+			if s.hasHub() && !s.hasLocal() {
+				at.kubeconfig, at.context = s.hubKubeconfig, s.hubContext
+			}
+			if s.namespace, err = usualNamespace(at.kubeconfig, at.context); err != nil {
 				return err
 			}
 		}
@@ -105,13 +106,4 @@ func (s *servicesCommand) read(ctx context.Context) ([]services.Service, error) 
 		return nil, err
 	}
 	return services.Of(facts.Local, imported.Items, state, view.Build(facts)), nil
-}
-
-// usual returns the namespace that kubectl would use for the cluster that is read.
-func (s *servicesCommand) usual() (string, error) {
-	file, at := s.kubeconfig, s.context
-	if s.hasHub() && !s.hasLocal() {
-		file, at = s.hubKubeconfig, s.hubContext
-	}
-	return usualNamespace(file, at)
 }

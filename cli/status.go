@@ -54,9 +54,6 @@ their last resort are shown, and are no problems: their names are answered. clus
 }
 
 func (s *statusCommand) run(ctx context.Context, w io.Writer) error {
-	if err := s.check(); err != nil {
-		return err
-	}
 	if s.watch && s.interval < 100*time.Millisecond {
 		return usagef("--interval is %s; it must be at least 100ms", s.interval)
 	}

@@ -119,9 +119,6 @@ func (t *testCommand) run(ctx context.Context, stdout, stderr io.Writer) error {
 }
 
 func (t *testCommand) validate() error {
-	if err := t.check(); err != nil {
-		return err
-	}
 	switch {
 	case len(t.contexts) == 0:
 		return usagef("--context is required: the clusters to test, such as --context beijing --context shanghai")

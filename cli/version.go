@@ -40,9 +40,6 @@ Exit codes: 0 success; 1 versions that don't go together, or failure; 2 usage er
 }
 
 func (v *versionCommand) run(ctx context.Context, w io.Writer) error {
-	if err := v.check(); err != nil {
-		return err
-	}
 	set, err := v.read(ctx)
 	if err != nil {
 		return err

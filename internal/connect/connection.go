@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -42,16 +43,10 @@ type Connection struct {
 // Await returns once the kubeconfig file exists, or ctx has ended.
 func Await(ctx context.Context, path string) {
 	const look = 2 * time.Second // the kubelet takes a minute or so to mount a new Secret
-	for {
-		if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
-			return
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(look):
-		}
-	}
+	_ = wait.PollUntilContextCancel(ctx, look, true, func(context.Context) (bool, error) {
+		_, err := os.Stat(path)
+		return !errors.Is(err, os.ErrNotExist), nil
+	})
 }
 
 // Open reads the kubeconfig file.
