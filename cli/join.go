@@ -9,13 +9,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
@@ -56,7 +54,6 @@ func (m *membership) addFlags(flags *pflag.FlagSet, kubeconfig, secret, until st
 
 // open checks the flags and opens the clusters. It contacts neither yet.
 func (m *membership) open() (err error) {
-	log.SetLogger(logr.Discard()) // everything worth saying is printed
 	if err := m.noWait(m.waiting); err != nil {
 		return err
 	}
@@ -191,7 +188,7 @@ func (j *joinCommand) join(ctx context.Context, stdout, stderr io.Writer) (err e
 			return member.Explain(err)
 		}
 	}
-	before := j.lastHeartbeat(ctx, hub)
+	before := j.lastHeartbeat(ctx)
 	kubeconfig, err := join.Join(ctx, written(hub), j.options)
 	if err != nil {
 		return j.explain(err)
@@ -204,7 +201,7 @@ func (j *joinCommand) join(ctx context.Context, stdout, stderr io.Writer) (err e
 		if _, err := stdout.Write(kubeconfig); err != nil || !j.wait {
 			return err
 		}
-		return j.heard(ctx, hub, before)
+		return j.heard(ctx, before)
 	}
 	if err := join.InstallSecret(ctx, member, j.secret, name, kubeconfig); err != nil {
 		if j.dryRun {
@@ -223,7 +220,7 @@ func (j *joinCommand) join(ctx context.Context, stdout, stderr io.Writer) (err e
 	if err != nil || !j.wait {
 		return err
 	}
-	if err := j.heard(ctx, hub, before); err != nil {
+	if err := j.heard(ctx, before); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(stdout, "The hub hears %s, and it is Ready.\n", name)
@@ -231,11 +228,11 @@ func (j *joinCommand) join(ctx context.Context, stdout, stderr io.Writer) (err e
 }
 
 // lastHeartbeat returns the heartbeat that an earlier membership left, with --wait.
-func (j *joinCommand) lastHeartbeat(ctx context.Context, hub *objects.Cluster) *metav1.MicroTime {
+func (j *joinCommand) lastHeartbeat(ctx context.Context) *metav1.MicroTime {
 	if !j.wait {
 		return nil
 	}
-	lease, err := heartbeat(ctx, hub, j.options.Cluster)
+	lease, err := heartbeat(ctx, j.hub, j.options.Cluster)
 	if err != nil || lease == nil {
 		return nil // join says what is wrong
 	}
@@ -243,10 +240,10 @@ func (j *joinCommand) lastHeartbeat(ctx context.Context, hub *objects.Cluster) *
 }
 
 // heard waits until the hub has heard a heartbeat other than the one before, and the member is Ready.
-func (j *joinCommand) heard(ctx context.Context, hub *objects.Cluster, before *metav1.MicroTime) error {
+func (j *joinCommand) heard(ctx context.Context, before *metav1.MicroTime) error {
 	name := j.options.Cluster
 	return j.until(ctx, func(ctx context.Context) (string, error) {
-		lease, err := heartbeat(ctx, hub, name)
+		lease, err := heartbeat(ctx, j.hub, name)
 		if err != nil {
 			return "", err
 		}
@@ -254,8 +251,8 @@ func (j *joinCommand) heard(ctx context.Context, hub *objects.Cluster, before *m
 			return fmt.Sprintf("the hub hasn't heard %s yet; check that its agent runs (clusterset member), and read its log", name), nil
 		}
 		mc := &clustersetv1alpha1.MemberCluster{}
-		if err := hub.Get(ctx, client.ObjectKey{Name: name}, mc); err != nil {
-			return "", hub.Words(err)
+		if err := j.hub.Get(ctx, client.ObjectKey{Name: name}, mc); err != nil {
+			return "", j.hub.Words(err)
 		}
 		if mc.Status.Phase != clustersetv1alpha1.MemberReady {
 			return fmt.Sprintf("the hub hears %s, but its phase is %q, not Ready; check that clusterset hub runs", name, mc.Status.Phase), nil

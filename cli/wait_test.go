@@ -135,11 +135,11 @@ func TestJoinWaitsForAHeartbeat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWaitedOn(t, memberIn("beijing", "", false))
 		w.beat("beijing", "")
-		j := joinCommand{membership: membership{waiting: waiting{wait: true, timeout: time.Minute}}, options: join.Options{Cluster: "beijing"}}
-		before := j.lastHeartbeat(t.Context(), w.hub)
+		j := joinCommand{membership: membership{hub: w.hub, waiting: waiting{wait: true, timeout: time.Minute}}, options: join.Options{Cluster: "beijing"}}
+		before := j.lastHeartbeat(t.Context())
 		heard := func(want string) {
 			t.Helper()
-			err := j.heard(t.Context(), w.hub, before)
+			err := j.heard(t.Context(), before)
 			if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 				t.Errorf("%v, want %q", err, want)
 			}

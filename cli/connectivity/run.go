@@ -19,6 +19,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
@@ -31,7 +32,6 @@ import (
 type Cluster struct {
 	*objects.Cluster
 	Name, Context string
-	Logs          kubernetes.Interface
 }
 
 // Test is one run.
@@ -153,8 +153,11 @@ func (t *Test) answers(ctx context.Context, c *Cluster, f *Facts) (answers []Ans
 	if !f.Client.Done {
 		return nil, errors.New(f.Client.Why)
 	}
-	limit := int64(4 << 20)
-	content, err := c.Logs.CoreV1().Pods(t.Namespace).GetLogs(clientPod, &corev1.PodLogOptions{LimitBytes: &limit}).DoRaw(ctx)
+	pods, err := kubernetes.NewForConfig(c.Config)
+	if err != nil {
+		return nil, err
+	}
+	content, err := pods.CoreV1().Pods(t.Namespace).GetLogs(clientPod, &corev1.PodLogOptions{LimitBytes: ptr.To[int64](4 << 20)}).DoRaw(ctx)
 	if err != nil {
 		return nil, c.Words(err)
 	}

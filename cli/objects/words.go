@@ -30,8 +30,10 @@ func (c *Cluster) Words(err error) error {
 	if err == nil || errors.As(err, new(*Error)) {
 		return err
 	}
-	did, cure := c.words(err)
-	return &Error{Did: did, Cure: cure, Err: err}
+	if did, cure, ok := c.known(err); ok {
+		return &Error{Did: did, Cure: cure, Err: err}
+	}
+	return &Error{Did: fmt.Sprintf("the %s at %s: %s", c.What, c.Server, oneLine(err)), Cure: "check " + c.Flags, Err: err}
 }
 
 // Explain is Words for an error that is already wrapped: it stays as it is, unless the API server doesn't know the kind, refuses the
@@ -44,13 +46,6 @@ func (c *Cluster) Explain(err error) error {
 		return &Error{Did: did, Cure: cure, Err: err}
 	}
 	return err
-}
-
-func (c *Cluster) words(err error) (did, cure string) {
-	if did, cure, ok := c.known(err); ok {
-		return did, cure
-	}
-	return fmt.Sprintf("the %s at %s: %s", c.What, c.Server, oneLine(err)), "check " + c.Flags
 }
 
 func (c *Cluster) known(err error) (did, cure string, ok bool) {
