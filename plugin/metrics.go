@@ -1,6 +1,8 @@
 package clusterset
 
 import (
+	"slices"
+
 	"github.com/coredns/coredns/plugin"
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -11,78 +13,60 @@ import (
 )
 
 var (
-	answersTotal = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Namespace: plugin.Namespace, Subsystem: pluginName, Name: "answers_total",
-		Help: "Positive answers for a service's own name, by the tier of the addresses: cluster, zone, region, any, vip (a ClusterSetIP), or degraded (only Suspect or drained clusters were left).",
-	}, []string{"tier"})
-
-	objectsGauge = prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Namespace: plugin.Namespace, Subsystem: pluginName, Name: "objects",
-		Help: "Objects held, by source and kind.",
-	}, []string{"source", "kind"})
-
-	syncedGauge = prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Namespace: plugin.Namespace, Subsystem: pluginName, Name: "source_synced",
-		Help: "1 while the objects of a kind have been read and are being watched, 0 before that and while the source can't be reached.",
-	}, []string{"source", "kind"})
-
-	absentGauge = prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Namespace: plugin.Namespace, Subsystem: pluginName, Name: "source_absent",
-		Help: "1 while the API server doesn't know a kind because its CustomResourceDefinition isn't installed.",
-	}, []string{"source", "kind"})
-
-	errorsTotal = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Namespace: plugin.Namespace, Subsystem: pluginName, Name: "source_errors_total",
-		Help: "Failed reads, by source and kind: lists and watches of an API server, or files of a directory.",
-	}, []string{"source", "kind"})
-
-	invalidTotal = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Namespace: plugin.Namespace, Subsystem: pluginName, Name: "invalid_objects_total",
-		Help: "Objects that arrived with a field that can't be served. The rest of each object is served.",
-	}, []string{"source", "kind"})
-
-	programmingSeconds = prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Namespace: plugin.Namespace, Subsystem: pluginName, Name: "programming_duration_seconds",
+	answersTotal = counters("answers_total",
+		"Positive answers for a service's own name, by the tier of the addresses: cluster, zone, region, any, vip (a ClusterSetIP), or degraded (only Suspect or drained clusters were left).", "tier")
+	objectsGauge = gauges("objects",
+		"Objects held, by source and kind.", "source", "kind")
+	syncedGauge = gauges("source_synced",
+		"1 while the objects of a kind have been read and are being watched, 0 before that and while the source can't be reached.", "source", "kind")
+	absentGauge = gauges("source_absent",
+		"1 while the API server doesn't know a kind because its CustomResourceDefinition isn't installed.", "source", "kind")
+	errorsTotal = counters("source_errors_total",
+		"Failed reads, by source and kind: lists and watches of an API server, or files of a directory.", "source", "kind")
+	invalidTotal = counters("invalid_objects_total",
+		"Objects that arrived with a field that can't be served. The rest of each object is served.", "source", "kind")
+	programmingSeconds = collected(prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name:    prefix + "programming_duration_seconds",
 		Help:    "Time from a change, as its EndpointSlice's last-change-trigger-time states it, until queries see the change.",
 		Buckets: prometheus.ExponentialBuckets(0.001, 2, 20), // 1 ms to 9 min
-	}, []string{"kind"})
-
-	applySeconds = prometheus.NewHistogram(prometheus.HistogramOpts{
-		Namespace: plugin.Namespace, Subsystem: pluginName, Name: "apply_duration_seconds",
+	}, []string{"kind"}))
+	applySeconds = collected(prometheus.NewHistogram(prometheus.HistogramOpts{
+		Name:    prefix + "apply_duration_seconds",
 		Help:    "Time from the arrival of a watch event until queries see the change.",
 		Buckets: prometheus.ExponentialBuckets(0.00001, 4, 10), // 10 µs to 2.6 s
-	})
-
-	staleGauge = prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Namespace: plugin.Namespace, Subsystem: pluginName, Name: "source_stale",
-		Help: "1 while queries are answered from a state file because the source hasn't been read since the start.",
-	}, []string{"source"})
-
-	staleAnswers = prometheus.NewCounter(prometheus.CounterOpts{
-		Namespace: plugin.Namespace, Subsystem: pluginName, Name: "stale_answers_total",
+	}))
+	staleGauge = gauges("source_stale",
+		"1 while queries are answered from a state file because the source hasn't been read since the start.", "source")
+	staleAnswers = collected(prometheus.NewCounter(prometheus.CounterOpts{
+		Name: prefix + "stale_answers_total",
 		Help: "Answers from a state file.",
-	})
-
-	stateReads = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Namespace: plugin.Namespace, Subsystem: pluginName, Name: "state_file_reads_total",
-		Help: "Reads of state files at starts and reloads, by result: ok, absent, or refused (the log says why).",
-	}, []string{"result"})
-
-	stateWrites = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Namespace: plugin.Namespace, Subsystem: pluginName, Name: "state_file_writes_total",
-		Help: "Writes of state files, by result: ok or error.",
-	}, []string{"result"})
-
-	buildInfo = version.Metric(plugin.Namespace + "_" + pluginName)
+	}))
+	stateReads = counters("state_file_reads_total",
+		"Reads of state files at starts and reloads, by result: ok, absent, or refused (the log says why).", "result")
+	stateWrites = counters("state_file_writes_total",
+		"Writes of state files, by result: ok or error.", "result")
+	_ = collected(version.Metric(plugin.Namespace + "_" + pluginName))
 )
 
-// Collectors are the plugin's metrics.
-func Collectors() []prometheus.Collector {
-	return append([]prometheus.Collector{
-		answersTotal, objectsGauge, syncedGauge, absentGauge, errorsTotal, invalidTotal, programmingSeconds, applySeconds,
-		staleGauge, staleAnswers, stateReads, stateWrites, buildInfo,
-	}, express.Collectors()...)
+const prefix = plugin.Namespace + "_" + pluginName + "_"
+
+var collectors []prometheus.Collector
+
+func collected[T prometheus.Collector](c T) T {
+	collectors = append(collectors, c)
+	return c
 }
+
+func gauges(name, help string, labels ...string) *prometheus.GaugeVec {
+	return collected(prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: prefix + name, Help: help}, labels))
+}
+
+func counters(name, help string, labels ...string) *prometheus.CounterVec {
+	return collected(prometheus.NewCounterVec(prometheus.CounterOpts{Name: prefix + name, Help: help}, labels))
+}
+
+// Collectors are the plugin's metrics.
+func Collectors() []prometheus.Collector { return slices.Concat(collectors, express.Collectors()) }
 
 func init() { prometheus.MustRegister(Collectors()...) }
 

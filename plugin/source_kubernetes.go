@@ -117,7 +117,7 @@ func (k *watchedKind) watch(ctx context.Context, s *source, config *rest.Config,
 	held := &store{kind: k, source: s}
 	defer held.age.stop()
 	reflector := cache.NewReflectorWithOptions(
-		lw, k.object,
+		&cache.ListWatch{ListWithContextFunc: lw.list, WatchFuncWithContext: lw.watch}, k.object,
 		held,
 		cache.ReflectorOptions{Name: pluginName, Logger: &quiet, Backoff: &wait.Backoff{
 			Duration: retryMin, Cap: retryMax, Steps: 8, Factor: 2, Jitter: 0.5,
@@ -169,8 +169,7 @@ type listWatch struct {
 	delay func() time.Duration
 }
 
-// ListWithContext implements cache.ListerWithContext.
-func (l *listWatch) ListWithContext(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+func (l *listWatch) list(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 	list := l.kind.newList()
 	err := l.request(&options).Do(ctx).Into(list)
 	if err == nil {
@@ -179,8 +178,7 @@ func (l *listWatch) ListWithContext(ctx context.Context, options metav1.ListOpti
 	return list, err
 }
 
-// WatchWithContext implements cache.WatcherWithContext.
-func (l *listWatch) WatchWithContext(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+func (l *listWatch) watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 	options.Watch = true
 	w, err := l.request(&options).Watch(ctx)
 	switch {
@@ -215,16 +213,6 @@ func (l *listWatch) refused(ctx context.Context, err error) {
 func (l *listWatch) report(err error) {
 	l.source.failed(l.kind.kind, l.kind.explain(err))
 	l.failed = true
-}
-
-// List implements cache.Lister, which the Reflector's constructor still requires.
-func (l *listWatch) List(options metav1.ListOptions) (runtime.Object, error) {
-	return l.ListWithContext(context.Background(), options)
-}
-
-// Watch implements cache.Watcher.
-func (l *listWatch) Watch(options metav1.ListOptions) (watch.Interface, error) {
-	return l.WatchWithContext(context.Background(), options)
 }
 
 func (l *listWatch) request(options *metav1.ListOptions) *rest.Request {

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
@@ -48,7 +49,8 @@ type Prober struct {
 	book    *book
 	machine *verdict.Machine
 	loaded  chan struct{}
-	news    *news
+	changed chan event.GenericEvent
+	news    workqueue.TypedInterface[string] // the clusters to tell of
 
 	verdicts atomic.Pointer[map[string]verdict.Verdict]
 }
@@ -59,7 +61,10 @@ func New(o Options) *Prober {
 		o.Dial = beacon.Dial
 	}
 	registerMetrics()
-	return &Prober{options: o, book: newBook(o), machine: verdict.New(), loaded: make(chan struct{}), news: newNews()}
+	return &Prober{
+		options: o, book: newBook(o), machine: verdict.New(), loaded: make(chan struct{}), changed: make(chan event.GenericEvent),
+		news: workqueue.NewTyped[string](),
+	}
 }
 
 // Loaded is closed once the verdicts of the agent that ran before are known. Until then Unreachable knows of none.
@@ -72,7 +77,7 @@ func (p *Prober) Unreachable(cluster string) bool {
 }
 
 // Changed has an event with the MemberCluster of each cluster for which Unreachable has changed. It has one reader.
-func (p *Prober) Changed() <-chan event.GenericEvent { return p.news.events }
+func (p *Prober) Changed() <-chan event.GenericEvent { return p.changed }
 
 // NeedLeaderElection implements manager.LeaderElectionRunnable.
 func (*Prober) NeedLeaderElection() bool { return true }
@@ -89,7 +94,7 @@ func (p *Prober) Start(ctx context.Context) error {
 	defer cancel()
 	writes := make(chan struct{}, 1)
 	writes <- struct{}{} // so that the age tells that an agent runs
-	wg.Go(func() { p.news.run(ctx) })
+	wg.Go(func() { p.tell(ctx) })
 	wg.Go(func() { p.write(ctx, writes) })
 	wg.Go(func() { p.book.run(ctx) })
 	p.dial(ctx, &wg, writes)
@@ -203,14 +208,14 @@ func (p *Prober) publish(now map[string]verdict.Verdict, writes chan<- struct{})
 		if _, ok := now[cluster]; !ok {
 			forgetMetrics(cluster)
 			if was[cluster].Reachable == verdict.False {
-				p.news.add(cluster)
+				p.news.Add(cluster)
 			}
 		}
 	}
 	for cluster, v := range now {
 		showMetrics(cluster, v)
 		if (v.Reachable == verdict.False) != (was[cluster].Reachable == verdict.False) {
-			p.news.add(cluster)
+			p.news.Add(cluster)
 		}
 	}
 	select {
@@ -237,48 +242,21 @@ func (p *Prober) Summary() (unreachable, unmeasured []string, known bool) {
 	return unreachable, unmeasured, true
 }
 
-// news passes on which clusters have changed, each once, however slowly they are read.
-type news struct {
-	events chan event.GenericEvent
-	more   chan struct{}
-	mu     sync.Mutex
-	of     map[string]bool
-}
-
-func newNews() *news {
-	return &news{events: make(chan event.GenericEvent), more: make(chan struct{}, 1), of: map[string]bool{}}
-}
-
-func (n *news) add(cluster string) {
-	n.mu.Lock()
-	n.of[cluster] = true
-	n.mu.Unlock()
-	select {
-	case n.more <- struct{}{}:
-	default:
-	}
-}
-
-func (n *news) run(ctx context.Context) {
+// tell passes on which clusters have changed, each once, however slowly they are read.
+func (p *Prober) tell(ctx context.Context) {
+	defer context.AfterFunc(ctx, p.news.ShutDown)()
 	for {
+		cluster, stopped := p.news.Get()
+		if stopped {
+			return
+		}
+		m := &clustersetv1alpha1.MemberCluster{}
+		m.Name = cluster
 		select {
 		case <-ctx.Done():
-			return
-		case <-n.more:
+		case p.changed <- event.GenericEvent{Object: m}:
 		}
-		n.mu.Lock()
-		of := n.of
-		n.of = map[string]bool{}
-		n.mu.Unlock()
-		for cluster := range of {
-			m := &clustersetv1alpha1.MemberCluster{}
-			m.Name = cluster
-			select {
-			case <-ctx.Done():
-				return
-			case n.events <- event.GenericEvent{Object: m}:
-			}
-		}
+		p.news.Done(cluster)
 	}
 }
 

@@ -1,6 +1,9 @@
 package index
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // NameKind is what a name stands for.
 type NameKind uint8
@@ -158,7 +161,8 @@ func (l *Lookup) findHost(d Dialect) {
 func (l *Lookup) findPort() {
 	first, proto, ok := strings.Cut(l.Labels, ".")
 	if !ok {
-		if protocol, ok := protocolOf(first); ok && l.Set.hasProtocol(protocol) {
+		protocol, ok := protocolOf(first)
+		if ok && slices.ContainsFunc(l.Set.Ports, func(p PortTargets) bool { return p.Protocol == protocol }) {
 			l.Kind = Empty
 		}
 		return
@@ -176,26 +180,9 @@ func (l *Lookup) findPort() {
 	}
 }
 
-// hasProtocol reports whether the service has a named port of the protocol.
-func (s *Set) hasProtocol(p Protocol) bool {
-	for i := range s.Ports {
-		if s.Ports[i].Protocol == p {
-			return true
-		}
-	}
-	return false
-}
-
 // protocolOf parses the label of a protocol.
 func protocolOf(label string) (Protocol, bool) {
-	switch label {
-	case "_tcp":
-		return TCP, true
-	case "_udp":
-		return UDP, true
-	case "_sctp":
-		return SCTP, true
-	default:
-		return 0, false
-	}
+	name, ok := strings.CutPrefix(label, "_")
+	i := slices.Index(protocolNames[:], name)
+	return Protocol(i), ok && i >= 0 //nolint:gosec // three
 }

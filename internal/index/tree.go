@@ -3,6 +3,7 @@ package index
 import (
 	"hash/maphash"
 	"math/bits"
+	"slices"
 )
 
 // tree is a persistent hash array mapped trie of services: put and del return a new tree that shares all but the path to the
@@ -196,24 +197,8 @@ func (n *node) all(yield func(*Service) bool) bool {
 
 // replaced, inserted and removed return changed copies without spare capacity, which would waste memory in every node.
 
-func replaced[T any](s []T, i int, v T) []T {
-	c := make([]T, len(s))
-	copy(c, s)
-	c[i] = v
-	return c
-}
+func replaced[T any](s []T, i int, v T) []T { return slices.Concat(s[:i], []T{v}, s[i+1:]) }
 
-func inserted[T any](s []T, i int, v T) []T {
-	c := make([]T, len(s)+1)
-	copy(c, s[:i])
-	c[i] = v
-	copy(c[i+1:], s[i:])
-	return c
-}
+func inserted[T any](s []T, i int, v T) []T { return slices.Concat(s[:i], []T{v}, s[i:]) }
 
-func removed[T any](s []T, i int) []T {
-	c := make([]T, len(s)-1)
-	copy(c, s[:i])
-	copy(c[i:], s[i+1:])
-	return c
-}
+func removed[T any](s []T, i int) []T { return slices.Concat(s[:i], s[i+1:]) }
