@@ -30,17 +30,17 @@ func (s *Server) endpoints(ctx context.Context, q query) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	is, _, after, err := s.after(ctx, q)
+	a, err := s.asked(ctx, q)
 	if err != nil {
 		return nil, err
 	}
 	ask := explain.Query{Name: name, From: from, Policy: s.options.Preview.Policy}
 	var out Endpoints
-	if out.Before, err = s.predicted(ask, is.set.state, key); err != nil {
+	if out.Before, err = s.predicted(ask, a.set.state, key); err != nil {
 		return nil, err
 	}
-	if after != is.set.state {
-		out.After, err = s.predicted(ask, after, key)
+	if a.after != a.set.state {
+		out.After, err = s.predicted(ask, a.after, key)
 	}
 	return &out, err
 }

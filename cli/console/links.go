@@ -46,7 +46,7 @@ type pair struct{ from, to string }
 
 // links answers /api/links.
 func (s *Server) links(ctx context.Context, q query) (any, error) {
-	is, c, _, err := s.after(ctx, q)
+	is, err := s.asked(ctx, q)
 	if err != nil {
 		return nil, err
 	}
@@ -55,7 +55,7 @@ func (s *Server) links(ctx context.Context, q query) (any, error) {
 	if out.Uncounted = len(is.set.keys)*len(out.Clusters) > maxCounted; !out.Uncounted {
 		o := s.options.Preview
 		o.All = true
-		counted, err := s.lastFlows.get(ctx, is.set.state, c.list, o, flows)
+		counted, err := s.lastFlows.get(ctx, is.set.state, is.list, o, flows)
 		if err != nil {
 			return nil, err
 		}

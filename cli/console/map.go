@@ -16,17 +16,17 @@ import (
 
 // clusters answers /api/map.
 func (s *Server) clusters(ctx context.Context, q query) (any, error) {
-	is, c, after, err := s.after(ctx, q)
+	is, err := s.asked(ctx, q)
 	if err != nil {
 		return nil, err
 	}
 	now := time.Now()
 	exports := is.set.exports
-	if after != is.set.state {
-		exports = after.Exports()
+	if is.after != is.set.state {
+		exports = is.after.Exports()
 	}
 	m := &Map{
-		Time: now, Clusters: []Cluster{}, Notes: c.notes, Changes: c.words,
+		Time: now, Clusters: []Cluster{}, Notes: is.notes, Changes: is.words,
 		Services: ServiceCounts{Total: len(is.set.keys)}, NotEnforced: view.NotEnforced(is.set.members),
 	}
 	for _, from := range is.sources {
@@ -38,13 +38,13 @@ func (s *Server) clusters(ctx context.Context, q query) (any, error) {
 	}
 	for _, mc := range is.set.members {
 		cluster := clusterOf(mc, is.heard[mc.Name].Renewed, is.set.exports[mc.Name], now, is.set.state)
-		if to := after.Member(mc.Name); to == nil {
+		if to := is.after.Member(mc.Name); to == nil {
 			cluster.Leaves = !mc.Left()
-		} else if after != is.set.state {
-			if then := clusterOf(to, is.heard[mc.Name].Renewed, exports[mc.Name], now, after); !reflect.DeepEqual(then, cluster) {
+		} else if is.after != is.set.state {
+			if then := clusterOf(to, is.heard[mc.Name].Renewed, exports[mc.Name], now, is.after); !reflect.DeepEqual(then, cluster) {
 				cluster.After = &then
 			}
-			cluster.Down = after.Down(mc.Name)
+			cluster.Down = is.after.Down(mc.Name)
 		}
 		m.Clusters = append(m.Clusters, cluster)
 	}

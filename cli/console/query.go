@@ -48,61 +48,48 @@ func (q query) place(name string) (topology.Location, error) {
 // maxChanges limits the changes of a request.
 const maxChanges = 32
 
-// changes are the changes of a request, and their effect on a State.
-type changes struct {
+// question is what a request is about: what is shown, and the changes of its parameter changes.
+type question struct {
+	shown
 	list  []preview.Change
-	notes []string
 	words []string
+	notes []string
+	after *preview.State // the State after them
 }
 
-// changes parses the parameter changes, and reads what its exports need.
-func (s *Server) changes(ctx context.Context, q query) (c changes, err error) {
-	text := q.Get("changes")
-	if text == "" {
-		return c, nil
-	}
-	decoder := json.NewDecoder(strings.NewReader(text))
-	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&c.list); err != nil {
-		return c, badRequest("changes: want a list of changes, each with one of %s: %w", preview.Kinds, err)
-	}
-	if len(c.list) > maxChanges {
-		return c, badRequest("there are %d changes; want %d at most", len(c.list), maxChanges)
-	}
-	for i := range c.list {
-		if e := c.list[i].Export; e != nil {
-			if s.options.Records == nil {
-				return c, badRequest("%s: the Service is read in the cluster that would export it; start the console with --context for it", c.list[i].String())
-			}
-			notes, err := s.options.Records(ctx, e, s.current().set.state.Networks(c.list...))
-			if err != nil {
-				return c, badRequest("%s: %w", c.list[i].String(), err)
-			}
-			c.notes = append(c.notes, notes...)
+// asked parses the parameter changes, reads what its exports need, and applies the changes.
+func (s *Server) asked(ctx context.Context, q query) (a question, err error) {
+	if text := q.Get("changes"); text != "" {
+		decoder := json.NewDecoder(strings.NewReader(text))
+		decoder.DisallowUnknownFields()
+		if err := decoder.Decode(&a.list); err != nil {
+			return a, badRequest("changes: want a list of changes, each with one of %s: %w", preview.Kinds, err)
 		}
-		c.words = append(c.words, c.list[i].String())
 	}
-	return c, nil
-}
-
-// after returns what is shown, the changes of a request, and the State after them.
-func (s *Server) after(ctx context.Context, q query) (is shown, c changes, after *preview.State, err error) {
-	if c, err = s.changes(ctx, q); err == nil {
-		is = s.current()
-		after, err = c.apply(is.set.state)
+	if len(a.list) > maxChanges {
+		return a, badRequest("there are %d changes; want %d at most", len(a.list), maxChanges)
 	}
-	return is, c, after, err
-}
-
-// apply returns the State after the changes.
-func (c *changes) apply(state *preview.State) (*preview.State, error) {
-	if len(c.list) == 0 {
-		return state, nil
+	for i := range a.list {
+		word := a.list[i].String()
+		a.words = append(a.words, word)
+		if e := a.list[i].Export; e != nil {
+			if s.options.Records == nil {
+				return a, badRequest("%s: the Service is read in the cluster that would export it; start the console with --context for it", word)
+			}
+			notes, err := s.options.Records(ctx, e, s.current().set.state.Networks(a.list...))
+			if err != nil {
+				return a, badRequest("%s: %w", word, err)
+			}
+			a.notes = append(a.notes, notes...)
+		}
 	}
-	after, notes, err := state.Apply(c.list...)
-	if err != nil {
-		return nil, badRequest("%w", err)
+	a.shown = s.current()
+	if a.after = a.set.state; len(a.list) > 0 {
+		after, notes, err := a.set.state.Apply(a.list...)
+		if err != nil {
+			return a, badRequest("%w", err)
+		}
+		a.after, a.notes = after, append(a.notes, notes...)
 	}
-	c.notes = append(c.notes, notes...)
-	return after, nil
+	return a, nil
 }

@@ -25,30 +25,30 @@ func (s *Server) service(ctx context.Context, q query) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	is, c, after, err := s.after(ctx, q)
+	is, err := s.asked(ctx, q)
 	if err != nil {
 		return nil, err
 	}
-	was, then := is.set.state.Exported(key), after.Exported(key)
+	was, then := is.set.state.Exported(key), is.after.Exported(key)
 	if was == nil && then == nil {
 		return nil, problem{http.StatusNotFound, fmt.Errorf("no cluster exports %s", key)}
 	}
 	o := s.options.Preview
 	o.Services, o.From, o.All = []types.NamespacedName{key}, from, true
-	result, err := is.set.state.Preview(ctx, c.list, o)
+	result, err := is.set.state.Preview(ctx, is.list, o)
 	if err != nil {
 		return nil, badRequest("%w", err)
 	}
 	out := &Service{
-		Item: item(was), Columns: columns(is.set.state, was, after, then), Rows: []Row{}, Effects: []preview.Effect{},
-		Conflicts: []Conflict{}, Notes: c.notes, Changes: c.words, Problems: problemsOf(is.sources, key),
+		Item: item(was), Columns: columns(is.set.state, was, is.after, then), Rows: []Row{}, Effects: []preview.Effect{},
+		Conflicts: []Conflict{}, Notes: is.notes, Changes: is.words, Problems: problemsOf(is.sources, key),
 	}
-	if len(c.list) > 0 {
+	if len(is.list) > 0 {
 		out.ItemAfter = item(then)
 	}
-	if is.set.state.Networks(c.list...) {
+	if is.set.state.Networks(is.list...) {
 		out.Networks = networks(is.set.state)
-		if now := networks(after); !maps.Equal(now, out.Networks) {
+		if now := networks(is.after); !maps.Equal(now, out.Networks) {
 			out.NetworksAfter = now
 		}
 	}

@@ -35,15 +35,15 @@ func (m *memory[T]) get(ctx context.Context, state *preview.State, list []previe
 
 // whatIf answers /api/whatif. It computes one answer at a time.
 func (s *Server) whatIf(ctx context.Context, q query) (any, error) {
-	is, c, _, err := s.after(ctx, q)
+	is, err := s.asked(ctx, q)
 	if err != nil {
 		return nil, err
 	}
-	if len(c.list) == 0 {
+	if len(is.list) == 0 {
 		return nil, badRequest("changes: none is given; want at least one")
 	}
-	return s.lastWhatIf.get(ctx, is.set.state, c.list, s.options.Preview, func(result *preview.Result) *WhatIf {
-		w := &WhatIf{Summary: result.Summary, Services: []Changed{}, Notes: c.notes, Changes: c.words, Command: s.options.Flags.preview(c.list)}
+	return s.lastWhatIf.get(ctx, is.set.state, is.list, s.options.Preview, func(result *preview.Result) *WhatIf {
+		w := &WhatIf{Summary: result.Summary, Services: []Changed{}, Notes: is.notes, Changes: is.words, Command: s.options.Flags.preview(is.list)}
 		for i := range result.Services {
 			svc := &result.Services[i]
 			changed := Changed{Namespace: svc.Namespace, Name: svc.Name, Effects: svc.Effects, Conflicts: len(svc.Conflicts)}
