@@ -88,7 +88,8 @@ func TestNamespacesOfAMember(t *testing.T) {
 	digest := clustersetv1alpha1.NamespaceDigest([]string{"pay", "shop"})
 	mc := &clustersetv1alpha1.MemberCluster{}
 	for _, c := range []struct{ stated, want string }{{digest, digest}, {"-", digest}, {"\x1b[2J", ""}, {digest, digest}, {"", ""}} {
-		if stated(mc, api.AnnotationNamespaces, c.stated); mc.Status.Namespaces != c.want {
+		stated(mc, api.AnnotationNamespaces, c.stated)
+		if mc.Status.Namespaces != c.want {
 			t.Errorf("%q: %q, want %q", c.stated, mc.Status.Namespaces, c.want)
 		}
 	}
