@@ -73,8 +73,8 @@ func (w *credentials) renewed(t *testing.T) {
 	if strings.Contains(w.logs.String(), "doesn't accept this member's token") {
 		t.Error("the agent went on with the old token")
 	}
-	if got := w.metric(t, `clusterset_hub_token_renewals_total{result="ok"}`); got != "1" {
-		t.Errorf("%q renewals were counted", got)
+	if got, err := w.metrics.Sum("clusterset_hub_token_renewals_total", "result", "ok"); got != 1 || err != nil {
+		t.Errorf("%v renewals were counted, %v", got, err)
 	}
 }
 

@@ -49,7 +49,11 @@ func (w *credentials) neverDisclosed(t *testing.T) {
 	w.hear(t, append([]string{"join", "--rejoin", "--hub-kubeconfig", w.hub.Kubeconfig(), "beijing"}, local...)...)
 	w.keep(tokenOf(t, w.secretInMember(t)))
 
-	said := map[string]string{"a process or command": w.logs.String(), "the agent's metrics": w.get(t, "/metrics")}
+	metrics, err := w.metrics.Read(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	said := map[string]string{"a process or command": w.logs.String(), "the agent's metrics": string(metrics)}
 	for name, c := range map[string]client.Client{"hub": w.onHub, "member": w.here} {
 		for _, gvk := range []schema.GroupVersionKind{
 			{Version: "v1", Kind: "Event"},

@@ -2,8 +2,6 @@ package cli
 
 import (
 	"fmt"
-	"io"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,6 +17,7 @@ import (
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/cli/join"
 	"github.com/clusterset/clusterset/internal/connect"
+	"github.com/clusterset/clusterset/test/fleet"
 	"github.com/clusterset/clusterset/test/freeport"
 	"github.com/clusterset/clusterset/test/kube"
 	testprocess "github.com/clusterset/clusterset/test/process"
@@ -31,7 +30,7 @@ type credentials struct {
 	kubeconfig    string // of the agent, for the hub
 	logs          testprocess.Output
 	stop          func() int
-	metrics       string
+	metrics       fleet.Metrics // of the agent
 	secrets       []string
 	firstImported types.UID
 }
@@ -88,7 +87,7 @@ func (w *credentials) startProcess(t *testing.T, args ...string) (stop func() in
 
 func (w *credentials) startAgent(t *testing.T) {
 	t.Helper()
-	w.stop, w.metrics = w.startProcess(t, "member", "--kubeconfig", w.member.Kubeconfig(), "--hub-kubeconfig", w.kubeconfig)
+	w.stop, w.metrics.Addr = w.startProcess(t, "member", "--kubeconfig", w.member.Kubeconfig(), "--hub-kubeconfig", w.kubeconfig)
 	stop := w.stop
 	w.whole.Cleanup(func() { stop() })
 }
@@ -180,32 +179,4 @@ func (w *credentials) asks(t *testing.T, token string) error {
 		return err
 	}
 	return c.List(t.Context(), &clustersetv1alpha1.MemberClusterList{})
-}
-
-func (w *credentials) get(t *testing.T, path string) string {
-	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+w.metrics+path, http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
-	reply, err := http.DefaultClient.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = reply.Body.Close() }()
-	body, err := io.ReadAll(reply.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(body)
-}
-
-func (w *credentials) metric(t *testing.T, name string) string {
-	t.Helper()
-	for line := range strings.Lines(w.get(t, "/metrics")) {
-		if value, ok := strings.CutPrefix(line, name+" "); ok {
-			return strings.TrimSpace(value)
-		}
-	}
-	return ""
 }

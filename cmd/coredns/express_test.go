@@ -3,10 +3,8 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net"
-	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -19,6 +17,7 @@ import (
 	"github.com/miekg/dns"
 	"golang.org/x/tools/txtar"
 
+	"github.com/clusterset/clusterset/test/fleet"
 	"github.com/clusterset/clusterset/test/freeport"
 	"github.com/clusterset/clusterset/test/kube"
 	"github.com/clusterset/clusterset/test/process"
@@ -309,12 +308,7 @@ func (s *expressServer) counts(t *testing.T) map[string]float64 {
 
 func metricsText(t *testing.T, port string) string {
 	t.Helper()
-	resp, err := http.Get("http://127.0.0.1:" + port + "/metrics")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
+	body, err := (&fleet.Metrics{Addr: "127.0.0.1:" + port}).Read(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

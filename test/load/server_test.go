@@ -5,9 +5,7 @@ import (
 	"context"
 	"crypto/x509"
 	"fmt"
-	"io"
 	"net"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -151,16 +149,7 @@ func (s *server) usage(ctx context.Context) (usage, error) {
 func (s *server) scrape(ctx context.Context) (map[string]*dto.MetricFamily, error) {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.metrics+"/metrics", http.NoBody)
-	if err != nil {
-		return nil, err
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = resp.Body.Close() }()
-	body, err := io.ReadAll(resp.Body)
+	body, err := (&fleet.Metrics{Addr: s.metrics}).Read(ctx)
 	if err != nil {
 		return nil, err
 	}
