@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-var checkRE = regexp.MustCompile(`(?:const check = |skipped\(|problem\(|ok\()"(\w+)"`)
+var checkRE = regexp.MustCompile(`\{"(\w+)", check[A-Z]`)
 
 // Every check of clusterset doctor has a section in docs/doctor.md, to which its problems link. Every section belongs to a check.
 func TestDoctorPage(t *testing.T) {
