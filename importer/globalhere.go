@@ -33,15 +33,18 @@ const echoWithin = 5 * time.Second
 // somebody else has changed it since. Of one that isn't ours only the metadata is known. It must not be changed.
 func (r *reconciler) globalHere(ctx context.Context, key types.NamespacedName) (*fabedgev1alpha1.GlobalService, error) {
 	is, memory := globalMetadata(), r.memories.get(key)
-	if found, err := get(ctx, r.local, key.Namespace, key.Name, is, client.UnsafeDisableDeepCopy); err != nil || !found {
-		memory.globalHere = packed.Object[*fabedgev1alpha1.GlobalService]{}
+	found, err := get(ctx, r.local, key.Namespace, key.Name, is, client.UnsafeDisableDeepCopy)
+	fresh := r.keeper.Clock.Since(memory.globalWrote) < echoWithin
+	switch g := memory.globalHere.Get(); {
+	case err != nil:
 		return nil, err
-	}
-	if !desired.Owned(is) {
+	case !found && !fresh:
+		memory.globalHere = packed.Object[*fabedgev1alpha1.GlobalService]{}
+		return nil, nil
+	case !found: // deleted, or just created
+	case !desired.Owned(is):
 		return &fabedgev1alpha1.GlobalService{ObjectMeta: is.ObjectMeta}, nil
-	}
-	if g := memory.globalHere.Get(); g != nil && g.UID == is.UID && (g.ResourceVersion == is.ResourceVersion ||
-		lags(is, g) && r.keeper.Clock.Since(memory.globalWrote) < echoWithin) {
+	case g != nil && g.UID == is.UID && (g.ResourceVersion == is.ResourceVersion || fresh && lags(is, g)):
 		return g, nil
 	}
 	g := &fabedgev1alpha1.GlobalService{}
