@@ -430,6 +430,33 @@ func TestWhenSilenceCounts(t *testing.T) {
 	}
 }
 
+// Once a witness has answered, a cluster is to blame only when a dial that began after that has been open for 1.5 s. Rule D47.
+func TestDialAfterTheWitnessGetsItsTime(t *testing.T) {
+	at := func(d time.Duration) time.Time { return epoch.Add(d) }
+	m := New()
+	for _, name := range []string{"b", "c"} {
+		m.Know(name, Verdict{Reachable: True, Reached: true, Since: epoch}, epoch)
+	}
+	m.Set([]string{"b", "c"}, nil, epoch)
+	for range failures {
+		m.Done("b", epoch, epoch, 0, Refused)
+	}
+	for second := range 5 {
+		m.Decide(at(time.Duration(second) * time.Second))
+	}
+	m.Done("c", at(4*time.Second+1), at(4*time.Second+1), 0, "")
+	began := 4*time.Second + 2
+	m.peers["b"].open = []time.Time{at(began)}
+	for _, c := range []struct {
+		after time.Duration
+		want  Reachable
+	}{{0, True}, {time.Second, True}, {1500*time.Millisecond - 1, True}, {1500 * time.Millisecond, False}} {
+		if got := m.Decide(at(began + c.after))["b"]; got.Reachable != c.want {
+			t.Errorf("%s after the dial began: %+v", c.after, got)
+		}
+	}
+}
+
 func TestRoundTripsDoNotMakeVerdictsDiffer(t *testing.T) {
 	v := Verdict{Reachable: True, Reason: Answers, RoundTrip: 1}
 	if !v.Same(Verdict{Reachable: True, Reason: Answers, RoundTrip: 2}) || v.Same(Verdict{Reachable: True, Reason: Returning, RoundTrip: 1}) {
