@@ -10,7 +10,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
@@ -49,8 +48,7 @@ type Prober struct {
 	book    *book
 	machine *verdict.Machine
 	loaded  chan struct{}
-	changed chan event.GenericEvent
-	news    workqueue.TypedInterface[string] // the clusters to tell of
+	news    *news
 
 	verdicts atomic.Pointer[map[string]verdict.Verdict]
 }
@@ -61,10 +59,7 @@ func New(o Options) *Prober {
 		o.Dial = beacon.Dial
 	}
 	registerMetrics()
-	return &Prober{
-		options: o, book: newBook(o), machine: verdict.New(), loaded: make(chan struct{}), changed: make(chan event.GenericEvent),
-		news: workqueue.NewTyped[string](),
-	}
+	return &Prober{options: o, book: newBook(o), machine: verdict.New(), loaded: make(chan struct{}), news: newNews()}
 }
 
 // Loaded is closed once the verdicts of the agent that ran before are known. Until then Unreachable knows of none.
@@ -77,7 +72,7 @@ func (p *Prober) Unreachable(cluster string) bool {
 }
 
 // Changed has an event with the MemberCluster of each cluster for which Unreachable has changed. It has one reader.
-func (p *Prober) Changed() <-chan event.GenericEvent { return p.changed }
+func (p *Prober) Changed() <-chan event.GenericEvent { return p.news.events }
 
 // NeedLeaderElection implements manager.LeaderElectionRunnable.
 func (*Prober) NeedLeaderElection() bool { return true }
@@ -94,7 +89,7 @@ func (p *Prober) Start(ctx context.Context) error {
 	defer cancel()
 	writes := make(chan struct{}, 1)
 	writes <- struct{}{} // so that the age tells that an agent runs
-	wg.Go(func() { p.tell(ctx) })
+	wg.Go(func() { p.news.run(ctx) })
 	wg.Go(func() { p.write(ctx, writes) })
 	wg.Go(func() { p.book.run(ctx) })
 	p.dial(ctx, &wg, writes)
@@ -208,14 +203,14 @@ func (p *Prober) publish(now map[string]verdict.Verdict, writes chan<- struct{})
 		if _, ok := now[cluster]; !ok {
 			forgetMetrics(cluster)
 			if was[cluster].Reachable == verdict.False {
-				p.news.Add(cluster)
+				p.news.add(cluster)
 			}
 		}
 	}
 	for cluster, v := range now {
 		showMetrics(cluster, v)
 		if (v.Reachable == verdict.False) != (was[cluster].Reachable == verdict.False) {
-			p.news.Add(cluster)
+			p.news.add(cluster)
 		}
 	}
 	select {
@@ -242,21 +237,48 @@ func (p *Prober) Summary() (unreachable, unmeasured []string, known bool) {
 	return unreachable, unmeasured, true
 }
 
-// tell passes on which clusters have changed, each once, however slowly they are read.
-func (p *Prober) tell(ctx context.Context) {
-	defer context.AfterFunc(ctx, p.news.ShutDown)()
+// news passes on which clusters have changed, each once, however slowly they are read.
+type news struct {
+	events chan event.GenericEvent
+	more   chan struct{}
+	mu     sync.Mutex
+	of     map[string]bool
+}
+
+func newNews() *news {
+	return &news{events: make(chan event.GenericEvent), more: make(chan struct{}, 1), of: map[string]bool{}}
+}
+
+func (n *news) add(cluster string) {
+	n.mu.Lock()
+	n.of[cluster] = true
+	n.mu.Unlock()
+	select {
+	case n.more <- struct{}{}:
+	default:
+	}
+}
+
+func (n *news) run(ctx context.Context) {
 	for {
-		cluster, stopped := p.news.Get()
-		if stopped {
-			return
-		}
-		m := &clustersetv1alpha1.MemberCluster{}
-		m.Name = cluster
 		select {
 		case <-ctx.Done():
-		case p.changed <- event.GenericEvent{Object: m}:
+			return
+		case <-n.more:
 		}
-		p.news.Done(cluster)
+		n.mu.Lock()
+		of := n.of
+		n.of = map[string]bool{}
+		n.mu.Unlock()
+		for cluster := range of {
+			m := &clustersetv1alpha1.MemberCluster{}
+			m.Name = cluster
+			select {
+			case <-ctx.Done():
+				return
+			case n.events <- event.GenericEvent{Object: m}:
+			}
+		}
 	}
 }
 
