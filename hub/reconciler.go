@@ -218,7 +218,7 @@ func (r *reconciler) writeStatus(ctx context.Context, mc *clustersetv1alpha1.Mem
 	}
 	updated := mc.DeepCopy()
 	updated.Status = status
-	if err := access.PatchStatus(ctx, r.client, mc, updated); err != nil {
+	if err := PatchStatus(ctx, r.client, mc, updated); err != nil {
 		return err
 	}
 	if mc.Status.Phase != status.Phase {

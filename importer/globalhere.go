@@ -25,12 +25,12 @@ func globalMetadata() *metav1.PartialObjectMetadata {
 	return m
 }
 
-// echoWithin is how long the cache may lag behind a write. An API server that has been restored from a backup wasn't there for longer.
+// echoWithin is how long the cache may lag behind a write. To restore an API server from a backup takes longer.
 const echoWithin = 5 * time.Second
 
 // globalHere returns the GlobalService of a service, nil if there is none. The cache has only its metadata: a change of one endpoint writes all
 // of them, and the watch would bring them a second time. The rest is what the API server answered when it was written or read last, unless
-// somebody else has changed it since. Of one that isn't ours only the metadata is known. It must not be changed.
+// somebody else has changed it since. Of one that isn't ours only the metadata is known. Callers must not change the result.
 func (r *reconciler) globalHere(ctx context.Context, key types.NamespacedName) (*fabedgev1alpha1.GlobalService, error) {
 	is, memory := globalMetadata(), r.memories.get(key)
 	found, err := get(ctx, r.local, key.Namespace, key.Name, is, client.UnsafeDisableDeepCopy)
@@ -65,8 +65,8 @@ func lags(is, other client.Object) bool {
 	return err == nil && order < 0
 }
 
-// globalsPage is how many GlobalServices are read per request. Each may be a MiB.
-const globalsPage = 50
+// globalsPage is how many GlobalServices are read per request. Each may be a MiB, and a thief can make many of them that large.
+const globalsPage = 20
 
 // eachGlobal calls do for each GlobalService of ours, which it reads from the API server. There is none if the kind isn't installed. It stops
 // after a page with errors, and returns them.

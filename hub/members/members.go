@@ -157,7 +157,7 @@ func (r *reconciler) makeMember(ctx context.Context, mc *clustersetv1alpha1.Memb
 
 // say sets the condition Joined, and emits an Event if it changed.
 func (r *reconciler) say(ctx context.Context, mc *clustersetv1alpha1.MemberCluster, status metav1.ConditionStatus, reason, message string) error {
-	said, err := access.Say(ctx, r.client, mc, metav1.Condition{Type: clustersetv1alpha1.ConditionJoined, Status: status, Reason: reason, Message: message})
+	said, err := hub.Say(ctx, r.client, mc, metav1.Condition{Type: clustersetv1alpha1.ConditionJoined, Status: status, Reason: reason, Message: message})
 	if said == nil || err != nil {
 		return err
 	}

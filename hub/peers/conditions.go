@@ -10,6 +10,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/hub"
 	"github.com/clusterset/clusterset/hub/access"
 )
 
@@ -23,7 +24,7 @@ func (r *reconciler) say(ctx context.Context, s *state, foreign *access.ForeignE
 		if on {
 			want = s.condition(mc, foreign)
 		}
-		said, err := access.Say(ctx, r.client, mc, want)
+		said, err := hub.Say(ctx, r.client, mc, want)
 		errs = append(errs, err)
 		if said != nil && err == nil && want.Reason == clustersetv1alpha1.ReasonNotOurs {
 			r.events.Eventf(said, nil, corev1.EventTypeWarning, want.Reason, "EnforceCommunities", "%s", want.Message)
