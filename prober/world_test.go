@@ -131,7 +131,8 @@ func (w *world) dial(ctx context.Context, at netip.AddrPort, cluster string) (ti
 		w.open--
 	}()
 	if cut || is == "" {
-		slow = 3 * time.Second
+		// Not at the moment of a beat: whether the Lease is read again, after a failure, before the next dial would be chance.
+		slow = 3*time.Second + beat/3
 	}
 	select {
 	case <-ctx.Done():
