@@ -189,6 +189,44 @@ func TestAClusterLeavesWorkersToOthers(t *testing.T) {
 	}
 }
 
+// A service that another cluster exports too begins on that one's account, while a cluster has all its workers and others of its services wait.
+// These begin when it is below its share again, and not before.
+func TestAServiceOfTwoClustersIsBeyondTheShare(t *testing.T) {
+	l := newLine(t)
+	service := func(name string) types.NamespacedName { return types.NamespacedName{Namespace: "shop", Name: name} }
+	l.changed(exportOf("thief", 0)) // so that there is a queue
+	var ends []func()
+	for n := range l.turns.most {
+		ends = append(ends, l.turns.begin(service(fmt.Sprint("thief-", n)), "thief"))
+	}
+	if l.turns.begin(service("waits"), "thief") != nil {
+		t.Fatal("thief has a worker too many")
+	}
+	for _, cluster := range []string{"thief", "honest"} {
+		l.turns.enqueued(cluster, service("shared"))
+	}
+	shared := l.turns.begin(service("shared"), "")
+	if shared == nil {
+		t.Fatal("a service that honest exports waits for thief")
+	}
+	before := l.queue.Len()
+	l.turns.begin(service("honest-0"), "honest")()
+	ends[0]()
+	if n := l.queue.Len() - before; n != 0 {
+		t.Errorf("%d services begin, although thief has all its workers", n)
+	}
+	shared()
+	if n := l.queue.Len() - before; n != 1 {
+		t.Errorf("%d services begin when a worker is free, want 1", n)
+	}
+	for _, end := range ends[1:] {
+		end()
+	}
+	if len(l.turns.running)+len(l.turns.line)+len(l.turns.inLine) > 0 {
+		t.Errorf("%+v is remembered", l.turns)
+	}
+}
+
 // A line doesn't end with a service whose records have gone, so that it is on nobody's account.
 func TestALineGoesOn(t *testing.T) {
 	l := newLine(t)

@@ -43,7 +43,8 @@ func (c *run) upgradeCRDs(of *fleettest.Cluster) {
 		versions, _, err := unstructured.NestedSlice(crd.Object, "spec", "versions")
 		c.must(err)
 		for _, v := range versions {
-			c.must(unstructured.SetNestedMap(v.(map[string]any), map[string]any{"type": "string"}, "schema", "openAPIV3Schema", "properties", "spec", "properties", "ofTheNextVersion"))
+			c.must(unstructured.SetNestedMap(v.(map[string]any), map[string]any{"type": "string"},
+				"schema", "openAPIV3Schema", "properties", partOf(v.(map[string]any)), "properties", "ofTheNextVersion"))
 		}
 		c.must(unstructured.SetNestedSlice(crd.Object, versions, "spec", "versions"))
 		c.must(of.Client.Patch(context.Background(), &crd, client.MergeFrom(before)))
@@ -54,6 +55,14 @@ func (c *run) upgradeCRDs(of *fleettest.Cluster) {
 	c.churn(8)
 	c.watch(c.between(2*time.Second, 6*time.Second))
 	c.must(c.installCRDs(of))
+}
+
+// partOf returns the part of a kind's objects that gets new fields: the spec or, of a Reachability, the status.
+func partOf(version map[string]any) string {
+	if _, has, _ := unstructured.NestedMap(version, "schema", "openAPIV3Schema", "properties", "spec"); has {
+		return "spec"
+	}
+	return "status"
 }
 
 func (c *run) installCRDs(of *fleettest.Cluster) error {
