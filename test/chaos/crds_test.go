@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -43,8 +44,8 @@ func (c *run) upgradeCRDs(of *fleettest.Cluster) {
 		versions, _, err := unstructured.NestedSlice(crd.Object, "spec", "versions")
 		c.must(err)
 		for _, v := range versions {
-			c.must(unstructured.SetNestedMap(v.(map[string]any), map[string]any{"type": "string"},
-				"schema", "openAPIV3Schema", "properties", partOf(v.(map[string]any)), "properties", "ofTheNextVersion"))
+			at := append(newFields(v.(map[string]any)), "ofTheNextVersion")
+			c.must(unstructured.SetNestedMap(v.(map[string]any), map[string]any{"type": "string"}, at...))
 		}
 		c.must(unstructured.SetNestedSlice(crd.Object, versions, "spec", "versions"))
 		c.must(of.Client.Patch(context.Background(), &crd, client.MergeFrom(before)))
@@ -57,12 +58,14 @@ func (c *run) upgradeCRDs(of *fleettest.Cluster) {
 	c.must(c.installCRDs(of))
 }
 
-// partOf returns the part of a kind's objects that gets new fields: the spec or, of a Reachability, the status.
-func partOf(version map[string]any) string {
-	if _, has, _ := unstructured.NestedMap(version, "schema", "openAPIV3Schema", "properties", "spec"); has {
-		return "spec"
+// newFields returns where a kind's schema gets new fields: in the spec or, for a Reachability, which has none, beside the others.
+func newFields(version map[string]any) []string {
+	all := []string{"schema", "openAPIV3Schema", "properties"}
+	spec := append(slices.Clone(all), "spec", "properties")
+	if _, has, _ := unstructured.NestedMap(version, spec...); has {
+		return spec
 	}
-	return "status"
+	return all
 }
 
 func (c *run) installCRDs(of *fleettest.Cluster) error {

@@ -15,9 +15,9 @@ import (
 
 // Networks: which clusters are in which, and where clusters of other ones reach a service. The rules are in docs/spec/data-path.md.
 
-// externalOf returns the addresses at which clusters of other networks may reach services of a cluster.
+// externalOf returns the addresses at which clusters of other networks may reach services of a cluster, as they are exported.
 func externalOf(cluster int) []string {
-	all := []string{fmt.Sprintf("fd00:192:%d::1", cluster)}
+	all := []string{netip.MustParseAddr(fmt.Sprintf("fd00:192:%d::1", cluster)).String()}
 	for i := range 3 {
 		all = append(all, fmt.Sprintf("192.0.2.%d", 16*(cluster+1)+i))
 	}
