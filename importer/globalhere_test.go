@@ -20,7 +20,7 @@ func TestAGlobalServiceIsReadOnlyIfSomebodyElseChangedIt(t *testing.T) {
 		return g.here.named(&fabedgev1alpha1.GlobalService{}, web).(*fabedgev1alpha1.GlobalService).DeepCopy()
 	}
 	older := stored().ObjectMeta
-	check := func(what string, wantReads int, endpoints int) {
+	check := func(what string, wantReads, endpoints int) {
 		t.Helper()
 		g.here.globalReads = 0
 		here, err := g.globalHere(context.Background(), web)

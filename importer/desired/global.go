@@ -72,17 +72,16 @@ func (w *work) globalService(here *fabedgev1alpha1.GlobalService) *fabedgev1alph
 	return last
 }
 
-// lastGlobal returns the GlobalService of the last computation, or nil. Once it was found here, only this cluster's cache has its endpoints.
+// lastGlobal returns the GlobalService of the last computation, or nil. Once it was found here, that is the one here, and only the agent's copy of
+// this cluster's objects has it.
 func (m *Memory) lastGlobal(here *fabedgev1alpha1.GlobalService) *fabedgev1alpha1.GlobalService {
-	if m.globalFound == "" {
+	switch {
+	case m.globalFound == "":
 		return m.global
+	case m.HasFoundGlobal(here):
+		return here
 	}
-	if !m.HasFoundGlobal(here) {
-		return nil
-	}
-	g := *m.global
-	g.Spec.Endpoints = here.Spec.Endpoints
-	return &g
+	return nil
 }
 
 // run returns all endpoints of a cluster, sorted by address.

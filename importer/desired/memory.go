@@ -32,7 +32,7 @@ type Memory struct {
 	records  []*record                            // sorted by namespace and name
 	built    map[*discoveryv1.EndpointSlice]built // of the last output, until it is found here
 
-	global      *fabedgev1alpha1.GlobalService // as it should be; without its endpoints once it was found here
+	global      *fabedgev1alpha1.GlobalService // as it should be, until it was found here
 	globalOf    *merged
 	globalFound Version // what was found to be so
 	shares      []share // of it, sorted by cluster
@@ -289,9 +289,7 @@ func (m *Memory) share(r *record, export string) {
 
 // FoundGlobal records that the existing GlobalService is as the last output wants it.
 func (m *Memory) FoundGlobal(here *fabedgev1alpha1.GlobalService) {
-	is := *m.global
-	is.Spec.Endpoints = nil
-	m.global, m.globalFound = &is, VersionOf(here)
+	m.global, m.globalFound = nil, VersionOf(here)
 }
 
 // HasFoundGlobal reports whether FoundGlobal has been called for this GlobalService since it should be another one.

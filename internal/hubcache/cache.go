@@ -241,8 +241,10 @@ func (c *Cache) List(_ context.Context, list client.ObjectList, options ...clien
 	if by.FieldSelector != nil {
 		return fmt.Errorf("list %s: the cache of the hub has no fields", k.Name())
 	}
-	all := k.store.List()
-	if by.Namespace != "" {
+	var all []any
+	if by.Namespace == "" {
+		all = k.store.List()
+	} else {
 		all, _ = k.store.ByIndex(toolscache.NamespaceIndex, by.Namespace) // the index exists
 	}
 	found := make([]runtime.Object, 0, len(all))

@@ -198,8 +198,10 @@ func (k *kind) replace(f *feed, all []any, version string) error {
 
 // missing removes the objects of a namespace that aren't there. The caller has locked k.
 func (k *kind) missing(namespace string, there map[string]bool) (changes []change) {
-	keys := k.store.ListKeys()
-	if namespace != "" {
+	var keys []string
+	if namespace == "" {
+		keys = k.store.ListKeys()
+	} else {
 		keys, _ = k.store.IndexKeys(toolscache.NamespaceIndex, namespace) // the index exists
 	}
 	for _, key := range keys {

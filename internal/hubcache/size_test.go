@@ -9,7 +9,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
@@ -106,4 +108,32 @@ func inUse() uint64 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return m.HeapAlloc
+}
+
+// A List of a namespace costs nothing for the records of other clusters: each heartbeat makes two.
+func TestAListOfANamespaceReadsNothingElse(t *testing.T) {
+	k := newKind(nil, nil, schema.GroupVersionResource{}, &clustersetv1alpha1.ExportedService{})
+	close(k.synced)
+	c := &Cache{members: newKind(nil, nil, schema.GroupVersionResource{}, &clustersetv1alpha1.MemberCluster{}), records: []*kind{k}}
+	add := func(cluster string, n int) {
+		for i := range n {
+			o := &clustersetv1alpha1.ExportedService{ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace(cluster), Name: fmt.Sprint("web", i), ResourceVersion: "1"}}
+			if err := k.store.Add(o); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	add("b", 10)
+	list := func() {
+		var found clustersetv1alpha1.ExportedServiceList
+		err := c.List(t.Context(), &found, client.InNamespace(api.MemberNamespace("b")), client.UnsafeDisableDeepCopy)
+		if err != nil || len(found.Items) != 10 {
+			t.Fatalf("got %d records, want 10 (%v)", len(found.Items), err)
+		}
+	}
+	alone := testing.AllocsPerRun(10, list)
+	add("a", 1000)
+	if among := testing.AllocsPerRun(10, list); among > alone+50 {
+		t.Errorf("a list of a namespace takes %v allocations among a thousand other records, %v without them", among, alone)
+	}
 }

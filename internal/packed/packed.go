@@ -7,20 +7,35 @@ package packed
 
 import (
 	"reflect"
-	"sync"
+	"slices"
+	"sync/atomic"
 	"unsafe"
 	"weak"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// object is a packed object, without its managed fields, which nothing reads.
+// object is a packed object, without its managed fields, which nothing reads: the beginning of a block of memory without pointers.
 type object struct {
-	of    *kind
-	block string
+	of   uint32 // index in kinds
+	size uint32 // of what follows
+}
 
-	mu   sync.Mutex
-	last weak.Pointer[metav1.TypeMeta] // of what it was unpacked to: it begins there
+// header is the size of an object without what follows.
+const header = unsafe.Sizeof(object{})
+
+// block returns what was written. Strings that are parts of it keep the object.
+func (o *object) block() string {
+	return unsafe.String((*byte)(unsafe.Add(unsafe.Pointer(o), header)), o.size) //nolint:gosec // newObject made it that long
+}
+
+func newObject(of uint32, block []byte) *object {
+	words := make([]uint64, (int(header)+len(block)+7)/8)                    // aligned, as bytes need not be
+	memory := unsafe.Slice((*byte)(unsafe.Pointer(&words[0])), 8*len(words)) //nolint:gosec // the same memory
+	copy(memory[header:], block)
+	o := (*object)(unsafe.Pointer(&words[0])) //nolint:gosec // which has room for it
+	o.of, o.size = of, uint32(len(block))     //nolint:gosec // an API server's objects are a few MiB at most
+	return o
 }
 
 // kind is a type of objects.
@@ -29,20 +44,36 @@ type kind struct {
 	fields []*codec
 }
 
-// kinds are the kinds by type: nil for objects that can't be packed.
-var kinds = map[reflect.Type]*kind{}
+// kinds are the kinds that can be packed. kindsOf has their indexes by type, -1 for other types. Who changes them has locked mu.
+var (
+	kinds   atomic.Pointer[[]*kind]
+	kindsOf = map[reflect.Type]int{}
+)
 
-func kindOf(o any) *kind {
+func init() { kinds.Store(&[]*kind{}) }
+
+// kindOf returns the kind of an object and its index, or nil if it can't be packed.
+func kindOf(o any) (*kind, uint32) {
 	mu.Lock()
 	defer mu.Unlock()
 	t := reflect.TypeOf(o)
-	k, ok := kinds[t]
-	if !ok {
-		k = newKind(t)
-		kinds[t] = k
+	i, known := kindsOf[t]
+	if !known {
+		i = -1
+		if k := newKind(t); k != nil {
+			all := append(slices.Clone(*kinds.Load()), k)
+			i = len(all) - 1
+			kinds.Store(&all)
+		}
+		kindsOf[t] = i
 	}
-	return k
+	if i < 0 {
+		return nil, 0
+	}
+	return (*kinds.Load())[i], uint32(i) //nolint:gosec // not negative
 }
+
+func (o *object) kind() *kind { return (*kinds.Load())[o.of] }
 
 func newKind(t reflect.Type) *kind {
 	if t == nil || t.Kind() != reflect.Pointer || t.Elem().Kind() != reflect.Struct || codecOf(t.Elem()) == nil {
@@ -77,7 +108,7 @@ func pack(o any) any {
 	if _, is := o.(*object); is {
 		return o
 	}
-	k := kindOf(o)
+	k, of := kindOf(o)
 	if k == nil {
 		return o
 	}
@@ -86,28 +117,47 @@ func pack(o any) any {
 	for i, f := range k.fields {
 		f.write(&w, v.Field(i))
 	}
-	return &object{of: k, block: string(w.bytes)}
+	return newObject(of, w.bytes)
 }
 
-// unpack returns an object as it was before it was packed: the same one until a garbage collection finds that nobody has it any more. So what is
-// read again and again is decoded once for each collection. Its strings are parts of the block, also that of its resource version: the importer
-// identifies versions of an object by where it is (desired.Version).
+// decoded is what an object was unpacked to, as long as anybody has it.
+type decoded struct {
+	of *object
+	to weak.Pointer[metav1.TypeMeta] // its first field
+}
+
+// recent are some objects that were unpacked last, by their address: reconciling a service after a change reads its objects three times. Each keeps
+// a packed object, so large ones aren't among them.
+var recent [1024]atomic.Pointer[decoded]
+
+const largestRecent = 8 << 10
+
+func (o *object) place() *atomic.Pointer[decoded] {
+	const golden = 0x9E3779B97F4A7C15
+	return &recent[uint64(uintptr(unsafe.Pointer(o)))*golden>>54] //nolint:gosec // only a number
+}
+
+// unpack returns an object as it was before it was packed, for those that were unpacked recently the same one. Its strings are parts of the block,
+// also that of its resource version: the importer identifies versions of an object by where it is (desired.Version).
 func unpack(o any) any {
 	p, is := o.(*object)
 	if !is {
 		return o
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if last := p.last.Value(); last != nil {
-		return reflect.NewAt(p.of.object, unsafe.Pointer(last)).Interface() //nolint:gosec // TypeMeta is the first field
+	k := p.kind()
+	if u := p.place().Load(); u != nil && u.of == p {
+		if to := u.to.Value(); to != nil {
+			return reflect.NewAt(k.object, unsafe.Pointer(to)).Interface() //nolint:gosec // TypeMeta is the first field
+		}
 	}
-	v := reflect.New(p.of.object)
-	r := reader{block: p.block}
-	for i, f := range p.of.fields {
+	v := reflect.New(k.object)
+	r := reader{block: p.block()}
+	for i, f := range k.fields {
 		f.read(&r, v.Elem().Field(i))
 	}
-	p.last = weak.Make(v.Elem().Field(0).Addr().Interface().(*metav1.TypeMeta))
+	if p.size <= largestRecent {
+		p.place().Store(&decoded{p, weak.Make(v.Elem().Field(0).Addr().Interface().(*metav1.TypeMeta))})
+	}
 	return v.Interface()
 }
 
@@ -117,8 +167,8 @@ func (o *object) GetObjectMeta() metav1.Object {
 		metav1.TypeMeta
 		metav1.ObjectMeta
 	}
-	r, v := reader{block: o.block}, reflect.ValueOf(&m).Elem()
-	for i, f := range o.of.fields[:2] {
+	r, v := reader{block: o.block()}, reflect.ValueOf(&m).Elem()
+	for i, f := range o.kind().fields[:2] {
 		f.read(&r, v.Field(i))
 	}
 	return &m.ObjectMeta
