@@ -149,8 +149,8 @@ func (c Current) StaleSlices(out Output) []*discoveryv1.EndpointSlice {
 // otherwise objects would be written and watched for changes of order only.
 func Compute(in Input) Output { return new(Memory).Compute(in, Current{}) }
 
-// Compute is like the function Compute, for repeated computations of a service. Slices of cur that were found to be as desired, and
-// still are, are in the output unmodified.
+// Compute is like the function Compute, for repeated computations of a service. Slices and the GlobalService of cur that were found to be as
+// desired, and still are, are in the output unmodified.
 func (m *Memory) Compute(in Input, cur Current) Output {
 	here := in.Own
 	in.localFirst()

@@ -120,21 +120,44 @@ func pack(o any) any {
 	return newObject(of, w.bytes)
 }
 
-// decoded is what an object was unpacked to, as long as anybody has it.
+// decoded is what an object was unpacked to. It keeps neither.
 type decoded struct {
-	of *object
+	at uintptr // the object's address, which is compared first
+	of weak.Pointer[object]
 	to weak.Pointer[metav1.TypeMeta] // its first field
 }
 
-// recent are some objects that were unpacked last, by their address: reconciling a service after a change reads its objects three times. Each keeps
-// a packed object, so large ones aren't among them.
-var recent [1024]atomic.Pointer[decoded]
+// recent are objects that were unpacked last, in rows by their address: reconciling a service after a change reads its objects three times, and
+// a service of 250 clusters has 750.
+var recent [1024]struct {
+	places [8]atomic.Pointer[decoded]
+	next   atomic.Uint32 // the place that is taken next if all are in use
+}
 
-const largestRecent = 8 << 10
+// find returns the place of an object in its row, or one that it may have, and what it was unpacked to; nil if nobody has that.
+func (o *object) find() (place uint32, to *metav1.TypeMeta) {
+	row := &recent[o.row()]
+	for i := range row.places {
+		if d := row.places[i].Load(); d != nil && d.at == uintptr(unsafe.Pointer(o)) && d.of.Value() == o { //nolint:gosec // only a number
+			return uint32(i), d.to.Value() //nolint:gosec // below 8
+		}
+	}
+	for i := range row.places {
+		if d := row.places[i].Load(); d == nil || d.to.Value() == nil {
+			return uint32(i), nil //nolint:gosec // below 8
+		}
+	}
+	return row.next.Add(1) % uint32(len(row.places)), nil
+}
 
-func (o *object) place() *atomic.Pointer[decoded] {
+// remember records in a place of its row what an object was unpacked to.
+func (o *object) remember(place uint32, to *metav1.TypeMeta) {
+	recent[o.row()].places[place].Store(&decoded{uintptr(unsafe.Pointer(o)), weak.Make(o), weak.Make(to)}) //nolint:gosec // only a number
+}
+
+func (o *object) row() uint64 {
 	const golden = 0x9E3779B97F4A7C15
-	return &recent[uint64(uintptr(unsafe.Pointer(o)))*golden>>54] //nolint:gosec // only a number
+	return uint64(uintptr(unsafe.Pointer(o))) * golden >> (64 - 10) //nolint:gosec // only a number
 }
 
 // unpack returns an object as it was before it was packed, for those that were unpacked recently the same one. Its strings are parts of the block,
@@ -145,19 +168,16 @@ func unpack(o any) any {
 		return o
 	}
 	k := p.kind()
-	if u := p.place().Load(); u != nil && u.of == p {
-		if to := u.to.Value(); to != nil {
-			return reflect.NewAt(k.object, unsafe.Pointer(to)).Interface() //nolint:gosec // TypeMeta is the first field
-		}
+	place, to := p.find()
+	if to != nil {
+		return reflect.NewAt(k.object, unsafe.Pointer(to)).Interface() //nolint:gosec // TypeMeta is the first field
 	}
 	v := reflect.New(k.object)
 	r := reader{block: p.block()}
 	for i, f := range k.fields {
 		f.read(&r, v.Elem().Field(i))
 	}
-	if p.size <= largestRecent {
-		p.place().Store(&decoded{p, weak.Make(v.Elem().Field(0).Addr().Interface().(*metav1.TypeMeta))})
-	}
+	p.remember(place, v.Elem().Field(0).Addr().Interface().(*metav1.TypeMeta))
 	return v.Interface()
 }
 

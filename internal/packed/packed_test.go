@@ -208,9 +208,11 @@ func BenchmarkPack(b *testing.B) {
 }
 
 func BenchmarkUnpack(b *testing.B) {
-	o := pack(slices10(1)[0])
-	for b.Loop() {
-		o.(*object).place().Store(nil) // or it would be the same one
-		unpack(o)
+	all := slices10(20000) // none is remembered until it is its turn again
+	for i := range all {
+		all[i] = pack(all[i])
+	}
+	for i := 0; b.Loop(); i++ {
+		unpack(all[i%len(all)])
 	}
 }
