@@ -84,6 +84,8 @@ test: export CLUSTERSET_BINARIES := $(CURDIR)/$(BIN)/test
 test: kube ## Run the tests of each change, on a real etcd and kube-apiserver
 	$(if $(RACE),,@echo "No C compiler: the tests run without the race detector.")
 	$(BUILD) -ldflags "-s -w" -o $(CLUSTERSET_BINARIES)/ ./cmd/clusterset ./cmd/coredns
+	@# The programs' tests begin when everything is compiled. They wait for what takes seconds, and compilers beside them make that minutes.
+	@$(GO) list $(RACE) -export -test -deps $(OTHER_TESTS) >/dev/null
 	@$(MAKE) --no-print-directory -j2 test-programs test-others test-chart test-image test-bounds
 
 .PHONY: test-programs test-others test-image test-bounds
