@@ -92,7 +92,7 @@ func (t *turns) end(clusters []string) {
 		subtract(t.running, c)
 	}
 	for c, line := range t.line {
-		free := min(len(line), max(0, t.most-t.running[c])) // services that others export too may have given it more than most
+		free := min(len(line), max(0, t.most-t.running[c])) // it may have more than most, for services that others changed too
 		for _, service := range line[:free] {
 			delete(t.inLine, service)
 			t.queue.Add(reconcile.Request{NamespacedName: service})

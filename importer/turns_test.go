@@ -189,7 +189,7 @@ func TestAClusterLeavesWorkersToOthers(t *testing.T) {
 	}
 }
 
-// A service that another cluster exports too begins on that one's account, while a cluster has all its workers and others of its services wait.
+// A service that another cluster changed too begins on that one's account, while a cluster has all its workers and others of its services wait.
 // These begin when it is below its share again, and not before.
 func TestAServiceOfTwoClustersIsBeyondTheShare(t *testing.T) {
 	l := newLine(t)

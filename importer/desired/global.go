@@ -72,8 +72,7 @@ func (w *work) globalService(here *fabedgev1alpha1.GlobalService) *fabedgev1alph
 	return last
 }
 
-// lastGlobal returns the GlobalService of the last computation, or nil. Once it was found here, that is the one here, and only the agent's copy of
-// this cluster's objects has it.
+// lastGlobal returns the GlobalService of the last computation, or nil. One that was found here isn't kept a second time: it is the one here.
 func (m *Memory) lastGlobal(here *fabedgev1alpha1.GlobalService) *fabedgev1alpha1.GlobalService {
 	switch {
 	case m.globalFound == "":

@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 	"unsafe"
@@ -93,6 +94,27 @@ func TestAVersionHasItsMemory(t *testing.T) {
 	}
 }
 
+// However many objects are read at the same time, more than are remembered, each is itself.
+func TestObjectsAreNotMistaken(t *testing.T) {
+	all := slices10(2 * len(recent) * len(recent[0].places))
+	for i := range all {
+		all[i] = pack(all[i])
+	}
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for i := range 2 * len(all) {
+				n := (i * 7) % len(all)
+				if got := unpack(all[n]).(*discoveryv1.EndpointSlice).ResourceVersion; got != fmt.Sprint(n) {
+					t.Errorf("object %d is object %s", n, got)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
 // slices10 returns n slices of ten endpoints.
 func slices10(n int) (all []any) {
 	for i := range n {
@@ -117,7 +139,9 @@ func TestPackedIsSmall(t *testing.T) {
 	const n = 1000
 	all := slices10(n)
 	var before, after runtime.MemStats
-	runtime.GC()
+	for range 3 { // what other tests left goes in steps: objects, then the weak pointers to them
+		runtime.GC()
+	}
 	runtime.ReadMemStats(&before)
 	kept := make([]any, n)
 	for i := range all {
