@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -34,8 +36,46 @@ func takeTurn(t *testing.T, name string, fleets int) int {
 	t.Cleanup(func() { free <- n })
 	atOnce <- struct{}{}
 	t.Cleanup(func() { <-atOnce })
+	awaitProcessors()
+	t.Cleanup(func() { using.Add(-1) })
 	Took(t, "waiting for its turn", began)
 	return n
+}
+
+// using counts the tests of this package that use a fleet, and admitting lets one begin at a time.
+var (
+	using     atomic.Int32
+	admitting sync.Mutex
+)
+
+// overloaded is how many threads run or wait for a processor, for each processor, when another fleet would make those there miss their heartbeats.
+const overloaded = 12
+
+// awaitProcessors waits until the machine has time for one more fleet. It doesn't wait if the tests of this package use none. Slow machines
+// need it: with six fleets beside other packages' control planes, a fleet on half a processor takes minutes for what it does in seconds.
+func awaitProcessors() {
+	admitting.Lock()
+	defer admitting.Unlock()
+	for using.Load() > 0 && runnable() > overloaded*runtime.NumCPU() {
+		time.Sleep(5 * time.Second)
+	}
+	using.Add(1)
+}
+
+// runnable returns how many threads run or wait for a processor, averaged over four seconds; 0 where /proc/loadavg doesn't say.
+func runnable() int {
+	const samples = 8
+	sum := 0
+	for range samples {
+		time.Sleep(500 * time.Millisecond)
+		content, _ := os.ReadFile("/proc/loadavg") // such as "2.10 5.03 9.71 3/1507 22229"
+		var load [3]float64
+		var n int
+		if _, err := fmt.Sscanf(string(content), "%f %f %f %d/", &load[0], &load[1], &load[2], &n); err == nil {
+			sum += n
+		}
+	}
+	return sum / samples
 }
 
 // Alone waits until no other test has a fleet of its own.
