@@ -57,7 +57,6 @@ const clusterCorefile = `.:DNS {
         startup_timeout 60s
         STANZA
     }
-    reload 2s 1s
     erratic {
         drop 0
     }

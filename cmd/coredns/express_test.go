@@ -70,7 +70,6 @@ func expressCorefile(port, metrics, objects, more, option string) string {
         %s
     }
     loadbalance
-    reload 2s 1s
     %s
     erratic {
         drop 0
