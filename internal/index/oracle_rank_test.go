@@ -1,24 +1,21 @@
 package index
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
 
 	"github.com/clusterset/clusterset/internal/topology"
+	"github.com/clusterset/clusterset/test/rank"
 )
 
 // backend is an endpoint with everything that affects its rank.
 type backend struct {
-	addr            netip.Addr
-	host            string // "<hostname>.<cluster>", or empty if the endpoint can't have a name
-	cluster, region string
-	zones           []string // the endpoint's own zone, or all zones of its cluster
-	ownClusterIP    bool     // whether it is the ClusterIP of the server's own cluster
-	behind          int      // number of ready endpoints behind it
-	degraded        bool
-	declaredPorts   []Port
+	rank.Endpoint
+	host          string // "<hostname>.<cluster>", or empty if the endpoint can't have a name
+	declaredPorts []Port
 }
 
 // ranked returns the facts of a service whose endpoints are ranked, by the rules of docs/spec/answers.md from A5 on.
@@ -41,8 +38,8 @@ func (w *world) ranked(id ObjectID, stated *topology.Policy, headless bool, decl
 	best, tier := w.best(p, here)
 	f.tier, f.addrs = tier, addrsOf(best)
 	for _, b := range inside {
-		if c := b.cluster; c != "" {
-			f.clusters[c] = addrsOf(inside, func(o backend) bool { return o.cluster == c })
+		if c := b.Cluster; c != "" {
+			f.clusters[c] = addrsOf(inside, func(o backend) bool { return o.Cluster == c })
 		}
 		if headless && b.host != "" {
 			f.hosts[b.host] = addrsOf(inside, func(o backend) bool { return o.host == b.host })
@@ -132,7 +129,7 @@ func (w *world) policy(stated *topology.Policy) topology.Policy {
 	return p
 }
 
-// backends lists the ready endpoints of clusters that aren't Expired. A cluster is never Expired for itself (A21, A23, A24). Their
+// backends lists the ready endpoints of clusters that aren't Expired. A cluster is never Expired for itself (A21, A24). Their
 // locations follow A27, and their counts A31.
 func (w *world) backends(id ObjectID, headless bool, groups []Group) []backend {
 	var all []backend
@@ -146,21 +143,19 @@ func (w *world) backends(id ObjectID, headless bool, groups []Group) []backend {
 			if !e.Ready || c.Phase == topology.Expired && !own {
 				continue
 			}
-			b := backend{addr: e.Addr, cluster: g.Cluster, region: c.Region, zones: c.Zones, behind: 1, declaredPorts: g.Ports}
-			b.degraded = c.Drain || c.Phase == topology.Suspect && !own
+			b := backend{declaredPorts: g.Ports, Endpoint: rank.Endpoint{
+				Addr: e.Addr, Cluster: g.Cluster, Region: cmp.Or(g.Region, c.Region), Zones: c.Zones, Behind: 1, ClusterIP: !headless,
+				Drained: c.Drain, Suspect: c.Phase == topology.Suspect, Expired: c.Phase == topology.Expired,
+			}}
 			for _, r := range w.reach {
 				// What is known of the way to a cluster without a MemberCluster counts as little as its phase.
-				b.degraded = b.degraded || c.Name != "" && !own && slices.Contains(r.Unreachable, c.Name)
+				b.Unreachable = b.Unreachable || c.Name != "" && slices.Contains(r.Unreachable, c.Name)
 			}
 			if e.Zone != "" {
-				b.zones = []string{e.Zone}
-			}
-			if g.Region != "" {
-				b.region = g.Region
+				b.Zones = []string{e.Zone}
 			}
 			if !headless {
-				b.ownClusterIP = own
-				b.behind = max(1, w.readyIn(id, g.Cluster, false), w.readyIn(id, g.Cluster, true))
+				b.Behind = max(1, w.readyIn(id, g.Cluster, false), w.readyIn(id, g.Cluster, true))
 			}
 			b.host = w.hostOf(id, e, g.Cluster)
 			all = append(all, b)
@@ -202,59 +197,24 @@ func (w *world) hostOf(id ObjectID, e Endpoint, cluster string) string {
 	return hostname + "." + cluster
 }
 
-// best returns the backends in use. Healthy ones come before all others (A22). The best tier is used (A25), and as long as there are too
-// few, the next tier joins it (A30, A31). The name is that of the last tier that has any.
-func (w *world) best(p topology.Policy, all []backend) (best []backend, name string) {
-	for _, degraded := range []bool{false, true} {
-		used := map[int]bool{}
-		for _, tier := range append(slices.Clone(p.Prefer), topology.Any) {
-			counted := map[bool]map[netip.Addr]int{true: {}, false: {}} // by family
-			for i, b := range all {
-				if b.degraded == degraded && w.matches(tier, b) && !used[i] {
-					used[i] = true
-					best = append(best, b)
-					name = map[topology.Tier]string{topology.Cluster: "cluster", topology.Zone: "zone", topology.Region: "region", topology.Any: "any"}[tier]
-				}
-			}
-			for _, b := range best {
-				counted[b.addr.Is4()][b.addr] = max(counted[b.addr.Is4()][b.addr], b.behind)
-			}
-			if n := max(sum(counted[true]), sum(counted[false])); n > 0 && n >= p.MinReady {
-				break
-			}
-		}
-		if len(best) > 0 && degraded {
-			name = "degraded " + name
-		}
-		if len(best) > 0 {
-			return best, name
+// best returns the backends in use, and their last tier. All of them are within the boundary already.
+func (w *world) best(p topology.Policy, all []backend) (best []backend, tier string) {
+	endpoints := make([]rank.Endpoint, len(all))
+	for i, b := range all {
+		endpoints[i] = b.Endpoint
+	}
+	used, tier := rank.Server(w.opts.Self).Best(rank.PolicyOf(p.Prefer, topology.Any, p.MinReady), false, endpoints)
+	for i, b := range all {
+		if used[i] {
+			best = append(best, b)
 		}
 	}
-	return nil, ""
+	return best, tier
 }
 
-func sum(counted map[netip.Addr]int) (n int) {
-	for _, behind := range counted {
-		n += behind
-	}
-	return n
-}
-
-// matches reports whether a backend is as near as the tier requires. An unknown location matches nothing (A26). The ClusterIP of the
-// server's own cluster matches every tier (A29).
+// matches reports whether a backend is as near as the tier requires.
 func (w *world) matches(t topology.Tier, at backend) bool {
-	me := w.opts.Self
-	switch {
-	case t == topology.Any || at.ownClusterIP:
-		return true
-	case t == topology.Cluster:
-		return me.Cluster == at.cluster && me.Cluster != ""
-	case t == topology.Zone:
-		contradicted := me.Region != "" && at.region != "" && me.Region != at.region
-		return me.Zone != "" && slices.Contains(at.zones, me.Zone) && !contradicted
-	default:
-		return me.Region == at.region && me.Region != ""
-	}
+	return rank.Server(w.opts.Self).Near(t.String(), at.Endpoint)
 }
 
 // setPorts points the named ports at the service's own name (A40, A42).
@@ -327,7 +287,7 @@ func (w *world) setClusterPorts(f *facts, id ObjectID, g *GlobalService) {
 			changed = changed || b.elsewhere(g.Ports)
 		}
 		for _, b := range best {
-			host := b.cluster
+			host := b.Cluster
 			if b.elsewhere(g.Ports) && (host == "" || w.tooLong(id, host)) {
 				continue
 			}
@@ -397,7 +357,7 @@ func addrsOf(all []backend, fit ...func(backend) bool) []string {
 	var addrs []netip.Addr
 	for _, b := range all {
 		if len(fit) == 0 || fit[0](b) {
-			addrs = append(addrs, b.addr)
+			addrs = append(addrs, b.Addr)
 		}
 	}
 	return addrTexts(addrs)

@@ -1,11 +1,14 @@
 package topology
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/clusterset/clusterset/test/rank"
 )
 
 // Two regions: north has zones n1 and n2, and south has zone s1. Clusters are named after their location or state. The cluster many is in
@@ -250,87 +253,24 @@ func randomWorld(s *bytesSource) (View, []Endpoint) {
 	return v, endpoints
 }
 
-// oracle follows the rules in order, as simply as possible: near is A26 to A29, health A22 to A24, and the rest A25, A30 and A31.
+// oracle returns which endpoints the rules choose.
 func oracle(v View, endpoints []Endpoint) []bool {
-	in := make([]bool, len(endpoints))
-	near := func(e Endpoint, tier string) bool {
-		if e.ClusterIP && e.Cluster != "" && e.Cluster == v.Self.Cluster {
-			return true
-		}
+	all := make([]rank.Endpoint, len(endpoints))
+	for i, e := range endpoints {
 		var m Member
 		if e.Member != nil {
 			m = *e.Member
 		}
-		zones, region := m.Zones, m.Region
+		all[i] = rank.Endpoint{
+			Addr: e.Addr, Cluster: e.Cluster, Zones: m.Zones, Region: cmp.Or(e.Region, m.Region), ClusterIP: e.ClusterIP, Behind: e.Behind,
+			Drained: m.Drain, Suspect: m.Phase == Suspect, Expired: m.Phase == Expired, Unreachable: m.Unreachable,
+		}
 		if e.Zone != "" {
-			zones = []string{e.Zone}
-		}
-		if e.Region != "" {
-			region = e.Region
-		}
-		switch tier {
-		case "cluster":
-			return e.Cluster != "" && e.Cluster == v.Self.Cluster
-		case "region":
-			return region != "" && region == v.Self.Region
-		case "zone":
-			contradicted := region != "" && v.Self.Region != "" && region != v.Self.Region
-			return v.Self.Zone != "" && slices.Contains(zones, v.Self.Zone) && !contradicted
-		}
-		return true
-	}
-	health := func(e Endpoint) string {
-		if e.Member == nil {
-			return "good"
-		}
-		own := e.Cluster == v.Self.Cluster
-		switch {
-		case e.Member.Phase == Expired && !own:
-			return "expired"
-		case e.Member.Drain, e.Member.Phase == Suspect && !own, e.Member.Unreachable && !own:
-			return "poor"
-		}
-		return "good"
-	}
-	tiers := []string{"zone", "region"}
-	if v.Policy.Prefer != nil {
-		tiers = nil
-		for _, t := range v.Policy.Prefer {
-			tiers = append(tiers, t.String())
+			all[i].Zones = []string{e.Zone}
 		}
 	}
-	classes := []string{"good", "poor"}
-	if v.UseExpired {
-		classes = append(classes, "expired")
-	}
-	for _, class := range classes {
-		for _, tier := range append(tiers, "any") {
-			counted := map[bool]map[netip.Addr]int{false: {}, true: {}}
-			for i, e := range endpoints {
-				if health(e) == class && near(e, v.Policy.Boundary.String()) && near(e, tier) {
-					in[i] = true
-				}
-			}
-			for i, e := range endpoints {
-				if in[i] {
-					counted[e.Addr.Is4()][e.Addr] = max(counted[e.Addr.Is4()][e.Addr], e.Behind, 1)
-				}
-			}
-			n := map[bool]int{}
-			for family, addrs := range counted {
-				for _, behind := range addrs {
-					n[family] += behind
-				}
-			}
-			if most := max(n[false], n[true]); most > 0 && most >= v.Policy.MinReady {
-				return in
-			}
-		}
-		if slices.Contains(in, true) {
-			return in
-		}
-	}
-	return in
+	used, _ := rank.Server(v.Self).Best(rank.PolicyOf(v.Policy.Prefer, v.Policy.Boundary, v.Policy.MinReady), v.UseExpired, all)
+	return used
 }
 
 func describe(endpoints []Endpoint) string {

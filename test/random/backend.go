@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
+
+	"github.com/clusterset/clusterset/test/rank"
 )
 
 // backend is one address with everything that determines its rank.
@@ -70,34 +72,20 @@ func deref[T any](p *T) (v T) {
 }
 
 // best returns the backends of the best tier by the default policy, with drained clusters last, and those that this cluster can't reach
-// (A22, A25, D40).
-func (z *Zone) best(all []backend) []backend {
-	for _, last := range []bool{false, true} {
-		for _, near := range []func(backend) bool{z.sameZone, z.sameRegion, func(backend) bool { return true }} {
-			var found []backend
-			for _, b := range all {
-				if (b.part.Drained || z.member.Unreachable[b.part.Name]) == last && near(b) {
-					found = append(found, b)
-				}
-			}
-			if found != nil {
-				return found
-			}
+// (D40).
+func (z *Zone) best(all []backend) (best []backend) {
+	endpoints := make([]rank.Endpoint, len(all))
+	for i, b := range all {
+		endpoints[i] = rank.Endpoint{
+			Addr: netip.MustParseAddr(b.address), Cluster: b.part.Name, Zones: []string{b.zone}, Region: b.part.Region, ClusterIP: b.stands,
+			Drained: b.part.Drained, Unreachable: z.member.Unreachable[b.part.Name],
 		}
 	}
-	return nil
-}
-
-// sameZone implements A26 for zones, and A29.
-func (z *Zone) sameZone(b backend) bool {
-	if b.stands && b.part.Name == z.at.Cluster {
-		return true
+	used, _ := rank.Server(z.at).Best(rank.Policy{}, false, endpoints)
+	for i, b := range all {
+		if used[i] {
+			best = append(best, b)
+		}
 	}
-	contradicted := z.at.Region != "" && b.part.Region != "" && z.at.Region != b.part.Region
-	return z.at.Zone != "" && z.at.Zone == b.zone && !contradicted
-}
-
-// sameRegion implements A26 for regions.
-func (z *Zone) sameRegion(b backend) bool {
-	return z.at.Region != "" && z.at.Region == b.part.Region
+	return best
 }
