@@ -202,7 +202,7 @@ func (state *serviceState) serviceManifest(c cell) string {
 	default:
 		spec = append(spec, "type: "+state.kind)
 		if state.externalIPs != nil {
-			spec = append(spec, fmt.Sprintf("externalIPs: [\"%s\"]", strings.Join(state.externalIPs, `", "`)))
+			spec = append(spec, `externalIPs: ["`+strings.Join(state.externalIPs, `", "`)+`"]`)
 		}
 	}
 	if state.families != "" && state.kind != "ExternalName" {
