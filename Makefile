@@ -12,6 +12,8 @@ VALUES  ?=
 
 # The race detector needs a C compiler. Without one the tests run without it, and say so.
 RACE    := $(if $(shell command -v gcc 2>/dev/null || command -v cc 2>/dev/null),-race,)
+# The race detector is compiled with cgo.
+RACY    := $(if $(RACE),CGO_ENABLED=1)
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 # Programs are built as a release builds them (image/build.go), so that what is tested is what is shipped, and is compiled once.
 BUILD   := CGO_ENABLED=0 $(GO) build -trimpath
@@ -34,7 +36,8 @@ PROGRAM_TESTS := $(FLEET_TESTS) ./test/datapath ./test/docs ./test/console ./tes
 # More such packages, for tools that are run by hand. They and test/load run nightly.
 TOOL_TESTS := ./hack/benchsync ./hack/demo
 # The others. Here, too, the longest come first.
-OTHER_TESTS = ./importer ./plugin ./cli ./hub/peers $$($(GO) list ./... | grep -vE '/(hack/(benchsync|demo)|cli/explain|internal/statefile|test/(chaos|console|datapath|docs|e2e|gateway|hostile|load|random))$$')
+OTHER_TESTS = ./importer ./plugin ./cli ./hub/peers \
+  $$($(GO) list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./... | grep -vE '/(cmd/coredns|hack/(benchsync|demo)|cli/explain|internal/statefile|test/(chaos|console|datapath|docs|e2e|gateway|hostile|load|random))$$')
 
 # Tests wait more than they compute, so two packages don't keep two processors busy. But the programs' tests start dozens of control
 # planes: with four packages at a time, even kube-proxy gave up waiting for its API server.
@@ -81,11 +84,18 @@ build-clusterset:
 
 .PHONY: test
 test: export CLUSTERSET_BINARIES := $(CURDIR)/$(BIN)/test
+# Whatever a test compiles is compiled as the programs are. Otherwise most of it would be compiled three times, with that for the race detector.
+# make lint runs go vet, once for each package and not once more for each way to compile it.
+test: export CGO_ENABLED := 0
+test: export GOFLAGS := $(strip $(GOFLAGS) -trimpath -vet=off)
 test: kube ## Run the tests of each change, on a real etcd and kube-apiserver
 	$(if $(RACE),,@echo "No C compiler: the tests run without the race detector.")
 	$(BUILD) -ldflags "-s -w" -o $(CLUSTERSET_BINARIES)/ ./cmd/clusterset ./cmd/coredns
-	@# The programs' tests begin when everything is compiled. They wait for what takes seconds, and compilers beside them make that minutes.
-	@$(GO) list $(RACE) -export -test -deps $(OTHER_TESTS) >/dev/null
+	@# The tests begin when everything is compiled. Those of programs wait for what takes seconds, and compilers beside them make that minutes.
+	@$(GO) list -export -test -deps $(PROGRAM_TESTS) ./cmd/coredns >/dev/null
+	@for module in test/chart image; do $(GO) -C $$module list -export -test -deps ./... >/dev/null || exit 1; done
+	@for module in test/docs/commands test/datapath/nats image; do $(GO) -C $$module list -export -deps tool >/dev/null || exit 1; done
+	@$(RACY) $(GO) list $(RACE) -export -test -deps $(OTHER_TESTS) >/dev/null
 	@$(MAKE) --no-print-directory -j2 test-programs test-others test-chart test-image test-bounds
 
 .PHONY: test-programs test-others test-image test-bounds
@@ -93,13 +103,15 @@ test-programs:
 	$(GO) test $(PARALLEL) -timeout 60m -count=1 $(PROGRAM_TESTS)
 
 test-others:
-	$(GO) test $(RACE) $(PARALLEL) -timeout 60m $(OTHER_TESTS)
+	$(RACY) $(GO) test $(RACE) $(PARALLEL) -timeout 60m $(OTHER_TESTS)
 
 # What large sets may allocate, and what computes long in a single goroutine, is tested without the race detector, which allocates
-# itself and makes it take minutes. These packages' tests with control planes are left to the others.
+# itself and makes it take minutes. These packages' tests with control planes are left to the others. With the race detector,
+# cmd/coredns would have all plugins of CoreDNS compiled again.
 test-bounds:
 	$(GO) test -short ./importer ./importer/desired ./cli/console ./cli/explain ./internal/statefile
 	$(GO) test -run AllocatesNothing ./plugin
+	$(GO) test ./cmd/coredns
 
 test-image:
 	$(GO) -C image test -timeout 30m -count=1 ./...
@@ -110,7 +122,7 @@ test-long: export CLUSTERSET_LONG := 1
 test-long: kube ## Run the end-to-end tests at length on programs with the race detector, then load and chaos (three hours)
 	$(GO) build $(RACE) -o $(CLUSTERSET_BINARIES)/ ./cmd/clusterset ./cmd/coredns
 	CGO_ENABLED=0 $(GO) -C test/gateway/envoy tool -n envoy-gateway >/dev/null
-	$(GO) test $(RACE) $(PARALLEL) -timeout 60m -count=1 $(FLEET_TESTS)
+	$(GO) test $(RACE) $(PARALLEL) -timeout 60m -count=1 $(FLEET_TESTS) ./cmd/coredns
 	$(MAKE) test-image test-datapath test-tools load chaos CLUSTERSET_BINARIES=
 
 # How long connections go on failing is measured, so without the race detector, and with nothing else beside it.

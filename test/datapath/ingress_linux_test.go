@@ -28,6 +28,9 @@ import (
 // The Ingress of docs/ingress.md leads requests to the pods of several clusters, through Traefik in one of them. Traefik follows place,
 // health and drain if it uses the ClusterSetIP and opens a connection for each request, and otherwise does what the page says.
 func TestIngress(t *testing.T) {
+	if !atLength() {
+		t.Skip("compiles Traefik, for five minutes: part of make test-datapath")
+	}
 	w := set(t)
 	program := traefikProgram(t)
 	s := w.service(t, export{ports: []servicePort{requestPort}}, "xicheng", "chaoyang", "minhang")
