@@ -76,12 +76,11 @@ func (p *Paths) lead(m *Member, seed uint64) error {
 
 // dialler returns the member whose agent opened a connection, or "" if none did.
 func (p *Paths) dialler(conn net.Conn) string {
+	processes := map[string]int{}
 	for name, agent := range p.agents {
-		if owns(agent.PID(), conn) {
-			return name
-		}
+		processes[name] = agent.PID()
 	}
-	return ""
+	return owner(processes, conn)
 }
 
 // Network returns the network of all beacons.

@@ -9,22 +9,30 @@ import (
 	"strings"
 )
 
-// owns reports whether a process has the other end of a TCP connection over IPv4. It reads that in Linux's /proc, because all agents dial
-// from the same address.
-func owns(pid int, conn net.Conn) bool {
-	if pid == 0 {
-		return false
-	}
-	inode := inodeOf(fmt.Sprintf("/proc/%d/net/tcp", pid), conn.RemoteAddr(), conn.LocalAddr())
+// owner returns which of the processes has the other end of a TCP connection over IPv4, by its name, or "". It reads that in Linux's /proc,
+// because all agents dial from the same address.
+func owner(processes map[string]int, conn net.Conn) string {
+	inode := inodeOf("/proc/self/net/tcp", conn.RemoteAddr(), conn.LocalAddr())
 	if inode == "" {
-		return false
+		return ""
 	}
-	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
+	for name, pid := range processes {
+		if pid != 0 && holds(pid, "socket:["+inode+"]") {
+			return name
+		}
+	}
+	return ""
+}
+
+// holds reports whether a process has a descriptor of what links to the target.
+func holds(pid int, target string) bool {
+	dir := fmt.Sprintf("/proc/%d/fd", pid)
+	descriptors, err := os.ReadDir(dir)
 	if err != nil {
 		return false
 	}
-	for _, file := range files {
-		if to, err := os.Readlink(file); err == nil && to == "socket:["+inode+"]" {
+	for _, d := range descriptors {
+		if to, err := os.Readlink(filepath.Join(dir, d.Name())); err == nil && to == target {
 			return true
 		}
 	}

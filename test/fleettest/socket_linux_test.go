@@ -23,12 +23,10 @@ func TestOwnerOfAConnection(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = conn.Close() }()
-	if !owns(os.Getpid(), conn) {
-		t.Error("this process has the other end, but it isn't found")
+	if got := owner(map[string]int{"stopped": 0, "parent": os.Getppid(), "this": os.Getpid()}, conn); got != "this" {
+		t.Errorf("%q has the other end, want this process", got)
 	}
-	for _, other := range []int{0, os.Getppid()} {
-		if owns(other, conn) {
-			t.Errorf("process %d has the other end; want this process to have it", other)
-		}
+	if got := owner(map[string]int{"stopped": 0, "parent": os.Getppid()}, conn); got != "" {
+		t.Errorf("%s has the other end, want none of these", got)
 	}
 }

@@ -49,7 +49,7 @@ var (
 )
 
 // overloaded is how many threads run or wait for a processor, for each processor, when another fleet would make those there miss their heartbeats.
-const overloaded = 12
+const overloaded = 6
 
 // awaitProcessors waits until the machine has time for one more fleet. It doesn't wait if the tests of this package use none. Slow machines
 // need it: with six fleets beside other packages' control planes, a fleet on half a processor takes minutes for what it does in seconds.
