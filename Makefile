@@ -94,7 +94,7 @@ test: kube ## Run the tests of each change, on a real etcd and kube-apiserver
 	@# The tests begin when everything is compiled. Those of programs wait for what takes seconds, and compilers beside them make that minutes.
 	@$(GO) list -export -test -deps $(PROGRAM_TESTS) ./cmd/coredns >/dev/null
 	@for module in test/chart image; do $(GO) -C $$module list -export -test -deps ./... >/dev/null || exit 1; done
-	@for module in test/docs/commands test/datapath/nats image; do $(GO) -C $$module list -export -deps tool >/dev/null || exit 1; done
+	@for module in test/docs/commands test/datapath/nats; do $(GO) -C $$module list -export -deps tool >/dev/null || exit 1; done
 	@$(RACY) $(GO) list $(RACE) -export -test -deps $(OTHER_TESTS) >/dev/null
 	@$(MAKE) --no-print-directory -j2 test-programs test-others test-chart test-image test-bounds
 

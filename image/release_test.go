@@ -375,7 +375,7 @@ func push(t *testing.T, dist string) {
 		t.Errorf("the image in the registry: %s", listed)
 	}
 	to := t.TempDir()
-	command(t, filepath.Join(root, "test", "docs", "commands"), "go", "tool", "helm", "pull", "oci://"+host+"/chart", "--version", "0.0.0-test", "--plain-http", "-d", to)
+	command(t, filepath.Join(root, "test", "docs", "commands"), "go", "run", "helm.sh/helm/v4/cmd/helm", "pull", "oci://"+host+"/chart", "--version", "0.0.0-test", "--plain-http", "-d", to)
 	pulled, err := filepath.Glob(filepath.Join(to, "*.tgz"))
 	if err != nil || len(pulled) != 1 || !bytes.Equal(read(t, pulled[0]), read(t, filepath.Join(dist, testVersion, "clusterset-0.0.0-test.tgz"))) {
 		t.Errorf("helm pulled %q, %v, which isn't the chart", pulled, err)

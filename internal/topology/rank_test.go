@@ -253,7 +253,7 @@ func randomWorld(s *bytesSource) (View, []Endpoint) {
 	return v, endpoints
 }
 
-// oracle returns which endpoints the rules choose.
+// oracle returns which endpoints the rules choose. What is near is A26 to A29, health is A22, A23 and A24, and the rest A25, A29, A30 and A31.
 func oracle(v View, endpoints []Endpoint) []bool {
 	all := make([]rank.Endpoint, len(endpoints))
 	for i, e := range endpoints {

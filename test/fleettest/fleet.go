@@ -72,6 +72,9 @@ func SkipIfShort(t testing.TB) {
 // launch starts a fleet that belongs to no test yet. It returns the fleet even on an error, so that the caller can stop
 // what has started.
 func launch(ctx context.Context, dir string, specs []Spec) (*Fleet, error) {
+	starting.Lock()
+	defer starting.Unlock()
+	awaitProcessors()
 	f := Assemble(dir, specs)
 	err := f.Launch(ctx)
 	return f, err

@@ -28,7 +28,7 @@ func TestRandomRun(t *testing.T) {
 		elsewhere:  []fleet.Location{{Cluster: "shijiazhuang", Zone: "beijing"}, {Cluster: "minhang"}},
 		reach:      true,
 		names:      5,
-		operations: 60,
+		operations: 36,
 	})
 }
 
@@ -47,7 +47,7 @@ func TestCommunities(t *testing.T) {
 		},
 		communities: []string{"red", "blue", "green", "default"},
 		names:       3,
-		operations:  24,
+		operations:  16,
 	})
 }
 
@@ -65,7 +65,7 @@ func TestNetworks(t *testing.T) {
 		networks:   []string{"core", "core", "edge", "edge"},
 		external:   true,
 		names:      3,
-		operations: 40,
+		operations: 24,
 	})
 }
 
