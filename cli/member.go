@@ -119,7 +119,7 @@ are answered. clusterset join creates the kubeconfig for the hub. With --hub-sec
 	flags.StringVar(&m.beaconBind, "beacon-bind-address", ":9471", "`address` at which other clusters measure whether they can reach this one. It is used only with --beacon-service or --beacon-addresses")
 	flags.StringVar(&m.beaconService, "beacon-service", "", "`namespace/name` of a Service with a port "+prober.PortName+" in front of the replicas' --beacon-bind-address. Its ready endpoints and its ClusterIPs are told the other clusters (default: none, this cluster isn't measured)")
 	flags.StringSliceVar(&m.beaconAddresses, "beacon-addresses", nil, "`addresses` with ports that lead to --beacon-bind-address, told the other clusters instead: those of a load balancer or a gateway")
-	flags.DurationVar(&m.beaconLinger, "beacon-linger", 0, "how long to go on answering there after being told to stop, so that others notice a rollout before they fail to reach this cluster. Its pod's terminationGracePeriodSeconds must be longer")
+	flags.DurationVar(&m.beaconLinger, "beacon-linger", 0, "how long to go on answering there after being told to stop. The answers say so, and others look up the next agent's address before they fail to reach this cluster. Its pod's terminationGracePeriodSeconds must be longer")
 	return cmd
 }
 
@@ -258,7 +258,7 @@ func (m *member) serveBeacon(ctx context.Context) <-chan struct{} {
 		return ended
 	}
 	go func() {
-		if err := beacon.Serve(l, m.cluster, rand.Text()); err != nil {
+		if err := beacon.Serve(ctx, l, m.cluster, rand.Text()); err != nil {
 			log.Log.Error(err, "Other clusters can't measure any more whether they reach this one")
 		}
 	}()

@@ -48,7 +48,7 @@ type entry struct {
 	odd    int              // how many more were stated
 	use    []netip.AddrPort // those that may be dialled, the next one first
 	read   time.Time        // when the Lease was last read; zero: never
-	pause  time.Duration    // until it is read again while no beacon answers
+	pause  time.Duration    // until it is read again while no beacon answers that stays
 	due    bool
 }
 
@@ -133,9 +133,9 @@ func (b *book) first(cluster string) (netip.AddrPort, bool) {
 	return netip.AddrPort{}, false
 }
 
-// tried records how a dial ended: an address that fails becomes the last, one that succeeds the first. silent is for how long none has
-// succeeded.
-func (b *book) tried(cluster string, at netip.AddrPort, ok bool, silent time.Duration) {
+// tried records how a dial ended: an address that fails, or whose agent is leaving, becomes the last, and one that stays the first. ask means
+// that the Lease may know better ones.
+func (b *book) tried(cluster string, at netip.AddrPort, stays, ask bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	e := b.of[cluster]
@@ -144,16 +144,16 @@ func (b *book) tried(cluster string, at netip.AddrPort, ok bool, silent time.Dur
 	}
 	if i := slices.Index(e.use, at); i >= 0 {
 		switch {
-		case ok:
+		case stays:
 			copy(e.use[1:i+1], e.use[:i])
 			e.use[0] = at
 		case i == 0:
 			e.use = append(e.use[1:], at)
 		}
 	}
-	if ok {
+	if stays {
 		e.pause = 0
-	} else if silent >= readFailing && time.Since(e.read) >= max(e.pause, readFailing) {
+	} else if ask && time.Since(e.read) >= max(e.pause, readFailing) {
 		e.due, e.pause = true, min(max(2*e.pause, 2*readFailing), readSeldom)
 		b.want()
 	}

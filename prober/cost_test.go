@@ -61,18 +61,18 @@ func BenchmarkManyClusters(b *testing.B) {
 		}
 		b.Cleanup(func() { _ = l.Close() })
 		at[m.Name] = netip.MustParseAddrPort(l.Addr().String())
-		go func() { _ = beacon.Serve(l, m.Name, "run") }()
+		go func() { _ = beacon.Serve(b.Context(), l, m.Name, "run") }()
 	}
 	var dials, failed atomic.Int64
 	p := New(Options{
 		Cluster: "here", Here: s, Live: s, Hub: s, Writer: s, Avoid: func(context.Context) []netip.Addr { return nil },
-		Dial: func(ctx context.Context, _ netip.AddrPort, cluster string) (time.Duration, error) {
+		Dial: func(ctx context.Context, _ netip.AddrPort, cluster string) (beacon.Answer, error) {
 			dials.Add(1)
-			took, err := beacon.Dial(ctx, at[cluster], cluster)
+			answer, err := beacon.Dial(ctx, at[cluster], cluster)
 			if err != nil {
 				failed.Add(1)
 			}
-			return took, err
+			return answer, err
 		},
 	})
 	ctx, stop := context.WithCancel(b.Context())

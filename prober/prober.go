@@ -39,7 +39,7 @@ type Options struct {
 	// Avoid returns addresses that are never dialled: the hub's and this cluster's API server's.
 	Avoid func(context.Context) []netip.Addr
 	// Dial asks a beacon. Default: beacon.Dial.
-	Dial func(ctx context.Context, at netip.AddrPort, cluster string) (time.Duration, error)
+	Dial func(ctx context.Context, at netip.AddrPort, cluster string) (beacon.Answer, error)
 }
 
 // Prober dials the beacons of other clusters. It runs in the leading agent only.
@@ -101,7 +101,7 @@ type result struct {
 	cluster      string
 	at           netip.AddrPort
 	began, ended time.Time
-	roundTrip    time.Duration
+	answer       beacon.Answer
 	err          error
 }
 
@@ -133,9 +133,9 @@ func (p *Prober) dial(ctx context.Context, wg *sync.WaitGroup, writes chan<- str
 				continue
 			}
 			wg.Go(func() {
-				roundTrip, err := p.options.Dial(ctx, at, cluster)
+				answer, err := p.options.Dial(ctx, at, cluster)
 				select {
-				case results <- result{cluster, at, now, time.Now(), roundTrip, err}:
+				case results <- result{cluster, at, now, time.Now(), answer, err}:
 				case <-ctx.Done():
 				}
 			})
@@ -147,7 +147,7 @@ func (p *Prober) done(r result) {
 	why := verdict.Reason("")
 	switch {
 	case r.err == nil:
-		roundTrips.WithLabelValues(r.cluster).Observe(r.roundTrip.Seconds())
+		roundTrips.WithLabelValues(r.cluster).Observe(r.answer.RoundTrip.Seconds())
 	case errors.Is(r.err, beacon.ErrWrongCluster):
 		why = verdict.WrongCluster
 	case errors.Is(r.err, beacon.ErrRefused):
@@ -155,8 +155,9 @@ func (p *Prober) done(r result) {
 	default:
 		why = verdict.NoAnswer
 	}
-	p.machine.Done(r.cluster, r.began, r.ended, r.roundTrip, why)
-	p.book.tried(r.cluster, r.at, r.err == nil, p.machine.Silent(r.cluster, r.ended))
+	p.machine.Done(r.cluster, r.began, r.ended, r.answer.RoundTrip, why)
+	stays := r.err == nil && !r.answer.Leaving
+	p.book.tried(r.cluster, r.at, stays, r.answer.Leaving || p.machine.Silent(r.cluster, r.ended) >= readFailing)
 }
 
 // look finds out which clusters there are, and what is known of their beacons.

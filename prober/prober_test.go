@@ -86,6 +86,43 @@ func TestRollout(t *testing.T) {
 	})
 }
 
+// Rule D43: an agent that has been told to stop says so, and the next one's address is known before the first doesn't answer any more. One
+// that says so and stays costs the hub no more than one that doesn't answer.
+func TestRolloutThatIsAnnounced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, "b", "c")
+		_, stop := w.start()
+		defer stop()
+		elapse(10 * time.Second)
+		since := w.stored().Clusters[0].Since
+		w.set(func() { w.leaving["10.1.0.1:9471"] = true })
+		elapse(2 * time.Second)
+		w.beacons("b", "10.1.0.2:9471")
+		w.set(func() { w.at["10.1.0.1:9471"] = "b" }) // still
+		elapse(5 * time.Second)
+		w.set(func() {
+			delete(w.at, "10.1.0.1:9471")
+			w.hubAway = true
+		})
+		elapse(time.Minute)
+		w.are("b True Answers, c True Answers")
+		if !w.stored().Clusters[0].Since.Equal(&since) {
+			t.Error("a verdict has changed meanwhile")
+		}
+		w.set(func() {
+			w.hubAway, w.reads = false, 0
+			w.leaving["10.1.0.2:9471"] = true
+		})
+		elapse(time.Hour)
+		w.are("b True Answers, c True Answers")
+		w.set(func() {
+			if w.reads > 80 { // a minute apart but for the first, and c's every ten minutes
+				t.Errorf("%d reads in an hour", w.reads)
+			}
+		})
+	})
+}
+
 // Rule D43: an agent that states beacons only later, because it is newer than its cluster's Lease, is measured soon after.
 func TestBeaconsThatAreStatedLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -31,12 +31,14 @@ type world struct {
 	mu      sync.Mutex
 	at      map[string]string // which cluster answers at an address
 	cut     map[string]bool   // addresses that don't answer
+	leaving map[string]bool   // addresses whose agents have been told to stop
 	slow    time.Duration
 	hubAway bool
 	dials   int
 	open    int
 	most    int
 	writes  int
+	reads   int // of the hub
 	seen    map[string]bool
 }
 
@@ -46,11 +48,12 @@ func newWorld(t *testing.T, clusters ...string) *world {
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), clustersetv1alpha1.AddToScheme(scheme)); err != nil {
 		t.Fatal(err)
 	}
-	w := &world{t: t, at: map[string]string{}, cut: map[string]bool{}, slow: 5 * time.Millisecond, seen: map[string]bool{}}
+	w := &world{t: t, at: map[string]string{}, cut: map[string]bool{}, leaving: map[string]bool{}, slow: 5 * time.Millisecond, seen: map[string]bool{}}
 	w.hub = fake.NewClientBuilder().WithScheme(scheme).WithInterceptorFuncs(interceptor.Funcs{
 		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
 			w.mu.Lock()
 			defer w.mu.Unlock()
+			w.reads++
 			if w.hubAway {
 				return errors.New("the hub is away")
 			}
@@ -117,13 +120,13 @@ func (w *world) beacons(cluster string, addresses ...string) {
 	}
 }
 
-func (w *world) dial(ctx context.Context, at netip.AddrPort, cluster string) (time.Duration, error) {
+func (w *world) dial(ctx context.Context, at netip.AddrPort, cluster string) (beacon.Answer, error) {
 	w.mu.Lock()
 	w.dials++
 	w.open++
 	w.most = max(w.most, w.open)
 	w.seen[at.String()] = true
-	is, cut, slow := w.at[at.String()], w.cut[at.String()], w.slow
+	is, cut, leaving, slow := w.at[at.String()], w.cut[at.String()], w.leaving[at.String()], w.slow
 	w.mu.Unlock()
 	defer func() {
 		w.mu.Lock()
@@ -136,16 +139,16 @@ func (w *world) dial(ctx context.Context, at netip.AddrPort, cluster string) (ti
 	}
 	select {
 	case <-ctx.Done():
-		return 0, beacon.ErrNoAnswer
+		return beacon.Answer{}, beacon.ErrNoAnswer
 	case <-time.After(slow):
 	}
 	switch {
 	case cut || is == "":
-		return 0, beacon.ErrNoAnswer
+		return beacon.Answer{}, beacon.ErrNoAnswer
 	case is != cluster:
-		return 0, beacon.ErrWrongCluster
+		return beacon.Answer{}, beacon.ErrWrongCluster
 	}
-	return slow, nil
+	return beacon.Answer{RoundTrip: slow, Leaving: leaving}, nil
 }
 
 // start starts a prober; stop stops it, as its process would end.

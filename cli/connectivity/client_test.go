@@ -74,7 +74,7 @@ func TestServerAndClient(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = l.Close() }()
-	go func() { _ = beacon.Serve(l, "beijing", "test") }()
+	go func() { _ = beacon.Serve(t.Context(), l, "beijing", "test") }()
 	at := netip.MustParseAddrPort(l.Addr().String())
 	dial := func(ctx context.Context, _ netip.AddrPort, cluster string) error {
 		_, err := beacon.Dial(ctx, at, cluster)

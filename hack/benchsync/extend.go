@@ -138,7 +138,7 @@ func (b *bench) extendsAway(ctx context.Context) error {
 		}
 		defer func() { _ = l.Close() }() //nolint:gocritic // of two
 		beacons[cluster] = l
-		go func() { _ = beacon.Serve(l, cluster, "bench") }()
+		go func() { _ = beacon.Serve(ctx, l, cluster, "bench") }()
 		lease := coordinationv1ac.Lease(api.HeartbeatLease, api.MemberNamespace(cluster)).WithAnnotations(map[string]string{api.AnnotationBeacons: l.Addr().String()})
 		if err := b.hub.Client.Apply(ctx, lease, client.FieldOwner("bench"), client.ForceOwnership); err != nil {
 			return err

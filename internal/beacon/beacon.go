@@ -3,6 +3,7 @@
 package beacon
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -24,12 +25,14 @@ const (
 	// dialFor is how long a dial may last.
 	dialFor = 3 * time.Second
 	word    = "clusterset "
+	// leaving ends the line of an agent that has been told to stop.
+	leaving = " leaving"
 )
 
-// Serve answers on a listener until it is closed. run tells agents apart.
-func Serve(l net.Listener, cluster, run string) error {
-	answer := make([]byte, size)
-	copy(answer, word+cluster+" "+run+"\n")
+// Serve answers on a listener until it is closed. run tells agents apart. Once ctx ends, the answer says that this agent is leaving.
+func Serve(ctx context.Context, l net.Listener, cluster, run string) error {
+	line := word + cluster + " " + run
+	stays, leaves := message(line), message(line+leaving)
 	slots := make(chan struct{}, mostServed)
 	for {
 		slots <- struct{}{}
@@ -45,11 +48,22 @@ func Serve(l net.Listener, cluster, run string) error {
 			}
 			return fmt.Errorf("accept: %w", err)
 		}
+		answer := stays
+		if ctx.Err() != nil {
+			answer = leaves
+		}
 		go func() {
 			defer func() { <-slots }()
 			answerTo(conn, answer)
 		}()
 	}
+}
+
+// message is a line and zeros.
+func message(line string) []byte {
+	m := make([]byte, size)
+	copy(m, line+"\n")
+	return m
 }
 
 // answerTo writes the answer, which the kernel's buffer has room for, and closes.
@@ -69,16 +83,24 @@ var (
 	ErrNoAnswer = errors.New("no answer")
 )
 
-// Dial asks a beacon whether it is that of a cluster, and returns how long the connection took: a round trip. Nothing of the answer is kept.
-func Dial(ctx context.Context, at netip.AddrPort, cluster string) (roundTrip time.Duration, err error) {
+// Answer is what a beacon has answered.
+type Answer struct {
+	// RoundTrip is how long the connection took.
+	RoundTrip time.Duration
+	// Leaving means that the agent has been told to stop: the next one has another address.
+	Leaving bool
+}
+
+// Dial asks a beacon whether it is that of a cluster. Nothing else of what it says is kept.
+func Dial(ctx context.Context, at netip.AddrPort, cluster string) (Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialFor)
 	defer cancel()
 	began := time.Now()
 	conn, err := (&net.Dialer{KeepAlive: -1}).DialContext(ctx, "tcp", at.String())
 	if err != nil {
-		return 0, plain(err)
+		return Answer{}, plain(err)
 	}
-	roundTrip = time.Since(began)
+	a := Answer{RoundTrip: time.Since(began)}
 	defer func() { _ = conn.Close() }()
 	deadline, _ := ctx.Deadline()
 	_ = conn.SetDeadline(deadline)
@@ -88,18 +110,23 @@ func Dial(ctx context.Context, at netip.AddrPort, cluster string) (roundTrip tim
 	var buf [512]byte
 	want := word + cluster + " "
 	if _, err := io.ReadFull(conn, buf[:len(want)]); err != nil {
-		return 0, plain(err)
+		return Answer{}, plain(err)
 	}
 	if string(buf[:len(want)]) != want {
-		return 0, ErrWrongCluster
+		return Answer{}, ErrWrongCluster
 	}
-	for left := size - len(want); left > 0; {
+	if _, err := io.ReadFull(conn, buf[len(want):]); err != nil {
+		return Answer{}, plain(err)
+	}
+	line, _, _ := bytes.Cut(buf[:], []byte("\n"))
+	a.Leaving = bytes.HasSuffix(line, []byte(leaving))
+	for left := size - len(buf); left > 0; {
 		n, err := conn.Read(buf[:min(left, len(buf))])
 		if left -= n; err != nil && left > 0 {
-			return 0, plain(err)
+			return Answer{}, plain(err)
 		}
 	}
-	return roundTrip, nil
+	return a, nil
 }
 
 // plain says what an error of the network means.

@@ -26,9 +26,14 @@ func listen(t *testing.T) (net.Listener, netip.AddrPort) {
 func TestBeaconNamesItsCluster(t *testing.T) {
 	l, at := listen(t)
 	ended := make(chan error, 1)
-	go func() { ended <- Serve(l, "beijing", "1234") }()
-	if roundTrip, err := Dial(t.Context(), at, "beijing"); err != nil || roundTrip <= 0 {
-		t.Errorf("%s, %v", roundTrip, err)
+	ctx, leave := context.WithCancel(t.Context())
+	go func() { ended <- Serve(ctx, l, "beijing", "1234") }()
+	if a, err := Dial(t.Context(), at, "beijing"); err != nil || a.RoundTrip <= 0 || a.Leaving {
+		t.Errorf("%v, %v", a, err)
+	}
+	leave()
+	if a, err := Dial(t.Context(), at, "beijing"); err != nil || a.RoundTrip <= 0 || !a.Leaving {
+		t.Errorf("leaving: %v, %v", a, err)
 	}
 	for _, other := range []string{"beijin", "beijing.east", "shanghai"} {
 		if _, err := Dial(t.Context(), at, other); !errors.Is(err, ErrWrongCluster) {
@@ -47,7 +52,7 @@ func TestBeaconNamesItsCluster(t *testing.T) {
 // More connections than are served at a time wait; they neither fail nor take memory here.
 func TestBeaconWithManyClients(t *testing.T) {
 	l, at := listen(t)
-	go func() { _ = Serve(l, "beijing", "1234") }()
+	go func() { _ = Serve(t.Context(), l, "beijing", "1234") }()
 	for range 2 * mostServed { // of those that say nothing and don't close
 		conn, err := net.Dial("tcp", at.String())
 		if err != nil {

@@ -284,7 +284,6 @@ func TestAClientThatReadsLate(t *testing.T) {
 	tt := testTarget(t, published)
 	tt.server.WriteTimeout = time.Minute
 	addr, _ := serveTCP(t, tt)
-	conn := connect(t, addr)
 	queries := map[uint16][]byte{dns.TypeA: streamQuery(t, 0, dns.TypeA), dns.TypeNS: streamQuery(t, 0, dns.TypeNS)}
 	var all []byte
 	const n = 400_000 // they fill the buffers of both sockets, and so do their replies
@@ -296,6 +295,7 @@ func TestAClientThatReadsLate(t *testing.T) {
 		copy(queries[qtype][2:], []byte{byte(i >> 8), byte(i)})
 		all = append(all, queries[qtype]...)
 	}
+	conn := connect(t, addr) // now, as a connection that asks nothing is closed after two seconds
 	sent := make(chan error, 1)
 	go func() {
 		_, err := conn.Write(all)

@@ -167,7 +167,7 @@ func TestAgentThatReachesNobody(t *testing.T) {
 // the new one has another address. No verdict changes, whether or not a hub process runs. Rules D41 to D43 and D51.
 func TestRolledAgents(t *testing.T) {
 	w := set(t)
-	w.measure(t, "--beacon-linger", "12s") // an agent on a busy machine may take seconds to start, and others as long to hear of its beacon
+	w.measure(t, "--beacon-linger", "12s") // an agent on a busy machine may take seconds to lead and state its beacon
 	verdicts := func() (all []string) {
 		for _, c := range w.clusters {
 			for _, v := range w.verdicts(t, c.Name).Clusters {
@@ -176,14 +176,14 @@ func TestRolledAgents(t *testing.T) {
 		}
 		return all
 	}
-	for _, c := range w.clusters {
-		for _, other := range w.clusters {
-			if other != c {
-				w.reaches(t, c.Name, other.Name, metav1.ConditionTrue)
+	rolled := func() error {
+		for _, c := range w.clusters {
+			for _, other := range w.clusters {
+				if other != c {
+					w.reaches(t, c.Name, other.Name, metav1.ConditionTrue)
+				}
 			}
 		}
-	}
-	rolled := func() error {
 		before := verdicts()
 		for _, c := range w.clusters {
 			rules := ""

@@ -1,6 +1,7 @@
 package fleettest
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"net/netip"
@@ -61,7 +62,7 @@ func (p *Paths) lead(m *Member, seed uint64) error {
 		return err
 	}
 	p.standbys = append(p.standbys, standby)
-	go func() { _ = beacon.Serve(standby, m.Spec.Name, "standby") }() // until it is closed
+	go func() { _ = beacon.Serve(context.Background(), standby, m.Spec.Name, "standby") }() // until it is closed
 	m.Base.Beacon = "127.0.0.1:" + port
 	for _, target := range []string{m.Base.Beacon, standby.Addr().String()} {
 		g, err := faultproxy.NewGate(netip.AddrPortFrom(ownnet.Address, 0).String(), target, seed, p.dialler)
