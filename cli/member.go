@@ -11,7 +11,6 @@ import (
 	"net/netip"
 	"os"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -32,6 +31,7 @@ import (
 	"github.com/clusterset/clusterset/internal/connect"
 	"github.com/clusterset/clusterset/internal/hubcache"
 	"github.com/clusterset/clusterset/internal/namespaces"
+	"github.com/clusterset/clusterset/internal/nodes"
 	"github.com/clusterset/clusterset/internal/packed"
 	"github.com/clusterset/clusterset/internal/schema"
 	"github.com/clusterset/clusterset/internal/topology"
@@ -205,15 +205,7 @@ func (m *member) run(ctx context.Context) error {
 	if m.cluster == "" {
 		m.cluster = connection.Cluster()
 	}
-	var zones atomic.Pointer[[]string]
-	m.imports.Zones = func(of []string) { zones.Store(&of) }
 	options := exporter.Options{
-		Zones: func() ([]string, bool) {
-			if of := zones.Load(); of != nil {
-				return *of, true
-			}
-			return nil, false
-		},
 		Cluster:           m.cluster,
 		HeartbeatInterval: m.heartbeat,
 		Workers:           m.workers,
@@ -289,12 +281,12 @@ func (m *member) set(config *rest.Config, connection *connect.Connection, option
 	}
 	m.announcer.Here = mgr.GetCache()
 	avoid := prober.Avoid(mgr.GetCache(), hubConfig.Host, config.Host)
-	var nodes atomic.Pointer[[]netip.Addr]
-	options.Nodes = func(of []netip.Addr) { nodes.Store(&of) }
+	options.Nodes = nodes.New()
+	m.imports.Nodes = options.Nodes
 	m.imports.Avoid = func(ctx context.Context) []netip.Addr {
 		all := avoid(ctx)
-		if of := nodes.Load(); of != nil {
-			all = append(all, *of...)
+		for _, n := range m.imports.Nodes.All() {
+			all = append(all, n.IPs...)
 		}
 		return all
 	}
@@ -336,6 +328,7 @@ func (m *member) set(config *rest.Config, connection *connect.Connection, option
 	for _, r := range []manager.Runnable{
 		// Not hub itself: the manager would wait for its caches before starting anything else, and the hub may be down.
 		manager.RunnableFunc(hub.Start),
+		manager.RunnableFunc(func(ctx context.Context) error { return m.imports.Nodes.Watch(ctx, mgr) }),
 		measures,
 		everywhere(connection.Watch),
 		everywhere(func(ctx context.Context) error { return schema.AwaitHub(ctx, connection.Config()) }),

@@ -26,6 +26,7 @@ import (
 	"github.com/clusterset/clusterset/exporter"
 	"github.com/clusterset/clusterset/internal/connect"
 	"github.com/clusterset/clusterset/internal/manifests"
+	"github.com/clusterset/clusterset/internal/nodes"
 )
 
 // state reads the hub's records. found are the objects of --manifests, which may contain others.
@@ -193,12 +194,12 @@ func (p *previewCommand) fetchService(ctx context.Context, e *preview.Export, ne
 	}
 	src.Slices = endpoints.Items
 	if networks && hasNodePorts(src.Service) {
-		var nodes corev1.NodeList // some who may read Services may not read them
-		if err := c.List(ctx, &nodes); err != nil && !apierrors.IsForbidden(err) {
+		var list corev1.NodeList // some who may read Services may not read them
+		if err := c.List(ctx, &list); err != nil && !apierrors.IsForbidden(err) {
 			return nil, c.Words(err)
 		}
-		for i := range nodes.Items {
-			src.External.Nodes = append(src.External.Nodes, exporter.NodeOf(&nodes.Items[i]))
+		for i := range list.Items {
+			src.External.Nodes = append(src.External.Nodes, nodes.Of(&list.Items[i]))
 		}
 	}
 	exports, err := c.ServiceExports(ctx, client.InNamespace(src.Key.Namespace))

@@ -17,6 +17,7 @@ import (
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/internal/nodes"
 	"github.com/clusterset/clusterset/internal/record"
 )
 
@@ -27,20 +28,13 @@ const maxExternal = 8
 // External is what external addresses are found with, apart from the objects of the service.
 type External struct {
 	// Nodes are the cluster's nodes. Nil means that they aren't known.
-	Nodes []Node
+	Nodes []nodes.Node
 	// Resolve returns the addresses of a name. known is false if it has never been resolved. Nil resolves none.
 	Resolve func(host string) (addresses []netip.Addr, known bool)
 	// CIDRs are spec.externalCIDRs of the cluster.
 	CIDRs []string
 	// Last are the records with external addresses that are on the hub. Their addresses are kept while the current ones aren't known.
 	Last []clustersetv1alpha1.ExportedEndpoints
-}
-
-// Node is what external addresses need of a node.
-type Node struct {
-	Name, Zone string
-	Ready      bool
-	IPs        []netip.Addr // the first InternalIP of each family
 }
 
 // reached is where clusters of other networks reach a Service.
@@ -153,12 +147,12 @@ func atNodes(src *Source) reached {
 		r.unknown = true
 		return r
 	}
-	eligible := slices.DeleteFunc(slices.Clone(src.External.Nodes), func(n Node) bool { return !n.Ready || len(n.IPs) == 0 })
+	eligible := slices.DeleteFunc(slices.Clone(src.External.Nodes), func(n nodes.Node) bool { return !n.Ready || len(n.IPs) == 0 })
 	if src.Service.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal {
 		r.from = "the addresses of its cluster's nodes that have a ready pod (externalTrafficPolicy: Local)"
 		with := sets.New[string]()
 		forReady(src.Slices, func(_ discoveryv1.AddressType, e *discoveryv1.Endpoint) { with.Insert(ptr.Deref(e.NodeName, "")) })
-		eligible = slices.DeleteFunc(eligible, func(n Node) bool { return !with.Has(n.Name) })
+		eligible = slices.DeleteFunc(eligible, func(n nodes.Node) bool { return !with.Has(n.Name) })
 	}
 	for _, n := range spreadOut(src.Key.String(), eligible) {
 		for _, ip := range n.IPs {
@@ -170,22 +164,22 @@ func atNodes(src *Source) reached {
 
 // spreadOut chooses at most maxExternal nodes, of all zones in turn. Within a zone the order depends on nothing but the names of the
 // node and the service, so that a node that goes is replaced by one other, and services use different nodes.
-func spreadOut(service string, nodes []Node) []Node {
-	order := func(n Node) uint64 {
+func spreadOut(service string, all []nodes.Node) []nodes.Node {
+	order := func(n nodes.Node) uint64 {
 		h := fnv.New64a()
 		_, _ = h.Write([]byte(service + "/" + n.Name))
 		return h.Sum64()
 	}
-	slices.SortFunc(nodes, func(a, b Node) int {
+	slices.SortFunc(all, func(a, b nodes.Node) int {
 		return cmp.Or(cmp.Compare(a.Zone, b.Zone), cmp.Compare(order(a), order(b)), cmp.Compare(a.Name, b.Name))
 	})
 	turns, ofZone := map[string]int{}, map[string]int{}
-	for _, n := range nodes {
+	for _, n := range all {
 		turns[n.Name] = ofZone[n.Zone]
 		ofZone[n.Zone]++
 	}
-	slices.SortStableFunc(nodes, func(a, b Node) int { return cmp.Compare(turns[a.Name], turns[b.Name]) })
-	return nodes[:min(len(nodes), maxExternal)]
+	slices.SortStableFunc(all, func(a, b nodes.Node) int { return cmp.Compare(turns[a.Name], turns[b.Name]) })
+	return all[:min(len(all), maxExternal)]
 }
 
 // forReady calls f for each ready endpoint of a cluster's own slices.

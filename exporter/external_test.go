@@ -17,10 +17,13 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/internal/nodes"
+	"github.com/clusterset/clusterset/internal/topology"
 )
 
 func ip(s string) netip.Addr { return netip.MustParseAddr(s) }
@@ -44,10 +47,14 @@ func exposed() Source {
 		}},
 		Export: &mcsv1beta1.ServiceExport{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", CreationTimestamp: metav1.NewTime(time.Unix(1e9, 0))}},
 		Slices: []discoveryv1.EndpointSlice{slice},
-		External: External{Nodes: []Node{
-			{"a", "z1", true, []netip.Addr{ip("192.0.2.1"), ip("fd00::1")}}, {"b", "z2", true, []netip.Addr{ip("192.0.2.2")}}, {"c", "z2", false, []netip.Addr{ip("192.0.2.3")}},
+		External: External{Nodes: []nodes.Node{
+			nodeAt("a", "z1", true, ip("192.0.2.1"), ip("fd00::1")), nodeAt("b", "z2", true, ip("192.0.2.2")), nodeAt("c", "z2", false, ip("192.0.2.3")),
 		}},
 	}
+}
+
+func nodeAt(name, zone string, ready bool, ips ...netip.Addr) nodes.Node {
+	return nodes.Node{Name: name, Location: topology.Location{Zone: zone}, Ready: ready, IPs: ips}
 }
 
 // where returns the external addresses as address:port, with what is behind, or why there are none.
@@ -123,7 +130,7 @@ func TestExternalAddresses(t *testing.T) {
 			resolves(s, false)
 		}, api.ReasonNoExternalAddress},
 		{"nodes that aren't known keep it too", func(s *Source) { s.External.Nodes = nil; last(s) }, "198.51.100.7:80 (2)"},
-		{"no nodes are no addresses", func(s *Source) { s.External.Nodes = []Node{}; last(s) }, api.ReasonNoExternalAddress},
+		{"no nodes are no addresses", func(s *Source) { s.External.Nodes = []nodes.Node{}; last(s) }, api.ReasonNoExternalAddress},
 		{"the Service's annotation before all", func(s *Source) {
 			ingress(s, corev1.LoadBalancerIngress{IP: "203.0.113.1"})
 			s.Service.Annotations = map[string]string{api.AnnotationExternalAddresses: "203.0.113.9, 2001:db8::9"}
@@ -175,7 +182,7 @@ func TestNodesAreSpreadAndStay(t *testing.T) {
 	src := exposed()
 	src.External.Nodes = nil
 	for i := range 20 {
-		src.External.Nodes = append(src.External.Nodes, Node{fmt.Sprintf("n%02d", i), fmt.Sprint("z", i%3), true, []netip.Addr{ip(fmt.Sprintf("192.0.2.%d", i+1))}})
+		src.External.Nodes = append(src.External.Nodes, nodeAt(fmt.Sprintf("n%02d", i), fmt.Sprint("z", i%3), true, ip(fmt.Sprintf("192.0.2.%d", i+1))))
 	}
 	used := func() (all []string) {
 		zones := map[string]int{}
@@ -189,7 +196,7 @@ func TestNodesAreSpreadAndStay(t *testing.T) {
 		return all
 	}
 	before := used()
-	i := slices.IndexFunc(src.External.Nodes, func(n Node) bool { return n.IPs[0].String() == before[3] })
+	i := slices.IndexFunc(src.External.Nodes, func(n nodes.Node) bool { return n.IPs[0].String() == before[3] })
 	src.External.Nodes[i].Ready = false
 	stay := 0
 	for _, a := range used() {
@@ -280,51 +287,19 @@ func TestNamesAreResolved(t *testing.T) {
 	})
 }
 
-// Only what matters of a node is kept, and only its changes are told. Rule D91.
+// A service is told of the nodes' changes for as long as it uses them. Rule D91.
 func TestNodesOfNodePorts(t *testing.T) {
-	told := 0
-	var addresses []netip.Addr
-	n := newNodes(func(_ context.Context, users []types.NamespacedName) bool { told += len(users); return true }, func(of []netip.Addr) { addresses = of })
-	node := func(ready corev1.ConditionStatus) corev1.Node {
-		o := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: map[string]string{corev1.LabelTopologyZone: "z", "other": "label"}, Annotations: map[string]string{"a": "b"}}}
-		o.Status.Addresses = []corev1.NodeAddress{
-			{Type: corev1.NodeHostName, Address: "n"},
-			{Type: corev1.NodeExternalIP, Address: "198.51.100.1"},
-			{Type: corev1.NodeInternalIP, Address: "192.0.2.1"},
-			{Type: corev1.NodeInternalIP, Address: "192.0.2.9"},
-			{Type: corev1.NodeInternalIP, Address: "fd00::1"},
-		}
-		o.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready, LastHeartbeatTime: metav1.Now()}}
-		kept, err := onlyReach(o)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if o := kept.(*corev1.Node); len(o.Labels) != 1 || o.Annotations != nil || len(o.Status.Addresses) != 2 {
-			t.Errorf("kept is %+v", o)
-		}
-		return *kept.(*corev1.Node)
-	}
+	u := &nodeUsers{nodes: nodes.New(), of: sets.New[types.NamespacedName]()}
 	key := types.NamespacedName{Namespace: "shop", Name: "web"}
-	if all := n.all(key); all != nil {
-		t.Errorf("%v before they are known", all)
+	if all := u.nodesFor(key); all != nil || len(u.all()) != 1 {
+		t.Errorf("%v before they are known; users %v", all, u.all())
 	}
-	for i, now := range [][]corev1.Node{{}, {node(corev1.ConditionTrue)}, {node(corev1.ConditionFalse)}, {node(corev1.ConditionTrue)}, {}} {
-		n.set(t.Context(), now)
-		n.set(t.Context(), now) // a heartbeat
-		if told != i+1 {
-			t.Errorf("%d changes are told after %d", told, i+1)
-		}
-		if i == 3 {
-			want := []Node{{"n", "z", true, []netip.Addr{ip("192.0.2.1"), ip("fd00::1")}}}
-			if got := n.all(key); fmt.Sprint(got) != fmt.Sprint(want) || len(addresses) != 2 {
-				t.Errorf("%v, %v, want %v", got, addresses, want)
-			}
-		}
+	u.nodes.Set(t.Context(), nodes.Node{Name: "n"})
+	if all := u.nodesFor(key); len(all) != 1 || len(u.all()) != 1 {
+		t.Errorf("%v, users %v", all, u.all())
 	}
-	n.forget(key)
-	n.set(t.Context(), []corev1.Node{node(corev1.ConditionTrue)})
-	if told != 5 {
-		t.Errorf("a service that uses no nodes is told")
+	if u.forget(key); len(u.all()) != 0 {
+		t.Errorf("users %v", u.all())
 	}
 }
 

@@ -217,12 +217,10 @@ func renewLease(hub client.Client, c *claim, lacking func() string, opts Options
 		if own := c.name.Cluster; own != "" {
 			annotations[api.AnnotationClusterUID] = own
 		}
-		if opts.Zones != nil {
-			// If they are unknown, leave them out, so that the hub keeps what it knows: an agent that was restarted, or lost
-			// the right to read nodes, hasn't moved its cluster.
-			if zones, known := opts.Zones(); known {
-				annotations[api.AnnotationZones] = strings.Join(zones[:min(len(zones), maxZones)], ",")
-			}
+		// If they are unknown, leave them out, so that the hub keeps what it knows: an agent that was restarted, or lost the right to read
+		// nodes, hasn't moved its cluster.
+		if zones, known := opts.Nodes.Zones(); known {
+			annotations[api.AnnotationZones] = strings.Join(zones[:min(len(zones), maxZones)], ",")
 		}
 		if opts.Notes != nil {
 			maps.Copy(annotations, opts.Notes(ctx))

@@ -47,7 +47,7 @@ type reconciler struct {
 	brake   brake
 	places  places
 	visible visibility
-	nodes   *nodes
+	nodes   *nodeUsers
 	names   *names
 
 	// fought has an element if someone else has changed the same records again; see written.
@@ -255,7 +255,7 @@ func (r *reconciler) gatherExternal(ctx context.Context, src *Source, have Recor
 		src.External.CIDRs = m.Spec.ExternalCIDRs
 	}
 	if src.Service != nil && src.Export != nil && hasNodePort(src.Service) {
-		src.External.Nodes = r.nodes.all(src.Key)
+		src.External.Nodes = r.nodes.nodesFor(src.Key)
 	} else {
 		r.nodes.forget(src.Key)
 	}

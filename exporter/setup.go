@@ -6,9 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/netip"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
@@ -20,6 +21,7 @@ import (
 	"github.com/clusterset/clusterset/exporter/membership"
 	"github.com/clusterset/clusterset/internal/connect"
 	"github.com/clusterset/clusterset/internal/namespaces"
+	"github.com/clusterset/clusterset/internal/nodes"
 )
 
 // Options configure the exporter. Cluster is required; every other zero value means its default.
@@ -62,12 +64,9 @@ type Options struct {
 	// caches notice that later on their own.
 	Relist func()
 
-	// Zones returns the zones of this cluster's nodes, for the Lease. known is false until they are known. Nil means that they
-	// never are.
-	Zones func() (zones []string, known bool)
-
-	// Nodes is called with the addresses of this cluster's nodes once they are known, and whenever they change. Optional.
-	Nodes func([]netip.Addr)
+	// Nodes are this cluster's nodes: their zones are in the Lease, and their addresses are those of node ports. The caller watches them. Nil
+	// means that they never are known.
+	Nodes *nodes.Nodes
 
 	// Notes returns further annotations for the Lease. Nil means none.
 	Notes func(context.Context) map[string]string
@@ -111,7 +110,7 @@ func (o *Options) complete() error {
 	}
 	o.Version = cmp.Or(o.Version, "unknown")
 	if o.Nodes == nil {
-		o.Nodes = func([]netip.Addr) {}
+		o.Nodes = nodes.New()
 	}
 	if o.Relist == nil {
 		o.Relist = func() {}
@@ -174,7 +173,9 @@ func setup(mgr manager.Manager, hub cluster.Cluster, opts Options) (firstPass <-
 		fought:  make(chan struct{}, 1),
 	}
 	name.report = r.reportAll
-	r.nodes, r.names = newNodes(r.pass.send, opts.Nodes), newNames(net.DefaultResolver.LookupNetIP, r.pass.send)
+	r.nodes = &nodeUsers{nodes: opts.Nodes, of: sets.New[types.NamespacedName]()}
+	opts.Nodes.OnChange(func(ctx context.Context, _ bool) { r.pass.send(ctx, r.nodes.all()) })
+	r.names = newNames(net.DefaultResolver.LookupNetIP, r.pass.send)
 	r.brake = newBrake(opts.HoldWithdrawals, opts.ReplaceFor)
 	r.brake.served, r.brake.count = exports.served, r.abandonedAll
 	skip := true // several members may run in one process, as in tests
@@ -213,7 +214,6 @@ func setup(mgr manager.Manager, hub cluster.Cluster, opts Options) (firstPass <-
 		},
 		beat.run,
 		func(ctx context.Context) error { return r.gate.run(ctx, r.pass.send) },
-		func(ctx context.Context) error { return r.nodes.run(ctx, mgr) },
 		r.names.run,
 		func(ctx context.Context) error { return r.visible.watch(ctx, hub.GetCache(), r.reportIn) },
 	} {

@@ -17,6 +17,7 @@ import (
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/internal/communities"
+	"github.com/clusterset/clusterset/internal/follow"
 	"github.com/clusterset/clusterset/internal/text"
 )
 
@@ -68,7 +69,7 @@ func peersOf(members []clustersetv1alpha1.MemberCluster, own string) *peers {
 
 // watch keeps the peers, and calls changed with the namespaces for whose services they have changed. It returns when ctx ends.
 func (v *visibility) watch(ctx context.Context, hub cache.Cache, changed func(ctx context.Context, in func(namespace string) bool)) error {
-	return follow(ctx, hub, &clustersetv1alpha1.MemberCluster{}, func() {
+	return follow.Changes(ctx, hub, &clustersetv1alpha1.MemberCluster{}, func() {
 		var members clustersetv1alpha1.MemberClusterList
 		if err := hub.List(ctx, &members, client.UnsafeDisableDeepCopy); err != nil {
 			log.FromContext(ctx).V(1).Info("Can't list the clusters", "reason", err.Error())

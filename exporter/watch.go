@@ -4,13 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/wait"
-	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -164,36 +161,5 @@ func syncedFunc(hub cache.Cache) func() bool {
 			}
 		}
 		return true
-	}
-}
-
-// follow calls do once the objects of a kind have been read, and after each change of them, until ctx ends. One call may be for many changes.
-func follow(ctx context.Context, c cache.Cache, kind client.Object, do func()) error {
-	changes := make(chan struct{}, 1)
-	tell := toolscache.ResourceEventHandlerFuncs{
-		AddFunc: func(any) { signal(changes) }, UpdateFunc: func(any, any) { signal(changes) }, DeleteFunc: func(any) { signal(changes) },
-	}
-	var synced func() bool
-	_ = wait.PollUntilContextCancel(ctx, time.Second, true, func(ctx context.Context) (bool, error) {
-		informer, err := c.GetInformer(ctx, kind, cache.BlockUntilSynced(false))
-		if err != nil {
-			return false, nil
-		}
-		registration, err := informer.AddEventHandler(tell)
-		if err == nil {
-			synced = registration.HasSynced
-		}
-		return err == nil, nil
-	})
-	if ctx.Err() == nil && toolscache.WaitForCacheSync(ctx.Done(), synced) {
-		signal(changes)
-	}
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-changes:
-			do()
-		}
 	}
 }

@@ -23,6 +23,8 @@ import (
 	"github.com/clusterset/clusterset/exporter"
 	"github.com/clusterset/clusterset/internal/connect"
 	"github.com/clusterset/clusterset/internal/mcs"
+	"github.com/clusterset/clusterset/internal/nodes"
+	"github.com/clusterset/clusterset/internal/topology"
 	"github.com/clusterset/clusterset/test/kube"
 )
 
@@ -81,7 +83,9 @@ func (w *world) run() (stop func()) {
 	}
 	hub.Cache.SetNamespaces([]string{"shop", "kube-apps"})
 	hub.Cache.SetPeers(nil)
-	_, err = exporter.Setup(mgr, hub, exporter.Options{Cluster: "beijing", HeartbeatInterval: time.Second, ReplaceFor: w.replaceFor, MaxPerNamespace: w.most, Version: "v1.2.3", Zones: func() ([]string, bool) { return []string{"a", "b"}, true }})
+	known := nodes.New()
+	known.Set(context.Background(), nodes.Node{Name: "n", Location: topology.Location{Zone: "b"}}, nodes.Node{Name: "o", Location: topology.Location{Zone: "a"}})
+	_, err = exporter.Setup(mgr, hub, exporter.Options{Cluster: "beijing", HeartbeatInterval: time.Second, ReplaceFor: w.replaceFor, MaxPerNamespace: w.most, Version: "v1.2.3", Nodes: known})
 	if err != nil {
 		w.Fatal(err)
 	}

@@ -2,6 +2,7 @@ package importer
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -24,6 +25,7 @@ import (
 	"github.com/clusterset/clusterset/api"
 	"github.com/clusterset/clusterset/api/crds"
 	"github.com/clusterset/clusterset/internal/connect"
+	"github.com/clusterset/clusterset/internal/nodes"
 	"github.com/clusterset/clusterset/test/kube"
 	"github.com/clusterset/clusterset/test/records"
 )
@@ -236,7 +238,9 @@ func (w *world) start(options Options) *running {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	if err := mgr.Add(manager.RunnableFunc(hub.Start)); err != nil {
+	options.Nodes = nodes.New()
+	watch := manager.RunnableFunc(func(ctx context.Context) error { return options.Nodes.Watch(ctx, mgr) })
+	if err := errors.Join(mgr.Add(manager.RunnableFunc(hub.Start)), mgr.Add(watch)); err != nil {
 		w.t.Fatal(err)
 	}
 	if err := Setup(mgr, hub, options); err != nil {

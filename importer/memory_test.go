@@ -163,7 +163,7 @@ func (c *changes) any() string {
 	case 10, 11, 12:
 		return c.member()
 	case 13:
-		return c.node()
+		return c.someNodes()
 	case 14:
 		return c.ownService()
 	case 15, 16:
@@ -287,8 +287,8 @@ func (c *changes) member() string {
 	return "member " + m.Name
 }
 
-// node adds or removes a node, or sometimes so many that there are more zones than an endpoint can have hints for.
-func (c *changes) node() string {
+// someNodes adds or removes a node, or sometimes so many that there are more zones than an endpoint can have hints for.
+func (c *changes) someNodes() string {
 	n := 1
 	if c.IntN(4) == 0 {
 		n = 10
@@ -299,8 +299,7 @@ func (c *changes) node() string {
 		if n > 1 {
 			zone = fmt.Sprint("zone-", i)
 		}
-		labels := map[string]string{corev1.LabelTopologyZone: zone, corev1.LabelTopologyRegion: "region-0"}
-		c.nodes.set("in-"+zone, labels, gone)
+		c.node(zone, gone)
 	}
 	return fmt.Sprint("nodes ", n, gone)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/clusterset/clusterset/importer/desired"
 	"github.com/clusterset/clusterset/internal/hubcache"
 	"github.com/clusterset/clusterset/internal/namespaces"
+	"github.com/clusterset/clusterset/internal/nodes"
 	"github.com/clusterset/clusterset/internal/topology"
 )
 
@@ -65,8 +66,8 @@ type Options struct {
 	// HubState returns whether the hub answers. Optional.
 	HubState func() hubcache.State
 
-	// Zones is called with the sorted zones of this cluster's nodes once they are known, and whenever they change. Optional.
-	Zones func([]string)
+	// Nodes are this cluster's nodes, by whose zones endpoints are ranked. The caller watches them. Nil means that they never are known.
+	Nodes *nodes.Nodes
 
 	// Facts are what the heartbeat says of the imports. Optional.
 	Facts *Facts
@@ -135,6 +136,9 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if o.ExcludeNamespaces == nil {
 		o.ExcludeNamespaces = namespaces.System
+	}
+	if o.Nodes == nil {
+		o.Nodes = nodes.New()
 	}
 	errs = append(errs, namespaces.Check(o.IncludeNamespaces), namespaces.Check(o.ExcludeNamespaces))
 	if o.MaxServices <= 0 {

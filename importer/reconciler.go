@@ -32,7 +32,6 @@ type reconciler struct {
 	local     *local
 	report    *reporter
 	families  *familyMemory
-	nodes     *nodes
 	returning *returning
 	caps      *caps
 	made      *made
@@ -205,7 +204,7 @@ func (r *reconciler) forget(service types.NamespacedName) {
 // input returns the part of the input that is the same for all services.
 func (r *reconciler) input(key types.NamespacedName) desired.Input {
 	return desired.Input{
-		Key: key, DataPath: r.options.DataPath, Cluster: r.options.Cluster, Nodes: r.nodes.places(), Policy: r.options.Policy,
+		Key: key, DataPath: r.options.DataPath, Cluster: r.options.Cluster, Nodes: r.options.Nodes.Places(), Policy: r.options.Policy,
 		Unreachable: r.options.Unreachable, SkipGlobal: r.skipGlobal(), Former: r.former(key),
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
-	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -128,24 +127,12 @@ func (i *importer) Start(ctx context.Context) error {
 		Unread: i.options.Unread, Passed: i.options.Passed,
 	}
 	places := make(chan event.GenericEvent, 1)
-	var nodes *nodes
-	nodes = newNodes(func() {
-		if zones, known := nodes.zones(); known && i.options.Zones != nil {
-			i.options.Zones(zones)
-		}
-		select {
-		case places <- event.GenericEvent{Object: &corev1.Node{}}:
-		default: // an event is queued already, and its reconcile will see the latest state
-		}
-	})
-	if err := nodes.start(ctx, i.mgr); err != nil {
-		return err
-	}
+	i.awaitNodes(ctx, places)
 	back := newReturning(clock.RealClock{})
 	limits := newCaps(i.options.MaxServices, report.capped)
 	reconciler := &reconciler{
 		options: i.options, hub: hub, records: records, keeper: held, local: l, report: report, families: newFamilyMemory(clock.RealClock{}),
-		nodes: nodes, returning: back, caps: limits, memories: newMemories(), turns: newTurns(i.options.Concurrency), made: newMade(), globals: globals,
+		returning: back, caps: limits, memories: newMemories(), turns: newTurns(i.options.Concurrency), made: newMade(), globals: globals,
 		budget:       newBudget(clock.RealClock{}, i.options, "all", report.late),
 		globalBudget: newBudget(clock.RealClock{}, i.options, "GlobalService", report.late),
 	}

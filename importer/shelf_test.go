@@ -30,7 +30,9 @@ import (
 	"github.com/clusterset/clusterset/importer/desired"
 	"github.com/clusterset/clusterset/importer/retention"
 	"github.com/clusterset/clusterset/internal/hubcache"
+	"github.com/clusterset/clusterset/internal/nodes"
 	"github.com/clusterset/clusterset/internal/packed"
+	"github.com/clusterset/clusterset/internal/topology"
 )
 
 // shelf is an API server together with its informers' caches, as far as a reconciler uses them. A read allocates as much as a read
@@ -253,16 +255,26 @@ func newRig(options Options) *rig {
 	g.reconciler = &reconciler{
 		options: options, hub: g.hub, records: records, local: &local{cache: g.here, slices: ours, live: g.here, client: g.here, imports: "v1beta1"},
 		keeper: &retention.Keeper{Guard: guard, Hub: g.hub, Here: g.here, Departures: gone, AwaitRejoin: time.Hour, Clock: g.clock, Passed: options.Passed},
-		report: report, families: newFamilyMemory(g.clock), nodes: newNodes(func() {}), returning: newReturning(g.clock),
+		report: report, families: newFamilyMemory(g.clock), returning: newReturning(g.clock),
 		caps: newCaps(options.MaxServices, report.capped), memories: newMemories(), turns: newTurns(DefaultConcurrency),
 		budget: newBudget(g.clock, options, "all", report.late), globalBudget: newBudget(g.clock, options, "GlobalService", report.late),
 	}
 	g.here.put(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}})
 	g.hub.put(memberAt("here", "zone-0"))
 	for _, zone := range []string{"zone-0", "zone-1", "zone-2"} {
-		g.nodes.set("in-"+zone, map[string]string{corev1.LabelTopologyZone: zone, corev1.LabelTopologyRegion: "region-0"}, false)
+		g.node(zone, false)
 	}
 	return g
+}
+
+// node adds the node in a zone, or removes it.
+func (g *rig) node(zone string, gone bool) {
+	is := nodes.Node{Name: "in-" + zone, Location: topology.Location{Zone: zone, Region: "region-0"}}
+	all := slices.DeleteFunc(slices.Clone(g.options.Nodes.All()), func(n nodes.Node) bool { return n.Name == is.Name })
+	if !gone {
+		all = append(all, is)
+	}
+	g.options.Nodes.Set(context.Background(), all...)
 }
 
 func memberAt(name, zone string) *clustersetv1alpha1.MemberCluster {

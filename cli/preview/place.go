@@ -6,7 +6,7 @@ import (
 
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/cli/place"
-	"github.com/clusterset/clusterset/importer/desired"
+	"github.com/clusterset/clusterset/internal/topology"
 )
 
 // Places returns the places of all clusters that are neither down nor Expired.
@@ -38,11 +38,11 @@ func (s *State) PlacesOf(cluster string) (all []place.Place) {
 }
 
 // nodes returns the zones of a cluster's nodes, as its agent reported them. None: they are unknown, or the nodes have no zones.
-func (s *State) nodes(cluster string) (places []desired.NodePlace) {
+func (s *State) nodes(cluster string) (places []topology.Location) {
 	for _, zone := range s.usable[cluster].Status.Zones {
-		places = append(places, desired.NodePlace{Zone: zone})
+		places = append(places, topology.Location{Zone: zone})
 	}
-	slices.SortFunc(places, func(a, b desired.NodePlace) int { return strings.Compare(a.Zone, b.Zone) })
+	slices.SortFunc(places, func(a, b topology.Location) int { return strings.Compare(a.Zone, b.Zone) })
 	return places
 }
 

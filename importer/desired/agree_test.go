@@ -35,7 +35,7 @@ type pod struct {
 // state is a service of several clusters, as seen from the first.
 type state struct {
 	sites      []site
-	nodes      []desired.NodePlace
+	nodes      []topology.Location
 	prefer     []string // "none" is a single word
 	boundary   string
 	minReady   int
@@ -162,18 +162,18 @@ func (s *state) regionHere() string {
 
 // zoned reports whether every node has a zone; otherwise kube-proxy ignores hints (D24).
 func (s *state) zoned() bool {
-	return len(s.nodes) > 0 && !slices.ContainsFunc(s.nodes, func(n desired.NodePlace) bool { return n.Zone == "" })
+	return len(s.nodes) > 0 && !slices.ContainsFunc(s.nodes, func(n topology.Location) bool { return n.Zone == "" })
 }
 
 // places returns the locations from which kube-proxies choose, as far as they are known: each node's zone, or the cluster's location.
-func (s *state) places() []desired.NodePlace {
+func (s *state) places() []topology.Location {
 	if s.zoned() {
 		return s.nodes
 	}
 	if zones := s.sites[0].zones; len(zones) == 1 {
-		return []desired.NodePlace{{Zone: zones[0]}}
+		return []topology.Location{{Zone: zones[0]}}
 	}
-	return []desired.NodePlace{{}}
+	return []topology.Location{{}}
 }
 
 // withinSomewhere returns the pods that are within the boundary of one of the places.
@@ -201,7 +201,7 @@ func (s *state) ready() (n int) {
 }
 
 // answered returns the addresses that a DNS server at that place answers for the headless service.
-func (s *state) answered(t *testing.T, out desired.Output, at desired.NodePlace) (addresses []string) {
+func (s *state) answered(t *testing.T, out desired.Output, at topology.Location) (addresses []string) {
 	t.Helper()
 	x := index.New(index.Options{
 		Self: topology.Location{Cluster: s.sites[0].name, Zone: at.Zone, Region: s.regionHere()}, Policy: s.defaults(t), LongestZone: 20,
@@ -370,7 +370,7 @@ func randomState(r *rand.Rand) *state {
 	region := oneOf("north", "south", "")
 	for _, zone := range []string{"", "z1", "z2", "z3"} {
 		if r.IntN(3) > 0 && (zone != "" || r.IntN(4) == 0) {
-			s.nodes = append(s.nodes, desired.NodePlace{Zone: zone, Region: region})
+			s.nodes = append(s.nodes, topology.Location{Zone: zone, Region: region})
 		}
 	}
 	return s

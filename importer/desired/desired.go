@@ -29,7 +29,7 @@ type Input struct {
 	// Cluster is the name of the cluster that the objects are for.
 	Cluster string
 	// Nodes are the locations of its nodes, sorted, without duplicates. Empty means unknown.
-	Nodes []NodePlace
+	Nodes []topology.Location
 	// Policy is the default for what the service's own policy doesn't state.
 	Policy topology.Policy
 

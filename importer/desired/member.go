@@ -5,9 +5,6 @@ import (
 	"github.com/clusterset/clusterset/internal/topology"
 )
 
-// NodePlace is a location of some of this cluster's nodes, from their labels. Either field may be empty.
-type NodePlace struct{ Zone, Region string }
-
 // member returns what ranking needs of a cluster. A cluster that is Ready again, but not yet for long enough, counts as Suspect.
 func (in *Input) member(cluster string) (m topology.Member) {
 	if from := in.Members[cluster]; from != nil {

@@ -23,7 +23,7 @@ import (
 // far have the same pods and ClusterIPs.
 func twoNetworks(path DataPath) Input {
 	in := Input{
-		Key: types.NamespacedName{Namespace: "shop", Name: "web"}, DataPath: path, Cluster: "here", Own: &Own{}, Nodes: []NodePlace{{Zone: "z"}},
+		Key: types.NamespacedName{Namespace: "shop", Name: "web"}, DataPath: path, Cluster: "here", Own: &Own{}, Nodes: []topology.Location{{Zone: "z"}},
 		Members: map[string]*clustersetv1alpha1.MemberCluster{}, Forbidden: []netip.Prefix{netip.MustParsePrefix("192.0.2.9/32")},
 	}
 	for cluster, network := range map[string]string{"here": "", "near": "", "far": "edge"} {

@@ -210,7 +210,7 @@ func (w *work) views() []topology.View {
 
 // unzoned reports whether some node may have no zone, so that kube-proxy ignores hints there.
 func (in *Input) unzoned() bool {
-	return len(in.Nodes) == 0 || slices.ContainsFunc(in.Nodes, func(n NodePlace) bool { return n.Zone == "" })
+	return len(in.Nodes) == 0 || slices.ContainsFunc(in.Nodes, func(n topology.Location) bool { return n.Zone == "" })
 }
 
 // targetOf returns an endpoint of a cluster in the form that ranking needs.

@@ -81,9 +81,9 @@ func endpoints(in *desired.Input, cluster string, of ...string) {
 }
 
 // zones returns nodes in n zones.
-func zones(n int) (all []desired.NodePlace) {
+func zones(n int) (all []topology.Location) {
 	for i := range n {
-		all = append(all, desired.NodePlace{Zone: "z" + strconv.Itoa(i)})
+		all = append(all, topology.Location{Zone: "z" + strconv.Itoa(i)})
 	}
 	return all
 }
@@ -98,7 +98,7 @@ func TestSteering(t *testing.T) {
 			records.Exported("c", "shop", "web", "10.3.0.1", "10.3.1.1"),
 			member("a", "", "north", "Ready", ""), member("b", "b1", "north", "Ready", ""), member("c", "c1", "south", "Ready", ""),
 		}, more...)...)
-		in.Cluster, in.Nodes = "a", []desired.NodePlace{{Zone: "a1"}, {Zone: "a2"}}
+		in.Cluster, in.Nodes = "a", []topology.Location{{Zone: "a1"}, {Zone: "a2"}}
 		endpoints(&in, "a", "10.1.1.1@a1", "10.1.1.2@a2")
 		return in
 	}
@@ -214,7 +214,7 @@ func TestSteering(t *testing.T) {
 			[]string{"10.1.1.1 a1", "10.1.1.2 a2", "10.2.1.1 none", "10.3.1.1 none"},
 		},
 		{
-			"nodes without zones: labels", func(in *desired.Input) { in.Nodes = []desired.NodePlace{{}, {Zone: "a1"}} },
+			"nodes without zones: labels", func(in *desired.Input) { in.Nodes = []topology.Location{{}, {Zone: "a1"}} },
 			[]string{member("a", "a1", "north", "Ready", "")},
 			[]string{"10.1.1.1", "-10.1.1.2", "-10.2.1.1", "-10.3.1.1"},
 		},
@@ -272,7 +272,7 @@ func TestAWordAboutOneClusterChangesItsSlicesAlone(t *testing.T) {
 		in := records.Input(t, desired.DataPathPods,
 			records.Exported("a", "shop", "web", "10.1.0.1", "10.1.1.1"), records.Exported("b", "shop", "web", "10.2.0.1", "10.2.1.1"),
 			records.Exported("c", "shop", "web", "10.3.0.1", "10.3.1.1"), b)
-		in.Cluster, in.Nodes = "a", []desired.NodePlace{{Zone: "a1"}, {Zone: "a2"}}
+		in.Cluster, in.Nodes = "a", []topology.Location{{Zone: "a1"}, {Zone: "a2"}}
 		all := map[string]*discoveryv1.EndpointSlice{}
 		for _, s := range desired.Compute(in).Slices {
 			all[s.Labels[api.LabelSourceCluster]] = s
@@ -295,7 +295,7 @@ func TestSteeringClusterIPs(t *testing.T) {
 	in := records.Input(t, desired.DataPathClusterIPs,
 		records.Exported("b", "shop", "web", "10.2.0.1", "10.2.1.1"), records.Exported("c", "shop", "web", "10.3.0.1", "10.3.1.1"),
 		member("a", "b1", "north", "Ready", ""), member("b", "b1", "north", "Ready", ""), member("c", "c1", "north", "Ready", ""))
-	in.Cluster, in.Nodes = "a", []desired.NodePlace{{Zone: "b1"}}
+	in.Cluster, in.Nodes = "a", []topology.Location{{Zone: "b1"}}
 	vips := func() []string {
 		return slices.DeleteFunc(steered(desired.Compute(in)), func(s string) bool { return strings.HasPrefix(s, "-") })
 	}

@@ -8,6 +8,7 @@ import (
 
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/importer/desired"
+	"github.com/clusterset/clusterset/internal/topology"
 	"github.com/clusterset/clusterset/test/records"
 )
 
@@ -37,7 +38,7 @@ func TestTriggerTimes(t *testing.T) {
 			zone := "z"
 			in.Endpoints[0].Spec.Endpoints[0].Zone = &zone
 		}, nil, ""},
-		{"another rank", func(in *desired.Input) { in.Nodes = []desired.NodePlace{{Zone: "z"}} }, nil, ""},
+		{"another rank", func(in *desired.Input) { in.Nodes = []topology.Location{{Zone: "z"}} }, nil, ""},
 		{"not imported before", nil, func(cur *desired.Current) { *cur = desired.Current{} }, ""},
 		{"told before", func(in *desired.Input) { in.Endpoints[0].Spec.Endpoints[0].Addresses[0] = "10.11.0.9" }, func(cur *desired.Current) {
 			cur.Slices[0].Annotations = map[string]string{key: stated}
