@@ -81,11 +81,11 @@ func (s *statusCommand) run(ctx context.Context, w io.Writer) error {
 		if ctx.Err() != nil {
 			return nil
 		}
-		clear := ""
+		erase := ""
 		if isTerminal(w) {
-			clear = "\x1b[H\x1b[2J"
+			erase = "\x1b[H\x1b[2J"
 		}
-		if _, err := io.WriteString(w, clear+text.String()); err != nil {
+		if _, err := io.WriteString(w, erase+text.String()); err != nil {
 			return err
 		}
 		select {

@@ -38,10 +38,10 @@ func exposed() Source {
 			Addresses: []string{fmt.Sprintf("10.244.0.%d", i+1)}, NodeName: ptrTo(node), Conditions: discoveryv1.EndpointConditions{Ready: ptrTo(node == "a")},
 		})
 	}
-	meta := metav1.ObjectMeta{Namespace: "shop", Name: "web"}
+	named := metav1.ObjectMeta{Namespace: "shop", Name: "web"}
 	return Source{
 		Cluster: "beijing", Key: types.NamespacedName{Namespace: "shop", Name: "web"},
-		Service: &corev1.Service{ObjectMeta: meta, Spec: corev1.ServiceSpec{
+		Service: &corev1.Service{ObjectMeta: named, Spec: corev1.ServiceSpec{
 			Type: corev1.ServiceTypeNodePort, ClusterIP: "10.96.0.7", ClusterIPs: []string{"10.96.0.7"}, IPFamilies: []corev1.IPFamily{corev1.IPv4Protocol},
 			Ports: []corev1.ServicePort{{Name: "http", Port: 80, NodePort: 31234}},
 		}},
@@ -298,7 +298,8 @@ func TestNodesOfNodePorts(t *testing.T) {
 	if all := u.nodesFor(key); len(all) != 1 || len(u.all()) != 1 {
 		t.Errorf("%v, users %v", all, u.all())
 	}
-	if u.forget(key); len(u.all()) != 0 {
+	u.forget(key)
+	if len(u.all()) != 0 {
 		t.Errorf("users %v", u.all())
 	}
 }

@@ -182,7 +182,7 @@ func (p *pass) run(ctx context.Context, synced func() bool, collect func(context
 		return false, nil
 	})
 	if err != nil {
-		return nil // it was stopped
+		return nil //nolint:nilerr // it was stopped
 	}
 	return p.queue(ctx, keys)
 }

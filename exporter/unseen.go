@@ -65,11 +65,11 @@ func (r *reconciler) relabel(ctx context.Context) error {
 }
 
 func (r *reconciler) relabelOne(ctx context.Context, kind string, at client.ObjectKey) error {
-	o, key := newRecord(kind)
+	o, _ := newRecord(kind)
 	if err := r.hub.Get(ctx, at, o, client.UnsafeDisableDeepCopy); !apierrors.IsNotFound(err) {
 		return err
 	}
-	o, key = newRecord(kind) // the one above may share memory with the cache
+	o, key := newRecord(kind) // the one above may share memory with the cache
 	if err := r.live.Get(ctx, at, o); err != nil {
 		return client.IgnoreNotFound(err)
 	}

@@ -113,7 +113,8 @@ func (v *visibility) put(export *mcsv1beta1.ServiceExport, d Desired) (news *met
 		kind string
 		now  *metav1.Condition
 	}{{api.ConditionVisible, visible}, {api.ConditionReachable, reachable}, {api.ConditionImported, imported}} {
-		was, other := meta.FindStatusCondition(export.Status.Conditions, is.kind), false
+		was := meta.FindStatusCondition(export.Status.Conditions, is.kind)
+		var other bool
 		if is.now == nil {
 			other = meta.RemoveStatusCondition(&export.Status.Conditions, is.kind)
 		} else {

@@ -118,7 +118,7 @@ func askAlong(t *testing.T, port string) (stop func()) {
 
 func ask(port, name string, qtype uint16, stopping *atomic.Bool) (problem string) {
 	for n := 0; n < 10 || !stopping.Load(); n++ {
-		time.Sleep(betweenQueries)
+		<-time.After(betweenQueries)
 		conn, err := net.Dial("udp", "127.0.0.1:"+port)
 		if err != nil {
 			return err.Error()

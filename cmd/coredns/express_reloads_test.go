@@ -105,7 +105,7 @@ func (s *reloaded) begin(t *testing.T) {
 	for i := range reloadQuestions {
 		s.askers.Go(func() {
 			for !s.stopping.Load() {
-				time.Sleep(betweenQueries)
+				<-time.After(betweenQueries)
 				if problem := s.ask(i); problem != "" {
 					t.Errorf("%s: %s", s.option, problem)
 					return
@@ -130,7 +130,7 @@ func (s *reloaded) askOverTCP(i int) (problem string) {
 			return err.Error()
 		}
 		for err == nil && !s.stopping.Load() {
-			time.Sleep(betweenQueries)
+			<-time.After(betweenQueries)
 			var m *dns.Msg
 			s.asked.Add(1)
 			m, _, err = (&dns.Client{Net: "tcp", Timeout: soon}).ExchangeWithConn(new(dns.Msg).SetQuestion(q.name, q.qtype), &dns.Conn{Conn: conn})

@@ -177,7 +177,8 @@ func bounded(all []netip.AddrPort) []netip.AddrPort {
 	n := map[bool]int{} // by whether they are IPv4
 	for _, a := range all {
 		four := a.Addr().Is4()
-		if n[four]++; n[four] <= most {
+		n[four]++
+		if n[four] <= most {
 			some = append(some, a)
 		}
 	}

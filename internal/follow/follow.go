@@ -28,7 +28,7 @@ func Changes(ctx context.Context, c cache.Cache, kind client.Object, do func()) 
 	_ = wait.PollUntilContextCancel(ctx, time.Second, true, func(ctx context.Context) (bool, error) {
 		informer, err := c.GetInformer(ctx, kind, cache.BlockUntilSynced(false))
 		if err != nil {
-			return false, nil
+			return false, nil //nolint:nilerr // it is tried again
 		}
 		registration, err := informer.AddEventHandler(tell)
 		if err == nil {
