@@ -159,7 +159,7 @@ func newTestServer() *cobra.Command {
 			return err
 		}
 		context.AfterFunc(cmd.Context(), func() { _ = l.Close() })
-		return beacon.Serve(context.Background(), l, name, "test")
+		return beacon.Serve(cmd.Context(), l, name, "test")
 	}}
 	cmd.Flags().StringVar(&name, "name", "", "the cluster's `name`")
 	cmd.Flags().Uint16Var(&port, "port", 8080, "`port` to listen on")

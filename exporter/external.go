@@ -156,7 +156,7 @@ func atNodes(src *Source) reached {
 	}
 	for _, n := range spreadOut(src.Key.String(), eligible) {
 		for _, ip := range n.IPs {
-			r.at = append(r.at, place{ip, n.Zone, true})
+			r.at = append(r.at, place{ip, n.At.Zone, true})
 		}
 	}
 	return r
@@ -171,12 +171,12 @@ func spreadOut(service string, all []nodes.Node) []nodes.Node {
 		return h.Sum64()
 	}
 	slices.SortFunc(all, func(a, b nodes.Node) int {
-		return cmp.Or(cmp.Compare(a.Zone, b.Zone), cmp.Compare(order(a), order(b)), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(cmp.Compare(a.At.Zone, b.At.Zone), cmp.Compare(order(a), order(b)), cmp.Compare(a.Name, b.Name))
 	})
 	turns, ofZone := map[string]int{}, map[string]int{}
 	for _, n := range all {
-		turns[n.Name] = ofZone[n.Zone]
-		ofZone[n.Zone]++
+		turns[n.Name] = ofZone[n.At.Zone]
+		ofZone[n.At.Zone]++
 	}
 	slices.SortStableFunc(all, func(a, b nodes.Node) int { return cmp.Compare(turns[a.Name], turns[b.Name]) })
 	return all[:min(len(all), maxExternal)]

@@ -54,7 +54,7 @@ func exposed() Source {
 }
 
 func nodeAt(name, zone string, ready bool, ips ...netip.Addr) nodes.Node {
-	return nodes.Node{Name: name, Location: topology.Location{Zone: zone}, Ready: ready, IPs: ips}
+	return nodes.Node{Name: name, At: topology.Location{Zone: zone}, Ready: ready, IPs: ips}
 }
 
 // where returns the external addresses as address:port, with what is behind, or why there are none.

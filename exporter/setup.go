@@ -174,7 +174,7 @@ func setup(mgr manager.Manager, hub cluster.Cluster, opts Options) (firstPass <-
 	}
 	name.report = r.reportAll
 	r.nodes = &nodeUsers{nodes: opts.Nodes, of: sets.New[types.NamespacedName]()}
-	opts.Nodes.OnChange(func(ctx context.Context, _ bool) { r.pass.send(ctx, r.nodes.all()) })
+	opts.Nodes.OnChange(func(ctx context.Context, _ bool) { go r.pass.send(ctx, r.nodes.all()) })
 	r.names = newNames(net.DefaultResolver.LookupNetIP, r.pass.send)
 	r.brake = newBrake(opts.HoldWithdrawals, opts.ReplaceFor)
 	r.brake.served, r.brake.count = exports.served, r.abandonedAll

@@ -269,7 +269,7 @@ func newRig(options Options) *rig {
 
 // node adds the node in a zone, or removes it.
 func (g *rig) node(zone string, gone bool) {
-	is := nodes.Node{Name: "in-" + zone, Location: topology.Location{Zone: zone, Region: "region-0"}}
+	is := nodes.Node{Name: "in-" + zone, At: topology.Location{Zone: zone, Region: "region-0"}}
 	all := slices.DeleteFunc(slices.Clone(g.options.Nodes.All()), func(n nodes.Node) bool { return n.Name == is.Name })
 	if !gone {
 		all = append(all, is)

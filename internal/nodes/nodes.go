@@ -26,8 +26,8 @@ import (
 // Node is what matters of a node.
 type Node struct {
 	Name string
-	// Location is from its labels. Cluster is empty, and either of the others may be.
-	topology.Location
+	// At is where it is, from its labels. Cluster is empty, and either of the others may be.
+	At    topology.Location
 	Ready bool
 	// IPs are the first internal address of each family.
 	IPs []netip.Addr
@@ -35,7 +35,7 @@ type Node struct {
 
 // Of returns what matters of a Node.
 func Of(n *corev1.Node) Node {
-	is := Node{Name: n.Name, Location: topology.Location{Zone: n.Labels[corev1.LabelTopologyZone], Region: n.Labels[corev1.LabelTopologyRegion]}}
+	is := Node{Name: n.Name, At: topology.Location{Zone: n.Labels[corev1.LabelTopologyZone], Region: n.Labels[corev1.LabelTopologyRegion]}}
 	for _, c := range n.Status.Conditions {
 		is.Ready = is.Ready || c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
 	}
@@ -92,7 +92,7 @@ func (n *Nodes) Zones() (zones []string, known bool) {
 	return zones, n.All() != nil
 }
 
-// OnChange makes f be called after each change of what matters, one call at a time. moved means that Places has changed.
+// OnChange makes f be called after each change of what matters, one call at a time: f must not wait. moved means that Places has changed.
 func (n *Nodes) OnChange(f func(ctx context.Context, moved bool)) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -105,7 +105,7 @@ func (n *Nodes) Set(ctx context.Context, all ...Node) {
 	slices.SortFunc(now, func(a, b Node) int { return strings.Compare(a.Name, b.Name) })
 	places := make([]topology.Location, len(now))
 	for i := range now {
-		places[i] = now[i].Location
+		places[i] = now[i].At
 	}
 	slices.SortFunc(places, func(a, b topology.Location) int {
 		return cmp.Or(strings.Compare(a.Zone, b.Zone), strings.Compare(a.Region, b.Region))
@@ -151,13 +151,13 @@ func (n *Nodes) Watch(ctx context.Context, mgr manager.Manager) error {
 	return c.Start(ctx)
 }
 
-// stripped strips a node down to what Of reads.
+// stripped leaves of a node what Of reads.
 func stripped(o any) (any, error) {
 	if n, ok := o.(*corev1.Node); ok {
 		is := Of(n)
 		n.ObjectMeta = metav1.ObjectMeta{
 			Name: n.Name, UID: n.UID, ResourceVersion: n.ResourceVersion,
-			Labels: map[string]string{corev1.LabelTopologyZone: is.Zone, corev1.LabelTopologyRegion: is.Region},
+			Labels: map[string]string{corev1.LabelTopologyZone: is.At.Zone, corev1.LabelTopologyRegion: is.At.Region},
 		}
 		n.Spec, n.Status = corev1.NodeSpec{}, corev1.NodeStatus{}
 		for _, ip := range is.IPs {

@@ -39,7 +39,7 @@ func TestWhatIsKept(t *testing.T) {
 }
 
 func at(name, zone, region string) Node {
-	return Node{Name: name, Location: topology.Location{Zone: zone, Region: region}, Ready: true}
+	return Node{Name: name, At: topology.Location{Zone: zone, Region: region}, Ready: true}
 }
 
 func TestChangesAreTold(t *testing.T) {
