@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/tools/txtar"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -31,6 +30,7 @@ import (
 	"github.com/clusterset/clusterset/importer/desired"
 	"github.com/clusterset/clusterset/importer/retention"
 	"github.com/clusterset/clusterset/test/records"
+	"github.com/clusterset/clusterset/test/script"
 )
 
 // TestMissing runs the scripts of testdata/missing.txtar: what an importer does with what the hub no longer has. Rules C40 to C47 of
@@ -58,28 +58,19 @@ import (
 //	served shanghai=80,9090             by which ports' endpoints, by their names here
 //	objects same                        the objects are as after the last "objects", but for metadata
 func TestMissing(t *testing.T) {
-	archive, err := txtar.ParseFile("testdata/missing.txtar")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, file := range archive.Files {
-		t.Run(strings.ReplaceAll(file.Name, " ", "_"), func(t *testing.T) {
-			s := newScript(t)
-			for number, line := range strings.Split(string(file.Data), "\n") {
-				line, _, _ = strings.Cut(line, "#")
-				if words := strings.Fields(line); len(words) > 0 {
-					s.line = fmt.Sprintf("%s, line %d: %s", file.Name, number+1, strings.TrimSpace(line))
-					s.run(words[0], words[1:])
-				}
-			}
-		})
-	}
+	script.Run(t, "testdata/missing.txtar", func(t *testing.T) map[string]script.Command {
+		s := newMissing(t)
+		commands := map[string]script.Command{}
+		for _, name := range strings.Fields("export endpoints ports withdraw delete lose phase renew watches member hub restart advance until expect served objects") {
+			commands[name] = func(args ...string) error { s.run(name, args); return nil }
+		}
+		return commands
+	})
 }
 
-type script struct {
+type missing struct {
 	*rig
 	t       *testing.T
-	line    string
 	live    *answering
 	members map[string]int
 	alone   bool // the hub hasn't been read
@@ -116,8 +107,8 @@ func (a *answering) Create(_ context.Context, o client.Object, _ ...client.Creat
 	return nil // a dry run
 }
 
-func newScript(t *testing.T) *script {
-	s := &script{rig: newRig(Options{DataPath: desired.DataPathPods}), t: t, members: map[string]int{}}
+func newMissing(t *testing.T) *missing {
+	s := &missing{rig: newRig(Options{DataPath: desired.DataPathPods}), t: t, members: map[string]int{}}
 	s.live = &answering{shelf: s.hub}
 	s.start()
 	s.here.put(s.copyOf("here"))
@@ -128,7 +119,7 @@ func newScript(t *testing.T) *script {
 }
 
 // start starts the importer's process.
-func (s *script) start() {
+func (s *missing) start() {
 	s.memories, s.returning = newMemories(), newReturning(s.clock)
 	s.keeper = &retention.Keeper{
 		Guard: &retention.Guard{Cache: s.hub, Live: s.live, Records: s.live, Cluster: "here", Clock: s.clock}, Hub: s.hub, Here: s.here,
@@ -138,13 +129,13 @@ func (s *script) start() {
 }
 
 // copyOf returns the copy of a MemberCluster that the importer keeps.
-func (s *script) copyOf(cluster string) *clustersetv1alpha1.MemberCluster {
+func (s *missing) copyOf(cluster string) *clustersetv1alpha1.MemberCluster {
 	m := memberAt(cluster, "zone-1")
 	m.Labels = desired.Labels()
 	return m
 }
 
-func (s *script) member(name string) int {
+func (s *missing) member(name string) int {
 	if s.members[name] == 0 {
 		s.members[name] = len(s.members) + 1
 		m := memberAt(name, "zone-1")
@@ -155,7 +146,7 @@ func (s *script) member(name string) int {
 	return s.members[name]
 }
 
-func (s *script) setPhase(m *clustersetv1alpha1.MemberCluster, phase clustersetv1alpha1.MemberClusterPhase) {
+func (s *missing) setPhase(m *clustersetv1alpha1.MemberCluster, phase clustersetv1alpha1.MemberClusterPhase) {
 	ready := metav1.ConditionTrue
 	if phase != clustersetv1alpha1.MemberReady {
 		ready = metav1.ConditionFalse
@@ -164,7 +155,7 @@ func (s *script) setPhase(m *clustersetv1alpha1.MemberCluster, phase clustersetv
 	m.Status.Conditions = []metav1.Condition{{Type: clustersetv1alpha1.ConditionReady, Status: ready, LastTransitionTime: metav1.NewTime(s.clock.Now())}}
 }
 
-func (s *script) run(command string, args []string) {
+func (s *missing) run(command string, args []string) {
 	s.t.Helper()
 	switch command {
 	case "export":
@@ -224,8 +215,6 @@ func (s *script) run(command string, args []string) {
 			s.fail("objects were\n%s\nare\n%s", s.before, now)
 		}
 		s.before = now
-	default:
-		s.fail("no such command")
 	}
 	if command == "advance" || command == "until" {
 		return
@@ -233,25 +222,25 @@ func (s *script) run(command string, args []string) {
 	s.settle()
 }
 
-func (s *script) fail(format string, args ...any) {
+func (s *missing) fail(format string, args ...any) {
 	s.t.Helper()
-	s.t.Fatalf("%s: %s", s.line, fmt.Sprintf(format, args...))
+	s.t.Fatalf(format, args...)
 }
 
-func (s *script) must(err error) {
+func (s *missing) must(err error) {
 	s.t.Helper()
 	if err != nil {
 		s.fail("%v", err)
 	}
 }
 
-func (s *script) duration(text string) time.Duration {
+func (s *missing) duration(text string) time.Duration {
 	d, err := time.ParseDuration(text)
 	s.must(err)
 	return d
 }
 
-func (s *script) endpoints(record string, addresses []string) *clustersetv1alpha1.ExportedEndpoints {
+func (s *missing) endpoints(record string, addresses []string) *clustersetv1alpha1.ExportedEndpoints {
 	cluster, n, _ := strings.Cut(record, "/")
 	e := endpointsOf(cluster, s.member(cluster), 0, 1)
 	e.Name = api.ExportedEndpointsName("shop", "web", "web-"+n, 0)
@@ -264,7 +253,7 @@ func (s *script) endpoints(record string, addresses []string) *clustersetv1alpha
 	return e
 }
 
-func (s *script) ports(cluster string, ports []string) {
+func (s *missing) ports(cluster string, ports []string) {
 	svc := exportedBy(cluster, mcsv1beta1.ClusterSetIP, s.member(cluster))
 	e := &clustersetv1alpha1.ExportedEndpoints{}
 	s.must(s.hub.Get(s.t.Context(), client.ObjectKeyFromObject(endpointsOf(cluster, 0, 0, 0)), e))
@@ -283,7 +272,7 @@ func (s *script) ports(cluster string, ports []string) {
 }
 
 // remove deletes an export with its endpoints, or one record of endpoints.
-func (s *script) remove(record, how string) {
+func (s *missing) remove(record, how string) {
 	cluster, n, one := strings.Cut(record, "/")
 	var all []client.Object
 	for _, o := range s.hub.all() {
@@ -308,7 +297,7 @@ func (s *script) remove(record, how string) {
 	}
 }
 
-func (s *script) renew(cluster string, wrong time.Duration, incomplete string) {
+func (s *missing) renew(cluster string, wrong time.Duration, incomplete string) {
 	lease := &coordinationv1.Lease{
 		ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace(cluster), Name: api.HeartbeatLease},
 		Spec:       coordinationv1.LeaseSpec{RenewTime: new(metav1.NewMicroTime(s.clock.Now().Add(wrong)))},
@@ -319,7 +308,7 @@ func (s *script) renew(cluster string, wrong time.Duration, incomplete string) {
 	s.hub.put(lease)
 }
 
-func (s *script) changeMember(name string, how []string) {
+func (s *missing) changeMember(name string, how []string) {
 	if name != "here" {
 		s.member(name)
 	}
@@ -346,7 +335,7 @@ func (s *script) changeMember(name string, how []string) {
 	s.hub.put(m)
 }
 
-func (s *script) changeHub(how string) {
+func (s *missing) changeHub(how string) {
 	s.live.away, s.live.refuses = how == "away", how == "refuses"
 	switch own := memberAt("here", "zone-0"); how {
 	case "unknown":
@@ -360,7 +349,7 @@ func (s *script) changeHub(how string) {
 }
 
 // settle reconciles until nothing is written.
-func (s *script) settle() {
+func (s *missing) settle() {
 	s.t.Helper()
 	if s.alone {
 		alone := &standIn{*s.reconciler}
@@ -382,13 +371,13 @@ func (s *script) settle() {
 }
 
 // advance lets the importer reconcile whenever it asked for that.
-func (s *script) advance(d time.Duration) {
+func (s *missing) advance(d time.Duration) {
 	s.t.Helper()
 	s.watch(d, func(time.Duration) bool { return true })
 }
 
 // watch lets time go on until it ends, or check returns false.
-func (s *script) watch(d time.Duration, check func(after time.Duration) bool) {
+func (s *missing) watch(d time.Duration, check func(after time.Duration) bool) {
 	s.t.Helper()
 	began := s.clock.Now()
 	for {
@@ -405,7 +394,7 @@ func (s *script) watch(d time.Duration, check func(after time.Duration) bool) {
 	}
 }
 
-func (s *script) until(from, to time.Duration, want string) {
+func (s *missing) until(from, to time.Duration, want string) {
 	s.t.Helper()
 	at := time.Duration(-1)
 	s.watch(to, func(after time.Duration) bool {
@@ -420,7 +409,7 @@ func (s *script) until(from, to time.Duration, want string) {
 }
 
 // imported returns the endpoints of the service by cluster.
-func (s *script) imported() string {
+func (s *missing) imported() string {
 	cur, _, err := s.gatherLocal(s.t.Context(), web)
 	s.must(err)
 	if cur.ServiceImport == nil {
@@ -449,7 +438,7 @@ func (s *script) imported() string {
 
 // extended checks that the slices which extend this cluster's own Service lead to what is imported, and that there are some if anything is. Rule
 // D68 of docs/spec/data-path.md.
-func (s *script) extended(cur desired.Current, imported map[string][]string) {
+func (s *missing) extended(cur desired.Current, imported map[string][]string) {
 	s.t.Helper()
 	leads := 0
 	for _, slice := range cur.Extending {
@@ -469,7 +458,7 @@ func (s *script) extended(cur desired.Current, imported map[string][]string) {
 }
 
 // served returns the names of the ports that each cluster's slices have.
-func (s *script) served() string {
+func (s *missing) served() string {
 	cur, _, err := s.gatherLocal(s.t.Context(), web)
 	s.must(err)
 	all := map[string][]string{}
@@ -491,7 +480,7 @@ func say(all map[string][]string) string {
 }
 
 // content returns what other programs read of the imported objects.
-func (s *script) content() string {
+func (s *missing) content() string {
 	var all strings.Builder
 	say := func(what ...any) {
 		text, err := json.Marshal(what)

@@ -7,379 +7,196 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/test/script"
 )
 
-// script runs a Liveness on its own clock. The running members send a heartbeat every 10 s, and there is a decision every 5 s.
-type script struct {
-	t     *testing.T
-	now   time.Time
+func TestScripts(t *testing.T) {
+	script.Run(t, "testdata/phases.txtar", func(t *testing.T) map[string]script.Command {
+		h := newHub()
+		return map[string]script.Command{
+			"know": func(names ...string) error { h.know("", time.Time{}, names...); return nil },
+			"knew": script.Some(func(phase string, more ...string) error {
+				return script.For(func(ago time.Duration, names ...string) error {
+					h.know(clustersetv1alpha1.MemberClusterPhase(phase), time.Now().Add(-ago), names...)
+					return nil
+				})(more...)
+			}),
+			"lie": func(names ...string) error {
+				for _, name := range names {
+					h.beats[name] = 1
+				}
+				return nil
+			},
+			"run": script.For(func(d time.Duration, beating ...string) error { h.run(d, beating...); return nil }),
+			"alternate": script.For(func(d time.Duration, turns ...string) error {
+				if len(turns) != 4 {
+					return fmt.Errorf("%d arguments, want two durations and who is heard in each", len(turns))
+				}
+				return h.alternate(d, turns)
+			}),
+			"drop": script.One(func(name string) error { h.l.Drop(name); return nil }),
+			"want": func(phases ...string) error {
+				if got := h.phases(); !slices.Equal(got, phases) {
+					return fmt.Errorf("after %s: %v", time.Since(h.began), got)
+				}
+				return nil
+			},
+		}
+	})
+}
+
+// hub is a Liveness. The running members send a heartbeat every 10 s, and there is a decision every 5 s.
+type hub struct {
+	began time.Time
 	l     *Liveness
 	beats map[string]int
 	last  map[string]Decision
 }
 
-var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-
-func newScript(t *testing.T) *script {
-	return &script{t: t, now: epoch, l: New(DefaultThresholds), beats: map[string]int{}}
+func newHub() *hub {
+	return &hub{began: time.Now(), l: New(DefaultThresholds), beats: map[string]int{}}
 }
 
 // know adds members with the status that an earlier process wrote.
-func (s *script) know(phase clustersetv1alpha1.MemberClusterPhase, heard time.Time, names ...string) {
+func (h *hub) know(phase clustersetv1alpha1.MemberClusterPhase, heard time.Time, names ...string) {
 	for _, name := range names {
-		s.l.Know(name, phase, heard, s.now)
+		h.l.Know(name, phase, heard, time.Now())
 	}
 }
 
-// run advances the clock while the named members send heartbeats. The last Leases of the others are observed again and again, as after a
-// relist.
-func (s *script) run(d time.Duration, beating string) {
-	s.t.Helper()
-	alive := strings.Fields(beating)
-	for end := s.now.Add(d); s.now.Before(end); s.now = s.now.Add(5 * time.Second) {
-		if s.now.Sub(epoch)%(10*time.Second) == 0 {
-			for _, name := range alive {
-				s.beats[name]++
+// run lets time go on while some members send heartbeats. The last Leases of the others are observed again and again, as after a relist.
+func (h *hub) run(d time.Duration, beating ...string) {
+	for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(5 * time.Second) {
+		now := time.Now()
+		if now.Sub(h.began)%(10*time.Second) == 0 {
+			for _, name := range beating {
+				h.beats[name]++
 			}
 		}
-		for name, beat := range s.beats {
-			s.l.Observe(name, fmt.Sprint(beat), s.now)
+		for name, beat := range h.beats {
+			h.l.Observe(name, fmt.Sprint(beat), now)
 		}
-		s.last = s.l.Decide(s.now)
+		h.last = h.l.Decide(now)
 	}
 }
 
-// want compares the last decisions with a text such as "a=Ready b=Suspect*". A star means that expiry is paused, an x that the records are
-// to be forgotten.
-func (s *script) want(text string) {
-	s.t.Helper()
-	var got []string
-	for _, name := range slices.Sorted(maps.Keys(s.last)) {
-		d := s.last[name]
-		entry := name + "=" + string(d.Phase)
+// alternate runs for a duration in turn with some members, and for another with others.
+func (h *hub) alternate(all time.Duration, turns []string) error {
+	for end := time.Now().Add(all); time.Now().Before(end); {
+		for turn := range slices.Chunk(turns, 2) {
+			d, err := time.ParseDuration(turn[0])
+			if err != nil {
+				return err
+			}
+			h.run(d, strings.Fields(turn[1])...)
+		}
+	}
+	return nil
+}
+
+// phases returns the last decisions, such as a=Ready and b=Suspect*.
+func (h *hub) phases() (all []string) {
+	for _, name := range slices.Sorted(maps.Keys(h.last)) {
+		d := h.last[name]
+		phase := name + "=" + string(d.Phase)
 		if d.Paused {
-			entry += "*"
+			phase += "*"
 		}
 		if d.Forget {
-			entry += "x"
+			phase += "x"
 		}
-		got = append(got, entry)
+		all = append(all, phase)
 	}
-	if g := strings.Join(got, " "); g != text {
-		s.t.Errorf("after %s: %q, want %q", s.now.Sub(epoch), g, text)
-	}
-}
-
-// Rule C22 of docs/spec/control-plane.md.
-func TestSilenceTakesAMemberThroughTheThreePhases(t *testing.T) {
-	s := newScript(t)
-	s.know("", time.Time{}, "a", "b", "c")
-	s.run(time.Minute, "a b c")
-	s.want("a=Ready b=Ready c=Ready")
-	s.run(30*time.Second, "a b")
-	s.want("a=Ready b=Ready c=Ready")
-	s.run(20*time.Second, "a b")
-	s.want("a=Ready b=Ready c=Suspect")
-	s.run(4*time.Minute-5*time.Second, "a b")
-	s.want("a=Ready b=Ready c=Suspect")
-	s.run(30*time.Second, "a b")
-	s.want("a=Ready b=Ready c=Expired")
-	s.run(5*time.Second, "a b c")
-	s.run(10*time.Second, "a b c")
-	s.want("a=Ready b=Ready c=Ready")
-}
-
-// Rule C21 of docs/spec/control-plane.md.
-func TestMemberThatNeverSpokeIsNotSilent(t *testing.T) {
-	s := newScript(t)
-	s.know("", time.Time{}, "a", "b")
-	s.run(time.Hour, "a")
-	s.want("a=Ready b=")
-}
-
-func TestLoneMemberExpires(t *testing.T) {
-	s := newScript(t)
-	s.know("", time.Time{}, "a")
-	s.run(time.Minute, "a")
-	s.run(6*time.Minute, "")
-	s.want("a=Expired")
-}
-
-// Rule C23 of docs/spec/control-plane.md.
-func TestBrakeKeepsTheMajorityFromExpiringTogether(t *testing.T) {
-	for _, c := range []struct {
-		name, members, beating, want string
-	}{
-		{"all of two, so that nobody is heard", "a b", "", "a=Ready* b=Ready*"},
-		{"two of three", "a b c", "a", "a=Ready b=Suspect* c=Suspect*"},
-		{"half is not more than half", "a b c d", "a b", "a=Ready b=Ready c=Expired d=Expired"},
-		{"one of two is only one", "a b", "a", "a=Ready b=Expired"},
-		{"three of five", "a b c d e", "a b", "a=Ready b=Ready c=Suspect* d=Suspect* e=Suspect*"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			s := newScript(t)
-			s.know("", time.Time{}, strings.Fields(c.members)...)
-			s.run(time.Minute, c.members)
-			s.run(time.Hour, c.beating)
-			s.want(c.want)
-		})
-	}
-}
-
-func TestLongExpiredMembersDoNotCountForTheBrake(t *testing.T) {
-	s := newScript(t)
-	s.know(clustersetv1alpha1.MemberExpired, epoch.Add(-time.Hour), "x", "y", "z")
-	s.know("", time.Time{}, "a", "b", "c")
-	s.run(time.Minute, "a b c")
-	s.run(10*time.Minute, "a")
-	s.want("a=Ready b=Suspect* c=Suspect* x=Expired y=Expired z=Expired")
-}
-
-func TestHubThatHearsNobodySuspectsNobody(t *testing.T) {
-	for _, outage := range []time.Duration{30 * time.Second, 40 * time.Second, 50 * time.Second, 10 * time.Minute, 12 * time.Hour} {
-		s := newScript(t)
-		s.know("", time.Time{}, "a", "b", "c", "d")
-		s.run(time.Minute, "a b c d")
-		s.run(outage, "")
-		if outage >= 50*time.Second {
-			s.want("a=Ready* b=Ready* c=Ready* d=Ready*")
-		}
-		// They return one after another, and at no time does one rank behind another.
-		for _, back := range []string{"a", "a b", "a b c"} {
-			s.run(10*time.Second, back)
-			s.want("a=Ready b=Ready c=Ready d=Ready")
-		}
-		// d died meanwhile.
-		s.run(time.Minute, "a b c")
-		s.want("a=Ready b=Ready c=Ready d=Suspect")
-		s.run(5*time.Minute, "a b c")
-		s.want("a=Ready b=Ready c=Ready d=Expired")
-	}
-}
-
-func TestSuspectMemberIsNotExpiredByAHubThatHearsNobody(t *testing.T) {
-	s := newScript(t)
-	s.know("", time.Time{}, "a", "b", "c")
-	s.run(time.Minute, "a b c")
-	s.run(time.Minute, "a b")
-	s.run(time.Hour, "")
-	s.want("a=Ready* b=Ready* c=Suspect*")
-	s.run(20*time.Second, "a b c")
-	s.want("a=Ready b=Ready c=Ready")
-}
-
-func TestRareHeartbeatsAreNoSilenceOfTheHub(t *testing.T) {
-	s := newScript(t)
-	s.know("", time.Time{}, "a", "b")
-	s.run(time.Minute, "a b")
-	for range 40 { // every 30 s
-		s.run(20*time.Second, "")
-		s.run(10*time.Second, "a")
-	}
-	s.want("a=Ready b=Expired")
-}
-
-func TestReleasedBrakeGivesTheRestTheirTime(t *testing.T) {
-	s := newScript(t)
-	s.know("", time.Time{}, "a", "b", "c", "d")
-	s.run(time.Minute, "a b c d")
-	s.run(time.Hour, "a")
-	s.want("a=Ready b=Suspect* c=Suspect* d=Suspect*")
-	// The connection is back; c and d are slower.
-	s.run(20*time.Second, "a b")
-	s.want("a=Ready b=Ready c=Suspect d=Suspect")
-	s.run(2*time.Minute, "a b c")
-	s.want("a=Ready b=Ready c=Ready d=Suspect")
-	// d is really gone.
-	s.run(5*time.Minute, "a b c")
-	s.want("a=Ready b=Ready c=Ready d=Expired")
-}
-
-// Two of three are silent whenever the flapping one is, and then nothing expires. That time doesn't count as the dead one's silence, but all
-// other time does. Rule C28 of docs/spec/control-plane.md.
-func TestDeadMemberExpiresWhileAnotherFlaps(t *testing.T) {
-	for _, c := range []struct {
-		name          string
-		silent, heard time.Duration // of the flapping member, in turn
-		until         time.Duration // when the dead one is expired
-	}{
-		{"as briefly as it can be noticed", 50 * time.Second, 10 * time.Second, 8 * time.Minute},
-		{"for longer than a cluster takes to expire", 10 * time.Minute, 10 * time.Second, 2 * time.Hour},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			s := newScript(t)
-			s.know("", time.Time{}, "a", "b", "c")
-			s.run(time.Minute, "a b c")
-			for end := s.now.Add(c.until); s.now.Before(end); {
-				s.run(c.silent, "a")
-				s.run(c.heard, "a b")
-			}
-			s.want("a=Ready b=Ready c=Expired")
-		})
-	}
+	return all
 }
 
 // A member that is silent for good expires once it has been silent for five minutes in which most others were heard, whatever these do, and
 // however often the hub process stands still.
 func TestSilenceAddsUp(t *testing.T) {
-	for seed := range uint64(100) {
-		rng := rand.New(rand.NewPCG(seed, 2))
-		names := strings.Fields("a b c d e f g")[:2+rng.IntN(6)]
-		s := newScript(t)
-		s.know("", time.Time{}, append(names, "dead")...)
-		s.run(time.Minute, strings.Join(append(names, "dead"), " "))
-		counted := time.Duration(0)
-		for counted < 6*time.Minute {
-			alive := []string{"a"}
-			for _, name := range names[1:] {
-				if rng.IntN(2) > 0 {
-					alive = append(alive, name)
+	synctest.Test(t, func(t *testing.T) {
+		for seed := range uint64(100) {
+			rng := rand.New(rand.NewPCG(seed, 2))
+			names := strings.Fields("a b c d e f g")[:2+rng.IntN(6)]
+			h := newHub()
+			h.know("", time.Time{}, append(names, "dead")...)
+			h.run(time.Minute, append(names, "dead")...)
+			counted := time.Duration(0)
+			for counted < 6*time.Minute {
+				alive := []string{"a"}
+				for _, name := range names[1:] {
+					if rng.IntN(2) > 0 {
+						alive = append(alive, name)
+					}
+				}
+				for range 1 + rng.IntN(12) {
+					h.run(10*time.Second, alive...)
+					if !h.l.Braked() {
+						counted += 10 * time.Second
+					}
+				}
+				if rng.IntN(4) == 0 {
+					time.Sleep(30 * time.Minute)
+				}
+				if time.Since(h.began) > 30*24*time.Hour {
+					t.Fatalf("seed %d: the others were never heard for long enough", seed)
 				}
 			}
-			for range 1 + rng.IntN(12) {
-				s.run(10*time.Second, strings.Join(alive, " "))
-				if !s.l.Braked() {
-					counted += 10 * time.Second
-				}
-			}
-			if rng.IntN(4) == 0 {
-				s.now = s.now.Add(30 * time.Minute)
-			}
-			if s.now.Sub(epoch) > 30*24*time.Hour {
-				t.Fatalf("seed %d: the others were never heard for long enough", seed)
+			if d := h.last["dead"]; d.Phase != clustersetv1alpha1.MemberExpired {
+				t.Errorf("seed %d: %+v, after it was silent for %s, of which %s count", seed, d, time.Since(h.began), counted)
 			}
 		}
-		if d := s.last["dead"]; d.Phase != clustersetv1alpha1.MemberExpired {
-			t.Errorf("seed %d: %+v, after it was silent for %s, of which %s count", seed, d, s.now.Sub(epoch), counted)
-		}
-	}
-}
-
-func TestRestartOfTheHubForgetsNothingAndExpiresNobody(t *testing.T) {
-	s := newScript(t)
-	yesterday := epoch.Add(-20 * time.Hour) // the hub has been down since then
-	s.know(clustersetv1alpha1.MemberReady, yesterday, "a", "b", "c")
-	s.know(clustersetv1alpha1.MemberSuspect, yesterday, "d")
-	s.know(clustersetv1alpha1.MemberExpired, yesterday, "e")
-	// All their Leases are there, however old they are. Seeing them is no sign of life.
-	for _, name := range []string{"a", "b", "c", "d", "e"} {
-		s.beats[name] = 1
-	}
-	s.run(30*time.Second, "")
-	s.want("a=Ready b=Ready c=Ready d=Suspect e=Expired")
-	s.run(20*time.Second, "a b c d e")
-	s.want("a=Ready b=Ready c=Ready d=Ready e=Ready")
-}
-
-func TestRestartedHubStartsCountingAnew(t *testing.T) {
-	s := newScript(t)
-	s.know(clustersetv1alpha1.MemberReady, epoch.Add(-time.Hour), "a", "b", "c")
-	s.run(4*time.Minute+55*time.Second, "a b")
-	s.want("a=Ready b=Ready c=Suspect")
-	s.run(10*time.Second, "a b")
-	s.want("a=Ready b=Ready c=Expired")
-}
-
-func TestRecordsAreForgottenAfterADay(t *testing.T) {
-	s := newScript(t)
-	s.know("", time.Time{}, "a", "b", "c")
-	s.run(time.Minute, "a b c")
-	s.run(23*time.Hour+59*time.Minute, "a b")
-	s.want("a=Ready b=Ready c=Expired")
-	s.run(2*time.Minute, "a b")
-	s.want("a=Ready b=Ready c=Expiredx")
-	s.run(10*time.Second, "a b c")
-	s.want("a=Ready b=Ready c=Ready")
-}
-
-func TestRestartedHubListensBeforeItForgets(t *testing.T) {
-	s := newScript(t)
-	s.know(clustersetv1alpha1.MemberExpired, epoch.Add(-48*time.Hour), "a")
-	s.know(clustersetv1alpha1.MemberReady, epoch, "b")
-	s.run(4*time.Minute, "b")
-	s.want("a=Expired b=Ready")
-	s.run(2*time.Minute, "b")
-	s.want("a=Expiredx b=Ready")
-}
-
-func TestNothingIsForgottenUnderTheBrake(t *testing.T) {
-	s := newScript(t)
-	s.know("", time.Time{}, "a", "b", "c", "d")
-	s.run(time.Minute, "a b c d")
-	s.run(10*time.Minute, "b c d") // a expires
-	s.run(48*time.Hour, "")
-	s.want("a=Expired b=Ready* c=Ready* d=Ready*")
-}
-
-// Rule C24 of docs/spec/control-plane.md.
-func TestPausedHubDoesNotCountItsPause(t *testing.T) {
-	s := newScript(t)
-	s.know("", time.Time{}, "a")
-	s.run(time.Minute, "a")
-	s.now = s.now.Add(3 * time.Hour) // SIGSTOP, or the machine was asleep; the watch hasn't caught up yet
-	s.run(10*time.Second, "")
-	s.want("a=Ready")
-	s.run(time.Minute, "")
-	s.want("a=Suspect")
-}
-
-func TestMemberThatLeavesIsDropped(t *testing.T) {
-	s := newScript(t)
-	s.know("", time.Time{}, "a", "b", "c")
-	s.run(time.Minute, "a b c")
-	s.run(2*time.Minute, "a")
-	s.want("a=Ready b=Suspect* c=Suspect*")
-	s.l.Drop("c")
-	s.run(5*time.Second, "a")
-	s.want("a=Ready b=Suspect")
+	})
 }
 
 // In any sequence of events, no member that sent a heartbeat within 40 s is worse than Ready, and none that sent one within 5 minutes
 // expires. No step expires more than half of the members that were alive, if there were two or more.
 func TestNobodyAliveIsEverTakenForSilent(t *testing.T) {
-	for seed := range uint64(200) {
-		rng := rand.New(rand.NewPCG(seed, 1))
-		names := strings.Fields("a b c d e f g")[:1+rng.IntN(7)]
-		s := newScript(t)
-		s.know("", time.Time{}, names...)
-		heard := map[string]time.Time{}
-		for range 40 {
-			var alive []string
-			for _, name := range names {
-				if rng.IntN(3) > 0 {
-					alive = append(alive, name)
+	synctest.Test(t, func(t *testing.T) {
+		for seed := range uint64(200) {
+			rng := rand.New(rand.NewPCG(seed, 1))
+			names := strings.Fields("a b c d e f g")[:1+rng.IntN(7)]
+			h := newHub()
+			h.know("", time.Time{}, names...)
+			heard := map[string]time.Time{}
+			for range 40 {
+				var alive []string
+				for _, name := range names {
+					if rng.IntN(3) > 0 {
+						alive = append(alive, name)
+					}
 				}
-			}
-			for range 1 + rng.IntN(20) {
-				before := s.last
-				began := s.now
-				s.run(10*time.Second, strings.Join(alive, " "))
-				for _, name := range alive {
-					heard[name] = began
-				}
-				expired, there := 0, 0
-				for name, d := range s.last {
-					if was := before[name].Phase; was == clustersetv1alpha1.MemberReady || was == clustersetv1alpha1.MemberSuspect {
-						there++
-						if d.Phase == clustersetv1alpha1.MemberExpired {
-							expired++
+				for range 1 + rng.IntN(20) {
+					before := h.last
+					began := time.Now()
+					h.run(10*time.Second, alive...)
+					for _, name := range alive {
+						heard[name] = began
+					}
+					expired, there := 0, 0
+					for name, d := range h.last {
+						if was := before[name].Phase; was == clustersetv1alpha1.MemberReady || was == clustersetv1alpha1.MemberSuspect {
+							there++
+							if d.Phase == clustersetv1alpha1.MemberExpired {
+								expired++
+							}
+						}
+						silence := time.Since(heard[name])
+						if d.Phase == clustersetv1alpha1.MemberSuspect && silence < 40*time.Second ||
+							d.Phase == clustersetv1alpha1.MemberExpired && silence < 5*time.Minute || d.Forget {
+							t.Fatalf("seed %d: %s is %v after %s of silence", seed, name, d, silence)
 						}
 					}
-					silence := s.now.Sub(heard[name])
-					if d.Phase == clustersetv1alpha1.MemberSuspect && silence < 40*time.Second ||
-						d.Phase == clustersetv1alpha1.MemberExpired && silence < 5*time.Minute || d.Forget {
-						t.Fatalf("seed %d: %s is %v after %s of silence", seed, name, d, silence)
+					if expired > 1 && 2*expired > there {
+						t.Fatalf("seed %d: %d of %d expired at once", seed, expired, there)
 					}
-				}
-				if expired > 1 && 2*expired > there {
-					t.Fatalf("seed %d: %d of %d expired at once", seed, expired, there)
 				}
 			}
 		}
-	}
+	})
 }
 
 // Setting a clock changes what time it is, but not how much time has passed. A Go time contains both, unless its monotonic reading is
