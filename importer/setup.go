@@ -103,7 +103,11 @@ func (i *importer) Start(ctx context.Context) error {
 		case <-i.options.Reached:
 		}
 	}
-	l := &local{cache: i.mgr.GetCache(), slices: slices, live: i.mgr.GetAPIReader(), client: i.mgr.GetClient(), imports: version}
+	writer, err := newTerse(i.mgr.GetClient(), i.mgr.GetConfig(), i.mgr.GetHTTPClient())
+	if err != nil {
+		return fmt.Errorf("create client: %w", err)
+	}
+	l := &local{cache: i.mgr.GetCache(), slices: slices, live: i.mgr.GetAPIReader(), client: writer, imports: version}
 	if i.options.HubState != nil {
 		go reportReach(ctx, l, i.options.Cluster, i.options.HubState)
 	}
