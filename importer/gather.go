@@ -41,7 +41,7 @@ func (r *reconciler) gatherHub(ctx context.Context, key types.NamespacedName, in
 			continue
 		}
 		in.Services = append(in.Services, s)
-		if cluster, ok := s.SourceCluster(); ok && r.caps.over(s) {
+		if cluster, ok := s.SourceCluster(); ok && r.quota.over(s) {
 			in.Capped[cluster] = true
 		}
 	}

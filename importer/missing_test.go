@@ -352,7 +352,7 @@ func (s *missing) changeHub(how string) {
 func (s *missing) settle() {
 	s.t.Helper()
 	if s.alone {
-		alone := &standIn{*s.reconciler}
+		alone := &offline{*s.reconciler}
 		alone.hub = s.here
 		_, err := alone.Reconcile(s.t.Context(), reconcile.Request{NamespacedName: web})
 		s.must(err)

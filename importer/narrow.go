@@ -42,7 +42,7 @@ func Narrow(mgr manager.Manager, hub *connect.Hub, options Options) error {
 	leftOutGauge.WithLabelValues(options.Cluster) // so that the metric exists from the start; a cluster's own records are never left out
 	hub.Cache.SetQuota(options.RecordMemory, options.Cluster, overQuota(mgr.GetLogger(), mgr.GetEventRecorder("clusterset-importer"), options.RecordMemory))
 	if err := mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
-		return see(logf.IntoContext(ctx, mgr.GetLogger().WithName("narrow")), hub.Cache, options.Cluster)
+		return followPeers(logf.IntoContext(ctx, mgr.GetLogger().WithName("narrow")), hub.Cache, options.Cluster)
 	})); err != nil {
 		return fmt.Errorf("add to manager: %w", err)
 	}

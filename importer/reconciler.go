@@ -33,7 +33,7 @@ type reconciler struct {
 	report    *reporter
 	families  *familyMemory
 	returning *returning
-	caps      *caps
+	quota     *importQuota
 	made      *made
 	memories  *memories
 	turns     *turns

@@ -133,10 +133,10 @@ func (i *importer) Start(ctx context.Context) error {
 	places := make(chan event.GenericEvent, 1)
 	i.awaitNodes(ctx, places)
 	back := newReturning(clock.RealClock{})
-	limits := newCaps(i.options.MaxServices, report.capped)
+	limits := newImportQuota(i.options.MaxServices, report.capped)
 	reconciler := &reconciler{
 		options: i.options, hub: hub, records: records, keeper: held, local: l, report: report, families: newFamilyMemory(clock.RealClock{}),
-		returning: back, caps: limits, memories: newMemories(), turns: newTurns(i.options.Concurrency), made: newMade(), globals: globals,
+		returning: back, quota: limits, memories: newMemories(), turns: newTurns(i.options.Concurrency), made: newMade(), globals: globals,
 		budget:       newBudget(clock.RealClock{}, i.options, "all", report.late),
 		globalBudget: newBudget(clock.RealClock{}, i.options, "GlobalService", report.late),
 	}
@@ -204,7 +204,7 @@ func reportSynced(ctx context.Context, watched func() bool) {
 }
 
 // run runs a controller until ctx ends. A controller that is stopped while starting may report that its caches didn't sync.
-// That is no error, or the agent would exit if the hub comes back just as the stand-in starts.
+// That is no error, or the agent would exit if the hub comes back just as the importer begins without it.
 func run(ctx context.Context, c controller.Controller) error {
 	if err := c.Start(ctx); ctx.Err() == nil {
 		return err

@@ -256,7 +256,7 @@ func newRig(options Options) *rig {
 		options: options, hub: g.hub, records: records, local: &local{cache: g.here, slices: ours, live: g.here, client: g.here, imports: "v1beta1"},
 		keeper: &retention.Keeper{Guard: guard, Hub: g.hub, Here: g.here, Departures: gone, AwaitRejoin: time.Hour, Clock: g.clock, Passed: options.Passed},
 		report: report, families: newFamilyMemory(g.clock), returning: newReturning(g.clock),
-		caps: newCaps(options.MaxServices, report.capped), memories: newMemories(), turns: newTurns(DefaultConcurrency),
+		quota: newImportQuota(options.MaxServices, report.capped), memories: newMemories(), turns: newTurns(DefaultConcurrency),
 		budget: newBudget(g.clock, options, "all", report.late), globalBudget: newBudget(g.clock, options, "GlobalService", report.late),
 	}
 	g.here.put(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}})

@@ -73,13 +73,13 @@ func backedBy(o client.Object) (types.NamespacedName, bool) {
 
 // serviceSources returns the sources that enqueue services: three kinds on the hub, however many clusters there are, and
 // every kind that the importer writes here except GlobalService (see globalKind), so that foreign changes and deletions are corrected.
-func serviceSources(hub, local cache.Cache, index onHub, version mcs.Version, departures *retention.Departures, returning *returning, caps *caps,
+func serviceSources(hub, local cache.Cache, index onHub, version mcs.Version, departures *retention.Departures, returning *returning, quota *importQuota,
 	following *following, turns *turns, own string, places <-chan event.GenericEvent,
 ) []source.Source {
 	enqueue := enqueueService()
 	records := retention.Noting{EventHandler: inTurn{enqueue, turns}, Departures: departures}
 	return []source.Source{
-		source.Kind[client.Object](hub, &clustersetv1alpha1.ExportedService{}, counting{records, caps}),
+		source.Kind[client.Object](hub, &clustersetv1alpha1.ExportedService{}, counting{records, quota}),
 		source.Kind[client.Object](hub, &clustersetv1alpha1.ExportedEndpoints{}, records),
 		source.Kind[client.Object](hub, &clustersetv1alpha1.MemberCluster{}, observing{noting{inTurn{affectedBy(hub, own), turns}, following}, returning}, memberChanged()),
 		source.Kind[client.Object](hub, &clustersetv1alpha1.MemberCluster{}, allExported(hub), networksChanged()),

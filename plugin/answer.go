@@ -71,7 +71,7 @@ type arrays struct {
 
 // reply builds the reply to r.
 func (c *ClusterSet) reply(w dns.ResponseWriter, r *dns.Msg, z *zone, snapshot *index.Snapshot, l *index.Lookup) *dns.Msg {
-	fits := newRoom(w, r)
+	fits := newPacketBudget(w, r)
 	m := c.positiveReply(r, z, snapshot, l, &fits)
 	if m == nil {
 		return c.replyNegative(r, z, snapshot, l.Kind == index.NameError)
@@ -85,7 +85,7 @@ func (c *ClusterSet) reply(w dns.ResponseWriter, r *dns.Msg, z *zone, snapshot *
 }
 
 // positiveReply builds a reply with records, or returns nil if there are none.
-func (c *ClusterSet) positiveReply(r *dns.Msg, z *zone, snapshot *index.Snapshot, l *index.Lookup, fits *room) *dns.Msg {
+func (c *ClusterSet) positiveReply(r *dns.Msg, z *zone, snapshot *index.Snapshot, l *index.Lookup, fits *packetBudget) *dns.Msg {
 	t := index.TypeA
 	switch qtype := r.Question[0].Qtype; {
 	case l.Kind == index.NameError || l.Kind == index.Empty:
@@ -154,7 +154,7 @@ func (n *counts) replyTo(r *dns.Msg) (p *positive, records []dns.RR, own arrays)
 
 // replyRecords answers with the records of a type that there is room for, or returns nil if there are none. It goes through them twice, to
 // count and to build them.
-func (c *ClusterSet) replyRecords(r *dns.Msg, z *zone, l *index.Lookup, t index.Type, fits *room) *dns.Msg {
+func (c *ClusterSet) replyRecords(r *dns.Msg, z *zone, l *index.Lookup, t index.Type, fits *packetBudget) *dns.Msg {
 	roll := c.random
 	switch {
 	case fits.steady:

@@ -71,7 +71,7 @@ func (c *ClusterSet) transferName(ch transferChan, snapshot *index.Snapshot, nam
 	c.lookup(&l, ch.zone, snapshot, name)
 	q := &dns.Msg{Question: []dns.Question{{Name: name}}}
 	for _, t := range []index.Type{index.TypeA, index.TypeAAAA, index.TypeSRV} {
-		if m := c.replyRecords(q, ch.zone, &l, t, &room{max: dns.MaxMsgSize, steady: true}); m != nil {
+		if m := c.replyRecords(q, ch.zone, &l, t, &packetBudget{max: dns.MaxMsgSize, steady: true}); m != nil {
 			ch.send(m.Answer)
 		}
 	}

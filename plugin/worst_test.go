@@ -138,7 +138,7 @@ func TestCutRepliesAreTruncated(t *testing.T) {
 			l, z := index.Lookup{}, c.zones.match("a.b.svc.global.")
 			snapshot := c.index.Snapshot()
 			snapshot.Lookup(&l, z.kind(), z.below(q.Question[0].Name))
-			fits := room{w: &discard{remote: remote}, r: q, max: most, used: 17}
+			fits := packetBudget{w: &discard{remote: remote}, r: q, max: most, used: 17}
 			m := c.positiveReply(q, z, snapshot, &l, &fits)
 			if m == nil {
 				m = new(dns.Msg)

@@ -189,7 +189,7 @@ func refuseMember(ctx context.Context, c client.Client, cluster string) error {
 // The name of a cluster that has left is free, whatever is left of it: its MemberCluster, which is only kept for others to see
 // (api.MemberFinalizer), and its namespace if Leave hasn't been called.
 func takeName(ctx context.Context, c client.Client, o Options) error {
-	free, err := takeUp(ctx, c, o.Cluster)
+	free, err := removeLeft(ctx, c, o.Cluster)
 	if err != nil {
 		return err
 	}
@@ -248,8 +248,8 @@ func inUse(cluster, what string) error {
 		ErrNameInUse, what, cluster)
 }
 
-// takeUp removes the MemberCluster of a cluster that has left, and reports whether there was one.
-func takeUp(ctx context.Context, c client.Client, cluster string) (was bool, err error) {
+// removeLeft removes the MemberCluster of a cluster that has left, and reports whether there was one.
+func removeLeft(ctx context.Context, c client.Client, cluster string) (was bool, err error) {
 	err = wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, 10*time.Second, true, func(ctx context.Context) (bool, error) {
 		mc := &clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: cluster}}
 		found, err := get(ctx, c, mc)
@@ -284,7 +284,7 @@ func ensure(ctx context.Context, c client.Client, want client.Object) error {
 		have := want.DeepCopyObject().(client.Object)
 		_, err := controllerutil.CreateOrUpdate(ctx, c, have, func() error {
 			have.SetLabels(labels.Merge(have.GetLabels(), want.GetLabels(), nil))
-			access.Mend(have, want)
+			access.Restore(have, want)
 			return nil
 		})
 		return err

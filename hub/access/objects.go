@@ -33,8 +33,8 @@ func Objects(cluster, by string) []client.Object {
 	return append(own, ClusterRole())
 }
 
-// Mend makes an object match another in all that makes a cluster a member.
-func Mend(have, want client.Object) {
+// Restore makes an object match another in all that makes a cluster a member.
+func Restore(have, want client.Object) {
 	switch h := have.(type) {
 	case *corev1.ConfigMap:
 		h.Data = want.(*corev1.ConfigMap).Data

@@ -19,7 +19,7 @@ import (
 // ensure creates an object, or corrects an existing one that is ours. It keeps the label that says who created it.
 func (r *reconciler) ensure(ctx context.Context, cluster string, o client.Object) error {
 	want := o.DeepCopyObject().(client.Object)
-	_, err := access.Keep(ctx, r.client, cluster, o, func() { access.Mend(o, want) })
+	_, err := access.Keep(ctx, r.client, cluster, o, func() { access.Restore(o, want) })
 	if apierrors.IsAlreadyExists(err) && r.live.Get(ctx, client.ObjectKeyFromObject(o), o) == nil && !access.OursFor(o, cluster) {
 		kind, _ := r.client.GroupVersionKindFor(o) // the cache has only namespaces with our label
 		return &access.ForeignError{Kind: kind.Kind, Name: access.NameOf(o)}

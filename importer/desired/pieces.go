@@ -113,14 +113,14 @@ func (w *work) choices(records []*record) map[portKey]*choice {
 		}
 		c.told = string(told)
 		if covered(c.last) > maxHints && !w.in.unzoned() {
-			c.deal(w)
+			c.decide(w)
 		}
 	}
 	return having
 }
 
-// deal decides how all endpoints of the choice are used.
-func (c *choice) deal(w *work) {
+// decide decides how all endpoints of the choice are used.
+func (c *choice) decide(w *work) {
 	var all []target
 	for _, r := range c.among {
 		all = append(all, w.targets(r)...)

@@ -62,7 +62,7 @@ func (w *work) steer(targets []target, last []topology.Rank) []use {
 	hinted := covered > 0
 	if covered > maxHints {
 		hinted = slices.ContainsFunc(uses, func(u use) bool { return u.routed && len(u.zones) < len(views) })
-		if hinted && !deal(targets, uses, covered) {
+		if hinted && !spreadZones(targets, uses, covered) {
 			return routeBest(views, targets, last)
 		}
 	}
@@ -137,9 +137,9 @@ func (w *work) last(records []*record, have int) []topology.Rank {
 	return last
 }
 
-// deal limits each endpoint to maxHints zones. Endpoints that are best for the same zones divide these among them. It returns false if
+// spreadZones limits each endpoint to maxHints zones. Endpoints that are best for the same zones divide these among them. It returns false if
 // a covered zone would have no ready endpoint.
-func deal(targets []target, uses []use, covered int) bool {
+func spreadZones(targets []target, uses []use, covered int) bool {
 	groups := map[string][]int{}
 	for i, u := range uses {
 		if len(u.zones) > maxHints && targets[i].ready {

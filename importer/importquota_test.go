@@ -27,10 +27,10 @@ import (
 
 // In whatever order records come and go, a cluster's first records have room, and add and remove return the service that gains or loses
 // it. Rule C35 of docs/spec/control-plane.md.
-func TestCaps(t *testing.T) {
+func TestImportQuota(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	passed := []int{}
-	c := newCaps(5, func(_ context.Context, _ string, exports, _ int) { passed = append(passed, exports) })
+	c := newImportQuota(5, func(_ context.Context, _ string, exports, _ int) { passed = append(passed, exports) })
 	there := map[string]*clustersetv1alpha1.ExportedService{}
 	room := map[string]bool{} // as last computed for the services that were enqueued
 	for i := range 2000 {

@@ -14,9 +14,9 @@ import (
 	"github.com/clusterset/clusterset/internal/hubcache"
 )
 
-// see makes the cache of the hub read the clusters with which this one shares a community, by the hub's MemberClusters; all
+// followPeers makes the cache of the hub read the clusters with which this one shares a community, by the hub's MemberClusters; all
 // clusters, if none is in a community. It returns when ctx ends.
-func see(ctx context.Context, hub *hubcache.Cache, own string) error {
+func followPeers(ctx context.Context, hub *hubcache.Cache, own string) error {
 	changed := make(chan struct{}, 1)
 	signal := func() {
 		select {

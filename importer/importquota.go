@@ -17,10 +17,10 @@ import (
 	"github.com/clusterset/clusterset/importer/desired"
 )
 
-// caps limits how many services are imported from one cluster. Without a limit, a stolen token could fill every member's
+// importQuota limits how many services are imported from one cluster. Without a limit, a stolen token could fill every member's
 // Service range and etcd. Records count in the order in which the hub received them, then by name, so a service that is
 // imported stays imported if its cluster exports more.
-type caps struct {
+type importQuota struct {
 	limit int
 	// passed is called when a cluster exceeds the limit, and when it no longer does.
 	passed func(ctx context.Context, cluster string, exports, limit int)
@@ -40,12 +40,12 @@ func (a capped) compare(b capped) int {
 	return cmp.Or(a.created.Compare(b.created.Time), cmp.Compare(a.name, b.name))
 }
 
-func newCaps(limit int, passed func(ctx context.Context, cluster string, exports, limit int)) *caps {
-	return &caps{limit: limit, passed: passed, of: map[string][]capped{}}
+func newImportQuota(limit int, passed func(ctx context.Context, cluster string, exports, limit int)) *importQuota {
+	return &importQuota{limit: limit, passed: passed, of: map[string][]capped{}}
 }
 
 // over reports whether a record is beyond its cluster's limit.
-func (c *caps) over(record client.Object) bool {
+func (c *importQuota) over(record client.Object) bool {
 	cluster, entry, ok := cappedOf(record)
 	if !ok {
 		return false
@@ -57,7 +57,7 @@ func (c *caps) over(record client.Object) bool {
 }
 
 // add adds a record and returns the service that is now beyond the limit, if any.
-func (c *caps) add(ctx context.Context, record client.Object) (out types.NamespacedName) {
+func (c *importQuota) add(ctx context.Context, record client.Object) (out types.NamespacedName) {
 	cluster, entry, ok := cappedOf(record)
 	if !ok {
 		return out
@@ -81,7 +81,7 @@ func (c *caps) add(ctx context.Context, record client.Object) (out types.Namespa
 }
 
 // remove removes a record and returns the service that is now within the limit, if any.
-func (c *caps) remove(ctx context.Context, record client.Object) (in types.NamespacedName) {
+func (c *importQuota) remove(ctx context.Context, record client.Object) (in types.NamespacedName) {
 	cluster, entry, ok := cappedOf(record)
 	if !ok {
 		return in
@@ -116,27 +116,27 @@ func cappedOf(record client.Object) (cluster string, entry capped, ok bool) {
 // counting wraps a handler of ExportedServices so that records are counted before services are reconciled.
 type counting struct {
 	handler.EventHandler
-	caps *caps
+	quota *importQuota
 }
 
 // Create implements handler.EventHandler.
 func (h counting) Create(ctx context.Context, e event.CreateEvent, q queue) {
-	enqueueNamed(q, h.caps.add(ctx, e.Object))
+	enqueueNamed(q, h.quota.add(ctx, e.Object))
 	h.EventHandler.Create(ctx, e, q)
 }
 
 // Update implements handler.EventHandler.
 func (h counting) Update(ctx context.Context, e event.UpdateEvent, q queue) {
 	if e.ObjectOld.GetUID() != e.ObjectNew.GetUID() { // recreated while the watch was broken
-		enqueueNamed(q, h.caps.remove(ctx, e.ObjectOld))
-		enqueueNamed(q, h.caps.add(ctx, e.ObjectNew))
+		enqueueNamed(q, h.quota.remove(ctx, e.ObjectOld))
+		enqueueNamed(q, h.quota.add(ctx, e.ObjectNew))
 	}
 	h.EventHandler.Update(ctx, e, q)
 }
 
 // Delete implements handler.EventHandler.
 func (h counting) Delete(ctx context.Context, e event.DeleteEvent, q queue) {
-	enqueueNamed(q, h.caps.remove(ctx, e.Object))
+	enqueueNamed(q, h.quota.remove(ctx, e.Object))
 	h.EventHandler.Delete(ctx, e, q)
 }
 

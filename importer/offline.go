@@ -21,11 +21,11 @@ import (
 	"github.com/clusterset/clusterset/importer/retention"
 )
 
-// hubPatience is how long a start waits for the hub's records before the stand-in takes over. A hub that answers has been read
+// hubPatience is how long a start waits for the hub's records before the importer works without it. A hub that answers has been read
 // by then.
 const hubPatience = 5 * time.Second
 
-// awaitHub waits until the hub's records have been read, without a limit. Meanwhile a stand-in works.
+// awaitHub waits until the hub's records have been read, without a limit. Meanwhile it works offline.
 func (i *importer) awaitHub(ctx context.Context, r *reconciler, places <-chan event.GenericEvent) error {
 	alone, stop := context.WithCancel(ctx)
 	defer stop()
@@ -35,7 +35,7 @@ func (i *importer) awaitHub(ctx context.Context, r *reconciler, places <-chan ev
 		case <-alone.Done():
 			ended <- nil
 		case <-time.After(hubPatience):
-			ended <- i.standIn(alone, r, places)
+			ended <- i.offline(alone, r, places)
 		}
 	}()
 	hub := i.hub.GetCache()
@@ -52,11 +52,11 @@ func (i *importer) awaitHub(ctx context.Context, r *reconciler, places <-chan ev
 	}
 	hub.WaitForCacheSync(ctx) // or until ctx ends
 	stop()
-	return <-ended // before the importer begins: the stand-in knows less
+	return <-ended // before the importer begins: offline, less is known
 }
 
-// standIn reconciles the services that were imported before, until ctx ends.
-func (i *importer) standIn(ctx context.Context, r *reconciler, places <-chan event.GenericEvent) error {
+// offline reconciles the services that were imported before, until ctx ends.
+func (i *importer) offline(ctx context.Context, r *reconciler, places <-chan event.GenericEvent) error {
 	logf.FromContext(ctx).Info("The hub's records aren't read yet. Until they are, imported services follow this cluster's own Services, and what others export stays as it is")
 	with := *r
 	with.hub = r.local.cache // has the copies of MemberClusters
@@ -74,7 +74,7 @@ func (i *importer) standIn(ctx context.Context, r *reconciler, places <-chan eve
 		return []reconcile.Request{{NamespacedName: key}}
 	})
 	here := i.mgr.GetCache()
-	c, err := i.controller("importer-alone", &standIn{with}, i.options.Concurrency, []source.Source{
+	c, err := i.controller("importer-alone", &offline{with}, i.options.Concurrency, []source.Source{
 		source.Kind(here, client.Object(r.local.imports.NewImport()), enqueue),
 		source.Kind[client.Object](here, &discoveryv1.EndpointSlice{}, enqueue),
 		source.Kind[client.Object](here, &corev1.Service{}, enqueue),
@@ -103,12 +103,12 @@ func allImported(l *local) handler.EventHandler {
 	})
 }
 
-// standIn reconciles, until the hub's records have been read, what was imported before the agent started with this cluster's
+// offline reconciles, until the hub's records have been read, what was imported before the agent started with this cluster's
 // own Services: a rollout here must not wait for a hub that is down. For other clusters it uses what is stored here. It writes only EndpointSlices and the GlobalService. The service itself stays as the hub last defined it.
-type standIn struct{ reconciler }
+type offline struct{ reconciler }
 
 // Reconcile implements reconcile.Reconciler for the (namespace, name) of a service.
-func (s *standIn) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+func (s *offline) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	in := s.input(req.NamespacedName)
 	cur, own, err := s.gatherLocal(ctx, in.Key)
 	if err != nil || cur.ServiceImport == nil || !desired.Owned(cur.ServiceImport) || !s.options.imports(in.Key.Namespace) {

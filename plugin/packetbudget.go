@@ -19,9 +19,9 @@ const (
 
 var sizes = [...]int{index.TypeA: sizeA, index.TypeAAAA: sizeAAAA, index.TypeSRV: sizeSRV, index.TypeNS: sizeNS}
 
-// room is the space left in a reply's packet. It bounds the work for a query by what can be sent back. It counts each record's
+// packetBudget is the space left in a reply's packet. It bounds the work for a query by what can be sent back. It counts each record's
 // smallest size, so a reply that fits is never cut.
-type room struct {
+type packetBudget struct {
 	w    dns.ResponseWriter
 	r    *dns.Msg
 	max  int // 0 until needed: most replies fit into any packet
@@ -30,8 +30,10 @@ type room struct {
 	steady bool
 }
 
-// newRoom counts the header and the question.
-func newRoom(w dns.ResponseWriter, r *dns.Msg) room { return room{w: w, r: r, used: 12 + 1 + 4} }
+// newPacketBudget counts the header and the question.
+func newPacketBudget(w dns.ResponseWriter, r *dns.Msg) packetBudget {
+	return packetBudget{w: w, r: r, used: 12 + 1 + 4}
+}
 
 // counts are how many records to build: all, or one more than fit, so that the room is full.
 type counts struct {
@@ -41,7 +43,7 @@ type counts struct {
 }
 
 // count counts the records of an answer. service is the length of the service's own name.
-func (m *room) count(l *index.Lookup, answer *index.Answer, service int) (n counts) {
+func (m *packetBudget) count(l *index.Lookup, answer *index.Answer, service int) (n counts) {
 	target := 0 // the length of an SRV record's
 	for rec := range answer.All {
 		if m.full() {
@@ -67,7 +69,7 @@ func (m *room) count(l *index.Lookup, answer *index.Answer, service int) (n coun
 }
 
 // full reports whether more was counted than fits.
-func (m *room) full() bool {
+func (m *packetBudget) full() bool {
 	if m.used <= dns.MinMsgSize {
 		return false
 	}
@@ -79,7 +81,7 @@ func (m *room) full() bool {
 
 // cut cuts a reply over UDP that would be longer than express.MaxUDP. CoreDNS cuts replies too, but to what the client accepts, which
 // may be more.
-func (m *room) cut(reply *dns.Msg) {
+func (m *packetBudget) cut(reply *dns.Msg) {
 	if m.max == express.MaxUDP {
 		reply.Truncate(express.MaxUDP - sizeOPT) // CoreDNS appends the OPT record
 	}
