@@ -338,6 +338,9 @@ type meter struct{ globals, others atomic.Int64 }
 
 type meterKey struct{}
 
+// any reports whether anything was written.
+func (m *meter) any() bool { return m.globals.Load()+m.others.Load() > 0 }
+
 // metered returns a context in which writes are counted.
 func metered(ctx context.Context) (context.Context, *meter) {
 	m := &meter{}

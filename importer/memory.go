@@ -58,6 +58,8 @@ type memory struct {
 	former      []desired.PortName
 	formerUntil time.Time
 
+	restored restored
+
 	globalHere  packed.Object[*fabedgev1alpha1.GlobalService] // as last written or read
 	globalWrote time.Time                                     // when the GlobalService was last written; zero: not since we remember
 	globalFor   []string                                      // clusters whose changes of records it doesn't have yet

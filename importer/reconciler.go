@@ -153,7 +153,16 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (resu
 		r.report.outcome(in.Key, stateNoNamespace)
 		return reconcile.Result{}, nil // the namespace's event brings us back
 	}
+	m, now := r.memories.get(in.Key), r.keeper.Clock.Now()
+	restores := m.restores()
+	if wait := m.restored.wait(now); restores && wait > 0 {
+		late = true
+		return reconcile.Result{RequeueAfter: wait}, nil
+	}
 	again, err := r.apply(ctx, in, out, cur)
+	if restores && spent.any() {
+		m.restored.note(ctx, now)
+	}
 	_, foreign := foreignErrors(err)
 	finished, late = err == nil, !foreign && isStale(err)
 	result, err = r.finish(ctx, in.Key, err)

@@ -324,7 +324,8 @@ func (g *rig) reconcile(t testing.TB) reconcile.Result {
 	t.Helper()
 	for range 10 {
 		g.here.writes = nil
-		g.memories.get(web).globalWrote = time.Time{} // as if long ago, so that the GlobalService can be written now
+		// As if long ago, so that all can be written now.
+		g.memories.get(web).globalWrote, g.memories.get(web).restored = time.Time{}, restored{}
 		result, err := g.Reconcile(context.Background(), reconcile.Request{NamespacedName: web})
 		if err != nil {
 			t.Fatal(err)

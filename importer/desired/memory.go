@@ -31,6 +31,7 @@ type Memory struct {
 	clusters []*cluster                           // sorted by name
 	records  []*record                            // sorted by namespace and name
 	built    map[*discoveryv1.EndpointSlice]built // of the last output, until it is found here
+	changed  bool                                 // whether the last computation was of something else than the one before
 
 	global      *fabedgev1alpha1.GlobalService // as it should be, until it was found here
 	globalOf    *merged
@@ -215,8 +216,9 @@ func find(clusters []*cluster, name string) *cluster {
 
 // begin records the state of the clusters that export the service, and drops remembered results that are outdated.
 func (m *Memory) begin(w *work) {
-	m.merged, m.built = w.merged, nil
 	now := make([]*cluster, len(w.resolved.Clusters))
+	m.changed = m.merged != w.merged || len(m.clusters) != len(now)
+	m.merged, m.built = w.merged, nil
 	former := w.formerPorts()
 	for i, name := range w.resolved.Clusters {
 		c := cluster{name: name, ports: w.exposed(name), member: w.in.member(name), export: w.offer(name).export}
@@ -237,7 +239,7 @@ func (m *Memory) begin(w *work) {
 		}
 		if now[i] = find(m.clusters, name); now[i] == nil || !now[i].equal(&c) {
 			fresh := c // c itself needs no allocation
-			now[i] = &fresh
+			now[i], m.changed = &fresh, true
 		}
 		now[i].ready, now[i].stored = readyEndpoints{}, false
 	}
@@ -245,13 +247,19 @@ func (m *Memory) begin(w *work) {
 	s := scope{key: w.in.Key, path: w.in.DataPath, self: w.in.Cluster, vip: w.hasVIP(), unzoned: w.in.unzoned(), views: w.views()}
 	if !m.scope.equal(s) {
 		s.views = shareViews(s.views)
-		m.scope, m.records = s, nil
+		m.scope, m.records, m.changed = s, nil, true
 	}
 }
 
+// Changed reports whether the last computation was of other records, clusters or places than the one before, or is the first. If it wasn't, what
+// it wants is the same, and an object that differs was changed by somebody else, or can't be written yet.
+func (m *Memory) Changed() bool { return m.changed }
+
 // end drops what was only needed for this computation, and records that are gone.
 func (m *Memory) end() {
+	before := len(m.records)
 	m.records = slices.DeleteFunc(m.records, func(r *record) bool { return r.raw == nil })
+	m.changed = m.changed || len(m.records) < before
 	for _, r := range m.records {
 		r.raw, r.content = nil, nil
 	}

@@ -100,7 +100,7 @@ func (w *work) record(c *cluster, name string, e *clustersetv1alpha1.ExportedEnd
 	r := (*all)[at]
 	if !known || r.cluster != c || !r.version.Same(VersionOf(e)) {
 		r = &record{namespace: e.Namespace, name: e.Name, version: VersionOf(e), cluster: c}
-		(*all)[at] = r
+		(*all)[at], w.memory.changed = r, true
 		clean, left := e.Sanitized()
 		r.usable = clean != nil
 		if r.usable && c != nil {
