@@ -182,7 +182,7 @@ fuzz: ## Run every fuzz target for FUZZ (30s) each
 	done
 
 # Packages without clients and clocks, whose own tests say what they do.
-PURE := internal/communities internal/damping internal/merge internal/namespaces internal/topology internal/verdict
+PURE := exporter/membership hub/liveness internal/communities internal/damping internal/merge internal/namespaces internal/topology internal/verdict
 
 .PHONY: mutate
 mutate: ## Change conditions and arithmetic of the pure packages one by one: fail if the tests don't notice (PKG=internal/merge)

@@ -143,6 +143,9 @@ func TestLosing(t *testing.T) {
 			func(a *agent, at int64) Lease { l := lease("us", "x", at); l.Started = a.Started; return l },
 			"[Restored Contested Contested Contested]", 0, Nothing,
 		},
+		"none: the last renewal of the one before us, again and again": {
+			func(*agent, int64) Lease { return lease("us", "x", 10) }, "[Restored Restored Restored Restored]", 0, Nothing,
+		},
 		"one that doesn't say when it started": {
 			func(_ *agent, at int64) Lease { return lease("us", "x", at) }, "[Restored Contested Contested Contested]", 0, Nothing,
 		},
