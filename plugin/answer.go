@@ -124,7 +124,8 @@ func newReply(r *dns.Msg, answers, extras int) (p *positive, records []dns.RR) {
 	default:
 		p, records = &positive{}, make([]dns.RR, n)
 	}
-	return p, p.init(r, records, answers, extras)
+	records = p.init(r, records, answers, extras)
+	return p, records
 }
 
 func (p *positive) init(r *dns.Msg, records []dns.RR, answers, extras int) []dns.RR {

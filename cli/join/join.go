@@ -301,22 +301,26 @@ func absent(err error) bool { return apierrors.IsNotFound(err) || meta.IsNoMatch
 // get reads the object of a name and reports whether it is there.
 func get(ctx context.Context, c client.Client, obj client.Object) (found bool, err error) {
 	name := access.NameOf(obj)
-	if err := c.Get(ctx, client.ObjectKeyFromObject(obj), obj); err != nil && !absent(err) {
-		return false, fmt.Errorf("get %s %s: %w", kindOf(c, obj), name, err)
-	} else if err != nil {
+	switch err := c.Get(ctx, client.ObjectKeyFromObject(obj), obj); {
+	case err == nil:
+		return true, nil
+	case absent(err):
 		return false, nil
+	default:
+		return false, fmt.Errorf("get %s %s: %w", kindOf(c, obj), name, err)
 	}
-	return true, nil
 }
 
 // remove deletes an object and reports whether it existed.
 func remove(ctx context.Context, c client.Client, obj client.Object) (existed bool, err error) {
-	if err := c.Delete(ctx, obj); err != nil && !absent(err) {
-		return false, fmt.Errorf("delete %s %s: %w", kindOf(c, obj), access.NameOf(obj), err)
-	} else if err != nil {
+	switch err := c.Delete(ctx, obj); {
+	case err == nil:
+		return true, nil
+	case absent(err):
 		return false, nil
+	default:
+		return false, fmt.Errorf("delete %s %s: %w", kindOf(c, obj), access.NameOf(obj), err)
 	}
-	return true, nil
 }
 
 // removeIf is remove for an object that is ours. Another owner's object of the same name stays.

@@ -15,7 +15,7 @@ import (
 )
 
 func TestScripts(t *testing.T) {
-	script.Run(t, "testdata/phases.txtar", func(t *testing.T) map[string]script.Command {
+	script.Run(t, "testdata/phases.txtar", func(*testing.T) map[string]script.Command {
 		h := newHub()
 		return map[string]script.Command{
 			"know": func(names ...string) error { h.know("", time.Time{}, names...); return nil },
@@ -70,7 +70,7 @@ func (h *hub) know(phase clustersetv1alpha1.MemberClusterPhase, heard time.Time,
 
 // run lets time go on while some members send heartbeats. The last Leases of the others are observed again and again, as after a relist.
 func (h *hub) run(d time.Duration, beating ...string) {
-	for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(5 * time.Second) {
+	for end := time.Now().Add(d); time.Now().Before(end); script.Elapse(5 * time.Second) {
 		now := time.Now()
 		if now.Sub(h.began)%(10*time.Second) == 0 {
 			for _, name := range beating {
@@ -139,7 +139,7 @@ func TestSilenceAddsUp(t *testing.T) {
 					}
 				}
 				if rng.IntN(4) == 0 {
-					time.Sleep(30 * time.Minute)
+					script.Elapse(30 * time.Minute)
 				}
 				if time.Since(h.began) > 30*24*time.Hour {
 					t.Fatalf("seed %d: the others were never heard for long enough", seed)

@@ -243,7 +243,7 @@ func (w *world) held(d time.Duration, args ...string) error {
 		case len(args) > 1 && o.Again.String() != args[1]:
 			return fmt.Errorf("after %s: again in %s", age, o.Again)
 		}
-		time.Sleep(min(o.Again, time.Until(end)))
+		script.Elapse(min(o.Again, time.Until(end)))
 	}
 	return nil
 }
@@ -253,7 +253,8 @@ func (w *world) gone() {
 	if o := w.decide(w.part); len(o.Use.Services) != 0 || o.Why != nil {
 		w.t.Errorf("after %s: %+v", time.Since(w.began), o)
 	}
-	if w.decide(); len(w.since) > 0 || len(w.beats.of) > 0 {
+	w.decide()
+	if len(w.since) > 0 || len(w.beats.of) > 0 {
 		w.t.Errorf("it still remembers %v and %v", w.since, w.beats.of)
 	}
 }

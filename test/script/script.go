@@ -96,7 +96,12 @@ func For(run func(time.Duration, ...string) error) Command {
 }
 
 func advance(d time.Duration, _ ...string) error {
-	time.Sleep(d)
-	synctest.Wait()
+	Elapse(d)
 	return nil
+}
+
+// Elapse lets time go on, in which others act. It is synctest's time, which costs none.
+func Elapse(d time.Duration) {
+	<-time.After(d)
+	synctest.Wait()
 }
