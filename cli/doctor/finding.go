@@ -47,9 +47,18 @@ type check struct {
 var (
 	ofServers = []check{{"server", checkServers}, {"hub", checkHub}, {"crds", checkCRDs}, {"rights", checkRights}, {"clock", checkClocks}}
 	ofCluster = []check{
-		{"hub", checkCredentials}, {"clusterdns", checkClusterDNS}, {"nodelocaldns", checkNodeLocalDNS}, {"searchpath", checkSearchPath},
-		{"dns", checkDNS}, {"express", checkExpress}, {"pods", checkPods}, {"set", checkSet}, {"reach", checkReach},
-		{"lastresort", checkLastResort}, {"extended", checkExtended}, {"names", checkNames},
+		{"hub", checkCredentials},
+		{"clusterdns", checkClusterDNS},
+		{"nodelocaldns", checkNodeLocalDNS},
+		{"searchpath", checkSearchPath},
+		{"dns", checkDNS},
+		{"express", checkExpress},
+		{"pods", checkPods},
+		{"set", checkSet},
+		{"reach", checkReach},
+		{"lastresort", checkLastResort},
+		{"extended", checkExtended},
+		{"names", checkNames},
 	}
 )
 

@@ -59,11 +59,11 @@ func FetchLocal(ctx context.Context, c *objects.Cluster) (*LocalFacts, error) {
 	}
 	f.Pods, f.PodsErr = Pods(ctx, c)
 	f.Agent = SettingsOf(f.Pods)
-	labels := namespaceLabels(ctx, c)
-	if f.Asking = asking(ctx, c, labels, f.Agent); labels != nil {
-		f.Namespaces = make(map[string]bool, len(labels))
+	namespaces := namespaceLabels(ctx, c)
+	if f.Asking = asking(ctx, c, namespaces, f.Agent); namespaces != nil {
+		f.Namespaces = make(map[string]bool, len(namespaces))
 	}
-	for name, of := range labels {
+	for name, of := range namespaces {
 		f.Namespaces[name] = of != nil
 	}
 	if slices.ContainsFunc(f.Asking, func(a Asking) bool { return !a.Is }) {

@@ -9,6 +9,7 @@
 package main
 
 import (
+	"context"
 	_ "embed"
 	"encoding/json"
 	"errors"
@@ -118,7 +119,7 @@ func try(file string, source []byte, m mutant, rest string) (string, error) {
 	}
 	succeeds := func(verb string, args ...string) bool {
 		args = append([]string{verb, "-overlay", overlay}, args...)
-		return exec.Command("go", append(args, "./"+filepath.Dir(file))...).Run() == nil //nolint:gosec // our own arguments
+		return exec.CommandContext(context.Background(), "go", append(args, "./"+filepath.Dir(file))...).Run() == nil //nolint:gosec // our own arguments
 	}
 	switch {
 	case !succeeds("build"):

@@ -301,8 +301,8 @@ func TestMember(t *testing.T) {
 		if got := c.m.Ailment(); got != c.ailment {
 			t.Errorf("%+v is %s, want %s", c.m, got, c.ailment)
 		}
-		if !c.m.Equal(c.m) || c.m.Equal(same) {
-			t.Errorf("%+v equals itself: %t, and %+v: %t", c.m, c.m.Equal(c.m), same, c.m.Equal(same))
+		if again := c.m; !c.m.Equal(again) || c.m.Equal(same) {
+			t.Errorf("%+v equals itself: %t, and %+v: %t", c.m, c.m.Equal(again), same, c.m.Equal(same))
 		}
 	}
 	if got, want := same.Location("a"), (Location{Cluster: "a", Zone: "n1", Region: "north"}); got != want {

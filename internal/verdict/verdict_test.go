@@ -432,8 +432,7 @@ func TestWhenSilenceCounts(t *testing.T) {
 
 // Once a witness has answered, a cluster is to blame only when a dial that began after that has been open for 1.5 s. Rule D47.
 func TestDialAfterTheWitnessGetsItsTime(t *testing.T) {
-	at := func(d time.Duration) time.Time { return epoch.Add(d) }
-	m := New()
+	at, m := epoch.Add, New()
 	for _, name := range []string{"b", "c"} {
 		m.Know(name, Verdict{Reachable: True, Reached: true, Since: epoch}, epoch)
 	}

@@ -116,9 +116,6 @@ var heredocRE = regexp.MustCompile(`<<-?'?(\w+)'?`)
 // looksRE matches commands that change nothing, and so can be repeated until their output matches.
 var looksRE = regexp.MustCompile(`^(\w+=\$\()?(dig |clusterset (status|explain|preview|doctor|version)|kubectl ([-\w]+[= ]\S+ )*?(get|describe|rollout status|wait|events|api-resources) ?|helm (list|status|history))`)
 
-// patience bounds how long such a command is repeated.
-const patience = 90 * time.Second
-
 // shell is a running bash.
 type shell struct {
 	in  io.Writer

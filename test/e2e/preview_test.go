@@ -232,7 +232,8 @@ func (p *previewed) cut() map[string]string {
 				names = append(names, to.Spec.Name)
 			}
 		}
-		if slices.Sort(names); len(names) > 0 {
+		slices.Sort(names)
+		if len(names) > 0 {
 			all[from.Spec.Name] = strings.Join(names, ",")
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/clusterset/clusterset/api"
-	"github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/test/fleettest"
 )
 
@@ -28,7 +28,7 @@ func TestCommandsWait(t *testing.T) {
 	everyoneHas := func(drained bool) {
 		t.Helper()
 		for _, m := range f.Members {
-			var mc v1alpha1.MemberCluster
+			var mc clustersetv1alpha1.MemberCluster
 			if err := m.Get("", "beijing", &mc); err != nil || mc.Spec.Drain != drained {
 				t.Errorf("in %s beijing is drained: %v, want %v; %v", m.Spec.Name, mc.Spec.Drain, drained, err)
 			}

@@ -48,7 +48,7 @@ const overloaded = 8
 // awaitProcessors waits until the machine has time to start a fleet, or for two minutes: other packages may keep it busy.
 func awaitProcessors() {
 	for began := time.Now(); runnable() > overloaded*runtime.NumCPU() && time.Since(began) < 2*time.Minute; {
-		time.Sleep(time.Second)
+		time.Sleep(time.Second) //nolint:forbidigo // nobody says when the machine has time
 	}
 }
 
@@ -57,7 +57,7 @@ func runnable() int {
 	const samples = 8
 	sum := 0
 	for range samples {
-		time.Sleep(500 * time.Millisecond)
+		time.Sleep(500 * time.Millisecond)         //nolint:forbidigo // the pause between two samples
 		content, _ := os.ReadFile("/proc/loadavg") // such as "2.10 5.03 9.71 3/1507 22229"
 		var load [3]float64
 		var n int

@@ -253,5 +253,6 @@ func (g *envoyGateway) asProxy(namespace, gateway string) (map[string]cluster, e
 		return nil, fmt.Errorf("ask as a proxy of %s: %w", node, err)
 	}
 	var all map[string]cluster
-	return all, json.Unmarshal(out, &all)
+	err = json.Unmarshal(out, &all)
+	return all, err
 }

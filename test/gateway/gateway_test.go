@@ -201,7 +201,8 @@ func (s *service) used(want ...string) {
 				}
 			}
 		}
-		if slices.Sort(got); !slices.Equal(got, want) {
+		slices.Sort(got)
+		if !slices.Equal(got, want) {
 			return fmt.Errorf("kube-proxy in beijing is told to use the endpoints of %q, want %q", got, want)
 		}
 		return nil

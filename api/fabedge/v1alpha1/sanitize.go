@@ -124,6 +124,7 @@ func sanitizePorts[P any](ports []P, set sanitize.Ports, fields portFields[P], p
 func (p *ServicePort) fields() (*string, *corev1.Protocol, int32) {
 	return &p.Name, &p.Protocol, p.Port
 }
+
 func (p *EndpointPort) fields() (*string, *corev1.Protocol, int32) {
 	return &p.Name, &p.Protocol, p.Port
 }
