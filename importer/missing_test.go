@@ -160,11 +160,11 @@ func (s *missing) run(command string, args []string) {
 	switch command {
 	case "export":
 		n := s.member(args[0])
-		s.hub.put(exportedBy(args[0], mcsv1beta1.ClusterSetIP, n))
-		s.hub.put(s.endpoints(args[0]+"/0", args[1:]))
+		s.write(exportedBy(args[0], mcsv1beta1.ClusterSetIP, n))
+		s.write(s.endpoints(args[0]+"/0", args[1:]))
 		s.renew(args[0], 0, "")
 	case "endpoints":
-		s.hub.put(s.endpoints(args[0], args[1:]))
+		s.write(s.endpoints(args[0], args[1:]))
 	case "ports":
 		s.ports(args[0], args[1:])
 	case "withdraw", "delete", "lose":
@@ -253,6 +253,19 @@ func (s *missing) endpoints(record string, addresses []string) *clustersetv1alph
 	return e
 }
 
+// write writes a record to the hub.
+func (s *missing) write(record client.Object) {
+	fresh := s.hub.get(record) == nil
+	s.hub.put(record)
+	if fresh {
+		s.noting().Create(s.t.Context(), event.CreateEvent{Object: record}, nil)
+	}
+}
+
+func (s *missing) noting() retention.Noting {
+	return retention.Noting{EventHandler: handler.Funcs{}, Departures: s.keeper.Departures}
+}
+
 func (s *missing) ports(cluster string, ports []string) {
 	svc := exportedBy(cluster, mcsv1beta1.ClusterSetIP, s.member(cluster))
 	e := &clustersetv1alpha1.ExportedEndpoints{}
@@ -293,7 +306,7 @@ func (s *missing) remove(record, how string) {
 		}
 		s.must(s.hub.Delete(s.t.Context(), o))
 		e := event.DeleteEvent{Object: o, DeleteStateUnknown: how == "lose"}
-		retention.Noting{EventHandler: handler.Funcs{}, Departures: s.keeper.Departures}.Delete(s.t.Context(), e, nil)
+		s.noting().Delete(s.t.Context(), e, nil)
 	}
 }
 

@@ -73,6 +73,14 @@ func (d *Departures) note(p Part, withdrawn, seen bool) {
 	}
 }
 
+// back forgets how a record went that is there again. Else, if the hub lost it within the minute, and the watch of one kind noticed that before
+// the other's, it would count as withdrawn.
+func (d *Departures) back(p Part) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.of, p)
+}
+
 // how returns whether the part's record, or that of its whole service, was withdrawn, and whether its departure was seen.
 func (d *Departures) how(p Part) (withdrawn, seen bool) {
 	d.mu.Lock()
@@ -87,10 +95,18 @@ func (d *Departures) how(p Part) (withdrawn, seen bool) {
 
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
-// Noting wraps a handler of records, so that a departure is recorded before the service is reconciled.
+// Noting wraps a handler of records, so that a departure or a return is recorded before the service is reconciled.
 type Noting struct {
 	handler.EventHandler
 	Departures *Departures
+}
+
+// Create implements handler.EventHandler.
+func (n Noting) Create(ctx context.Context, e event.CreateEvent, q queue) {
+	if p, ok := partOf(e.Object); ok {
+		n.Departures.back(p)
+	}
+	n.EventHandler.Create(ctx, e, q)
 }
 
 // Delete implements handler.EventHandler.
