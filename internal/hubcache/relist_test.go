@@ -45,7 +45,7 @@ func TestInformerListsWhenTheHubIsBack(t *testing.T) {
 		hub.put(nsA, "new")
 		hub.endWatches()
 		has("after a watch", time.Second)
-		if got := hub.asked(services); !slices.Equal(got, []string{"watch"}) {
+		if got := hub.asked(services); !slices.Equal(got, []string{"list", "watch"}) { // of one object
 			t.Errorf("the hub was asked for %q", got)
 		}
 		restore := hub.backup()
@@ -58,6 +58,12 @@ func TestInformerListsWhenTheHubIsBack(t *testing.T) {
 			hub.start()
 			has("restored", 4*time.Second)
 		}
+		restore = hub.backup()
+		hub.put(nsB, "newer")
+		has("changed", time.Minute)
+		restore() // within a pause of the informer
+		hub.endWatches()
+		has("restored, and no request failed", 4*time.Second)
 	})
 }
 
