@@ -17,6 +17,7 @@ import (
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/internal/policy"
 	"github.com/clusterset/clusterset/internal/record"
+	"github.com/clusterset/clusterset/internal/schema"
 )
 
 // abandoned reports whether a Service exists whose ServiceExport doesn't.
@@ -116,7 +117,7 @@ func (e exports) served(ctx context.Context, key types.NamespacedName) error {
 	if errors.As(err, &status) && status.Status().Details != nil && status.Status().Details.Kind == "namespaces" {
 		return nil // its namespace is gone
 	}
-	if apierrors.IsMethodNotSupported(err) || apierrors.IsNotFound(err) {
+	if schema.Terminating(err) || apierrors.IsNotFound(err) {
 		return fmt.Errorf("ServiceExports aren't served: %w", err)
 	}
 	return nil // it knows the kind; a policy's refusal is no loss

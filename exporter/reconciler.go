@@ -216,7 +216,7 @@ func (r *reconciler) honourMark(ctx context.Context, src Source) (waiting bool, 
 			return true, nil
 		case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 			return false, nil
-		case apierrors.IsForbidden(err) || apierrors.IsInvalid(err): // for example by a policy; a retry wouldn't change that
+		case refused(err): // a retry wouldn't change that
 			r.events.Eventf(src.Service, nil, corev1.EventTypeWarning, "ServiceExportRefused", "Export", "%s", text.Truncate(err.Error(), maxNote))
 			return false, nil
 		default:

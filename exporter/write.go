@@ -16,6 +16,7 @@ import (
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset/clusterset/api"
+	"github.com/clusterset/clusterset/internal/schema"
 	"github.com/clusterset/clusterset/internal/text"
 )
 
@@ -146,9 +147,11 @@ var withdrawal = client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"ann
 
 // refused reports whether the hub understood and rejected the record: it is invalid or too large, over a quota, against a
 // policy, or in a namespace that doesn't exist, for example after a leave. Everything else is temporary: no connection, an expired
-// token, a hub that is starting, which says so with a 403, or one that has lost our CustomResourceDefinitions, whose response is a bare 404 without a Status.
+// token, a hub that is starting, or one that loses our CustomResourceDefinitions, which both say so with a 403, or one that has lost them, whose
+// response is a bare 404 without a Status.
 func refused(err error) bool {
-	if apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse) || strings.Contains(err.Error(), "not yet ready to handle request") {
+	if apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse) || schema.Terminating(err) ||
+		strings.Contains(err.Error(), "not yet ready to handle request") {
 		return false
 	}
 	return apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) ||

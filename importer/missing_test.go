@@ -102,7 +102,7 @@ func (a *answering) Create(_ context.Context, o client.Object, _ ...client.Creat
 	case a.away:
 		return errors.New("connection refused")
 	case a.refuses && endpoints:
-		return apierrors.NewMethodNotSupported(schema.GroupResource{Resource: "exportedendpoints"}, "create")
+		return apierrors.NewForbidden(schema.GroupResource{Resource: "exportedendpoints"}, "probe", errors.New("create not allowed while custom resource definition is terminating"))
 	}
 	return nil // a dry run
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/internal/schema"
 )
 
 const (
@@ -180,7 +181,7 @@ func (g *Guard) takesRecords(ctx context.Context) error {
 	} {
 		err := g.Records.Create(ctx, record, client.DryRunAll)
 		switch {
-		case apierrors.IsMethodNotSupported(err) || apierrors.IsNotFound(err): // the kind is being deleted, or gone
+		case schema.Terminating(err) || apierrors.IsNotFound(err): // the kind is being deleted, or gone
 			errs = append(errs, fmt.Errorf("%w: it accepts no %s: %w", ErrLost, reflect.TypeOf(record).Elem().Name(), err))
 		case apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsAlreadyExists(err):
 			// The hub knows the kind. Refusal by a quota or an admission policy is no loss.

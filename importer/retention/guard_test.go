@@ -91,7 +91,7 @@ func TestMayDelete(t *testing.T) {
 		check("it has rules of its own", "", 1)
 	}
 	for _, lost := range []error{
-		apierrors.NewMethodNotSupported(schema.GroupResource{Resource: "exportedendpoints"}, "create"), // the kind is being deleted
+		apierrors.NewForbidden(schema.GroupResource{Resource: "exportedendpoints"}, "probe", errors.New("create not allowed while custom resource definition is terminating")), // the kind is being deleted
 		apierrors.NewGenericServerResponse(http.StatusNotFound, "post", schema.GroupResource{}, "", "404 page not found", 0, true),
 	} {
 		refuses = lost

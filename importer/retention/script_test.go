@@ -2,6 +2,7 @@ package retention
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -206,7 +207,7 @@ func (w *world) refuse(what string) error {
 	case "leases":
 		w.leases = apierrors.NewForbidden(schema.GroupResource{Resource: "leases"}, api.HeartbeatLease, nil)
 	case "records":
-		w.records = apierrors.NewMethodNotSupported(schema.GroupResource{Resource: "exportedendpoints"}, "create")
+		w.records = apierrors.NewForbidden(schema.GroupResource{Resource: "exportedendpoints"}, "probe", errors.New("create not allowed while custom resource definition is terminating"))
 	default:
 		return fmt.Errorf("unknown request %q", what)
 	}

@@ -1,5 +1,5 @@
-// Package schema compares the definitions of our kinds on an API server with those of this version. An API server drops fields that its
-// definitions lack, without an error: a service would be imported by clusters that its export leaves out.
+// Package schema compares the definitions of our kinds on an API server with those of this version, and knows when one is being deleted. An API
+// server drops fields that its definitions lack, without an error: a service would be imported by clusters that its export leaves out.
 package schema
 
 import (
@@ -174,4 +174,10 @@ func (n node) lackedBy(other node, path string) (fields []string) {
 		}
 	}
 	return fields
+}
+
+// Terminating reports whether an API server refused to create an object because the CustomResourceDefinition of its kind is being deleted, and
+// all objects with it. Its answer is a 403, like that of a policy.
+func Terminating(err error) bool {
+	return apierrors.IsForbidden(err) && strings.Contains(err.Error(), "custom resource definition is terminating")
 }
