@@ -1,7 +1,9 @@
 package chaos
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"strings"
 	"time"
@@ -116,17 +118,29 @@ func (c *run) answersIn(w *random.World, questions answers) (stage []answers) {
 	return stage
 }
 
-// recorded returns nil once every export is on the hub. Answers alone don't show that, because importers keep what a hub
+// recorded returns nil once every export is on the hub, with its endpoints. Answers alone don't show that, because importers keep what a hub
 // has lost.
 func (c *run) recorded() error {
 	w, err := c.Observe()
 	if err != nil {
 		return err
 	}
+	var all clustersetv1alpha1.ExportedEndpointsList
+	if err := c.Hub.Client.List(context.Background(), &all); err != nil {
+		return err
+	}
+	has := map[string]bool{} // by namespace on the hub, and name of the service's record
+	for _, e := range all.Items {
+		has[e.Namespace+"/"+api.ExportedServiceName(e.Spec.ServiceNamespace, e.Spec.ServiceName)] = true
+	}
 	var errs []error
 	for _, key := range w.Keys() {
+		name := api.ExportedServiceName(key.Namespace, key.Name)
 		for _, p := range w.Parts(key) {
-			errs = append(errs, c.Hub.Get(api.MemberNamespace(p.Name), api.ExportedServiceName(key.Namespace, key.Name), &clustersetv1alpha1.ExportedService{}))
+			errs = append(errs, c.Hub.Get(api.MemberNamespace(p.Name), name, &clustersetv1alpha1.ExportedService{}))
+			if p.HasEndpoints() && !has[api.MemberNamespace(p.Name)+"/"+name] {
+				errs = append(errs, fmt.Errorf("the hub has no endpoints of %s of %s", key, p.Name))
+			}
 		}
 	}
 	return errors.Join(errs...)
