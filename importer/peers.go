@@ -45,7 +45,7 @@ func followPeers(ctx context.Context, hub *hubcache.Cache, own string) error {
 				logf.FromContext(ctx).Info("Can't list the clusters", "reason", err.Error())
 			}
 		} else {
-			hub.SetPeers(peers(members.Items, own))
+			hub.SetPeers(communities.Read(members.Items, own))
 		}
 		select {
 		case <-ctx.Done():
@@ -53,24 +53,4 @@ func followPeers(ctx context.Context, hub *hubcache.Cache, own string) error {
 		case <-changed:
 		}
 	}
-}
-
-// peers returns the clusters whose records this one reads, itself first; nil if no cluster is in a community.
-func peers(members []clustersetv1alpha1.MemberCluster, own string) []string {
-	set := communities.Set{}
-	for i := range members {
-		if m := &members[i]; !m.Left() || m.Name == own {
-			set[m.Name] = m.Spec.Communities
-		}
-	}
-	if !set.On() {
-		return nil
-	}
-	all := []string{own}
-	for _, peer := range set.Peers(own) {
-		if peer != own {
-			all = append(all, peer)
-		}
-	}
-	return all
 }

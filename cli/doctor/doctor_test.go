@@ -53,7 +53,7 @@ func healthy() *Facts {
 			k.Served = k.Want[:1]
 			s.CRDs = append(s.CRDs, k)
 		}
-		s.Rights = wanted("cli", what, "", false)
+		s.Rights = wanted("cli", what, "", nil)
 		for i := range s.Rights {
 			s.Rights[i].Allowed = true
 		}

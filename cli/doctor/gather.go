@@ -128,9 +128,12 @@ func (g *Gatherer) server(ctx context.Context, config *rest.Config, what, flags 
 		return s, c
 	}
 	s.CRDs = definitions(ctx, disco, config, what)
-	confined := what == "hub" && len(g.Roles) > 0 && inCommunities(ctx, c)
+	var read []string
+	if what == "hub" && len(g.Roles) > 0 {
+		read = readBy(ctx, c, g.MemberNamespace)
+	}
 	for _, role := range g.Roles {
-		s.Rights = append(s.Rights, wanted(role, what, g.MemberNamespace, confined)...)
+		s.Rights = append(s.Rights, wanted(role, what, g.MemberNamespace, read)...)
 	}
 	asker := c
 	if g.As != "" && what == "cluster" {
@@ -145,14 +148,18 @@ func (g *Gatherer) server(ctx context.Context, config *rest.Config, what, flags 
 	return s, c
 }
 
-// inCommunities reports whether MemberClusters name communities, as far as they may be read.
-func inCommunities(ctx context.Context, hub *objects.Cluster) bool {
+// readBy returns the namespaces on the hub that a member's account reads records in, its own first, or nil if that is all of them, as far as
+// MemberClusters may be read.
+func readBy(ctx context.Context, hub *objects.Cluster, memberNamespace string) (namespaces []string) {
 	members, err := hub.MemberClusters(ctx)
-	set := communities.Set{}
-	for i := range members {
-		set[members[i].Name] = members[i].Spec.Communities
+	if err != nil {
+		return nil
 	}
-	return err == nil && set.On()
+	own, _ := api.ClusterOfNamespace(memberNamespace)
+	for _, cluster := range communities.Read(members, own) {
+		namespaces = append(namespaces, api.MemberNamespace(cluster))
+	}
+	return namespaces
 }
 
 // ask reads the version, which any account may, and the time in the reply's header.

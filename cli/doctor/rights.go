@@ -118,17 +118,23 @@ var hubRoles = map[string][]rbacv1.PolicyRule{
 // Roles are the values of --for.
 var Roles = []string{"cli", "dns", "member", "hub", "hub-members"}
 
-// wanted lists what a part needs on a server. A member's account on the hub is bound to the member's own namespace there. confined is set
-// if MemberClusters name communities: then the account reads records only there and in the namespaces of its peers.
-func wanted(role, what, memberNamespace string, confined bool) []Right {
+// wanted lists what a part needs on a server. A member's account on the hub is bound to the member's own namespace there. If MemberClusters name
+// communities, it reads records only there and in the namespaces of its peers, which follow in read; else read is nil.
+func wanted(role, what, memberNamespace string, read []string) []Right {
 	label := map[string]string{"cli": "the command line", "dns": "the DNS server", "member": "clusterset member", "hub": "clusterset hub", "hub-members": "clusterset hub --manage-members"}[role]
 	switch {
 	case what != "hub":
 		return expand(label, "", roles[role])
 	case role == "member":
-		rights := expand(label, "", access.ReaderRole(confined).Rules)
-		if memberNamespace != "" {
-			rights = append(rights, expand(label, memberNamespace, slices.Concat(access.PeerRules(), access.WriterRules()))...)
+		rights := expand(label, "", access.ReaderRole(read != nil).Rules)
+		if memberNamespace == "" {
+			return rights
+		}
+		rights = append(rights, expand(label, memberNamespace, slices.Concat(access.PeerRules(), access.WriterRules()))...)
+		for i, peer := range read {
+			if i > 0 { // one right stands for all that the hub grants there: a set may have hundreds of members
+				rights = append(rights, Right{For: label, Verb: "list", Group: clustersetv1alpha1.GroupName, Resource: "exportedservices", Namespace: peer})
+			}
 		}
 		return rights
 	}

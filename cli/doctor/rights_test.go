@@ -64,14 +64,24 @@ func grants(to map[string]bool, rules []rbacv1.PolicyRule) {
 	}
 }
 
-// doctor must not report a missing permission to read all records to a member of a set with communities.
+// doctor must not report a missing permission to read all records to a member of a set with communities, but one to read a peer's.
 func TestRightsOfAMemberWithCommunities(t *testing.T) {
-	reads := func(confined bool, namespace string) bool {
-		return slices.ContainsFunc(wanted("member", "hub", "clusterset-member-lyon", confined), func(r Right) bool {
-			return r.Resource == "exportedservices" && r.Verb == "list" && r.Namespace == namespace
-		})
-	}
-	if !reads(false, "") || reads(true, "") || !reads(true, "clusterset-member-lyon") {
-		t.Error("the wrong rights")
+	const lyon, nice = "clusterset-member-lyon", "clusterset-member-nice"
+	for what, c := range map[string]struct {
+		read, want []string // namespaces
+	}{
+		"all see each other": {nil, []string{"", lyon}},
+		"no peer":            {[]string{lyon}, []string{lyon}},
+		"a peer":             {[]string{lyon, nice}, []string{lyon, nice}},
+	} {
+		var got []string
+		for _, r := range wanted("member", "hub", lyon, c.read) {
+			if r.Resource == "exportedservices" && r.Verb == "list" {
+				got = append(got, r.Namespace)
+			}
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: it must be able to read %q, want %q", what, got, c.want)
+		}
 	}
 }

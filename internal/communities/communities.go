@@ -11,6 +11,8 @@ package communities
 
 import (
 	"slices"
+
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 )
 
 // Default is the community of members whose MemberClusters name none.
@@ -43,6 +45,27 @@ func (s Set) Peers(a string) []string {
 	}
 	slices.Sort(peers)
 	return peers
+}
+
+// Read returns the members whose records a member reads on the hub, itself first, or nil if no member is in a community: then it reads all. It
+// needs no record of a member that has left.
+func Read(all []clustersetv1alpha1.MemberCluster, own string) []string {
+	set := Set{}
+	for i := range all {
+		if m := &all[i]; !m.Left() || m.Name == own {
+			set[m.Name] = m.Spec.Communities
+		}
+	}
+	if !set.On() {
+		return nil
+	}
+	read := []string{own}
+	for _, peer := range set.Peers(own) {
+		if peer != own {
+			read = append(read, peer)
+		}
+	}
+	return read
 }
 
 // Share says whether two members share a community, given the communities that their MemberClusters name.
