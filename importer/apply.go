@@ -132,6 +132,14 @@ func (r *reconciler) writeSlices(ctx context.Context, key types.NamespacedName, 
 	var mu sync.Mutex
 	memory := r.memories.get(key)
 	times := desired.TriggerTimes(cur, out, time.Now())
+	wrote := func(want *discoveryv1.EndpointSlice, err error) error {
+		if err == nil {
+			mu.Lock()
+			defer mu.Unlock()
+			memory.WroteSlice(want)
+		}
+		return err
+	}
 	write := func(want *discoveryv1.EndpointSlice) error {
 		fresh := &discoveryv1.EndpointSlice{
 			ObjectMeta:  metav1.ObjectMeta{Namespace: want.Namespace, Name: want.Name},
@@ -155,7 +163,7 @@ func (r *reconciler) writeSlices(ctx context.Context, key types.NamespacedName, 
 		switch {
 		case current == nil:
 			_, err := ensure(ctx, r.local, nil, fresh, change)
-			return err
+			return wrote(want, err)
 		case isSlice(current, want, owner): // except for the trigger time, which alone is no reason to write
 			mu.Lock()
 			defer mu.Unlock()
@@ -163,7 +171,7 @@ func (r *reconciler) writeSlices(ctx context.Context, key types.NamespacedName, 
 			return nil
 		default:
 			_, err := overwrite(ctx, r.local, current, change)
-			return err
+			return wrote(want, err)
 		}
 	}
 	// New slices first and stale ones last: an endpoint that moves between slices is never missing.

@@ -106,12 +106,11 @@ func (r *reconciler) writeGlobal(ctx context.Context, out desired.Output, cur de
 		}
 		memory.globalWrote = r.keeper.Clock.Now()
 		memory.globalHere = packed.Of(g)
+		g = memory.globalHere.Get()
 	}
 	r.report.truncated(key, int(want.Status.TruncatedEndpoints))
 	if equality.Semantic.DeepEqual(g.Status, globalStatus(g, want)) {
-		if g == cur.Global {
-			memory.FoundGlobal(g)
-		}
+		memory.FoundGlobal(g)
 		return 0, nil
 	}
 	return 0, ensureStatus(ctx, r.local, g, func(g *fabedgev1alpha1.GlobalService) { g.Status = globalStatus(g, want) })

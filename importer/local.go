@@ -28,6 +28,7 @@ type local struct {
 	live    client.Reader
 	client  client.Client
 	imports mcs.Version
+	echoes  *echoes
 }
 
 // get reads an object from the cache. found is false if there is none.
@@ -167,6 +168,9 @@ func (l *local) write(ctx context.Context, verb string, o client.Object, do func
 			return err
 		}
 		*imp = *written
+	}
+	if verb != "delete" {
+		l.echoes.expect(o)
 	}
 	meterOf(ctx).wrote(verb, o)
 	return nil

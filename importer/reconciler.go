@@ -55,6 +55,11 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (resu
 			r.options.Facts.following.done(req.NamespacedName, began)
 		}
 	}()
+	for _, e := range r.local.echoes.begin(req.NamespacedName) {
+		if e.slice != "" && e.shown != "" {
+			r.memories.get(req.NamespacedName).ShownSlice(e.slice, e.shown)
+		}
+	}
 	ctx, spent := metered(ctx)
 	in := r.input(req.NamespacedName)
 	r.gatherHub(ctx, in.Key, &in)

@@ -90,7 +90,7 @@ func (i *importer) Start(ctx context.Context) error {
 	hub := i.hub.GetCache()
 	records, slices := newOnHub(), newHere()
 	retry(ctx, "Waiting for this cluster's API server", func() error { return slices.Add(ctx, i.mgr.GetCache(), &discoveryv1.EndpointSlice{}) })
-	globals := &globalKind{cache: i.mgr.GetCache(), live: i.mgr.GetAPIReader()}
+	globals := &globalKind{cache: i.mgr.GetCache(), live: i.mgr.GetAPIReader(), echoes: newEchoes()}
 	if !i.options.SkipGlobalServices {
 		retry(ctx, "Waiting for this cluster's API server to say whether GlobalService is installed", func() error { return globals.begin(ctx) })
 	}
@@ -107,7 +107,7 @@ func (i *importer) Start(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("create client: %w", err)
 	}
-	l := &local{cache: i.mgr.GetCache(), slices: slices, live: i.mgr.GetAPIReader(), client: writer, imports: version}
+	l := &local{cache: i.mgr.GetCache(), slices: slices, live: i.mgr.GetAPIReader(), client: writer, imports: version, echoes: globals.echoes}
 	if i.options.HubState != nil {
 		go reportReach(ctx, l, i.options.Cluster, i.options.HubState)
 	}
@@ -148,7 +148,7 @@ func (i *importer) Start(ctx context.Context) error {
 	}
 	i.options.Facts.following.begin(hub, i.mgr.GetCache())
 	i.options.Facts.namespaces.begin(i.mgr.GetCache(), i.options)
-	sources := serviceSources(hub, i.mgr.GetCache(), records, version, gone, back, limits, &i.options.Facts.following, reconciler.turns, i.options.Cluster, places)
+	sources := serviceSources(hub, i.mgr.GetCache(), records, version, gone, back, limits, &i.options.Facts.following, reconciler.turns, l.echoes, i.options.Cluster, places)
 	sources = append(sources, extendedSources(i.mgr.GetCache())...)
 	if i.options.Moved != nil {
 		sources = append(sources, source.Channel(i.options.Moved, affectedBy(hub, i.options.Cluster)))

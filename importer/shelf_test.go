@@ -253,7 +253,7 @@ func newRig(options Options) *rig {
 	indexed(g.hub, records.endpoints, &clustersetv1alpha1.ExportedEndpoints{})
 	indexed(g.here, ours, &discoveryv1.EndpointSlice{})
 	g.reconciler = &reconciler{
-		options: options, hub: g.hub, records: records, local: &local{cache: g.here, slices: ours, live: g.here, client: g.here, imports: "v1beta1"},
+		options: options, hub: g.hub, records: records, local: &local{cache: g.here, slices: ours, live: g.here, client: g.here, imports: "v1beta1", echoes: newEchoes()},
 		keeper: &retention.Keeper{Guard: guard, Hub: g.hub, Here: g.here, Departures: gone, AwaitRejoin: time.Hour, Clock: g.clock, Passed: options.Passed},
 		report: report, families: newFamilyMemory(g.clock), returning: newReturning(g.clock),
 		quota: newImportQuota(options.MaxServices, report.capped), memories: newMemories(), turns: newTurns(DefaultConcurrency),

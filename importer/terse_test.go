@@ -74,7 +74,7 @@ func TestTheAnswerToAGlobalServiceIsShort(t *testing.T) {
 		if !equality.Semantic.DeepEqual(is.Spec, g.Spec) || is.ResourceVersion != g.ResourceVersion || is.UID != g.UID || is.Generation != g.Generation || is.Labels["a"] != "b" {
 			t.Errorf("%s: it is\n%+v\nwant\n%+v", what, is, g)
 		}
-		if by := is.ManagedFields[0].Manager; len(is.ManagedFields) != 1 || by != api.FieldManagerImporter {
+		if by := is.ManagedFields; len(by) != 1 || by[0].Manager != api.FieldManagerImporter {
 			t.Errorf("%s by %+v", what, is.ManagedFields)
 		}
 	}

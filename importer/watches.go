@@ -74,19 +74,19 @@ func backedBy(o client.Object) (types.NamespacedName, bool) {
 // serviceSources returns the sources that enqueue services: three kinds on the hub, however many clusters there are, and
 // every kind that the importer writes here except GlobalService (see globalKind), so that foreign changes and deletions are corrected.
 func serviceSources(hub, local cache.Cache, index onHub, version mcs.Version, departures *retention.Departures, returning *returning, quota *importQuota,
-	following *following, turns *turns, own string, places <-chan event.GenericEvent,
+	following *following, turns *turns, echoes *echoes, own string, places <-chan event.GenericEvent,
 ) []source.Source {
-	enqueue := enqueueService()
-	records := retention.Noting{EventHandler: inTurn{enqueue, turns}, Departures: departures}
+	records := retention.Noting{EventHandler: inTurn{enqueueService(), turns}, Departures: departures}
+	here := unheard{enqueueService(), echoes}
 	return []source.Source{
 		source.Kind[client.Object](hub, &clustersetv1alpha1.ExportedService{}, counting{records, quota}),
 		source.Kind[client.Object](hub, &clustersetv1alpha1.ExportedEndpoints{}, records),
 		source.Kind[client.Object](hub, &clustersetv1alpha1.MemberCluster{}, observing{noting{inTurn{affectedBy(hub, own), turns}, following}, returning}, memberChanged()),
 		source.Kind[client.Object](hub, &clustersetv1alpha1.MemberCluster{}, allExported(hub), networksChanged()),
 		source.Channel(places, allExported(hub)),
-		source.Kind(local, client.Object(version.NewImport()), enqueue),
-		source.Kind[client.Object](local, &discoveryv1.EndpointSlice{}, enqueue),
-		source.Kind[client.Object](local, &corev1.Service{}, enqueue),
+		source.Kind(local, client.Object(version.NewImport()), here),
+		source.Kind[client.Object](local, &discoveryv1.EndpointSlice{}, here),
+		source.Kind[client.Object](local, &corev1.Service{}, here),
 		source.Kind[client.Object](local, &discoveryv1.EndpointSlice{}, exportedHere(hub, own, backedBy)),
 		source.Kind[client.Object](local, &corev1.Service{}, exportedHere(hub, own, func(o client.Object) (types.NamespacedName, bool) {
 			return client.ObjectKeyFromObject(o), !desired.Owned(o)

@@ -119,7 +119,7 @@ func TestReach(t *testing.T) {
 	versions := map[string]bool{}
 	says := func(status metav1.ConditionStatus, since time.Time) {
 		t.Helper()
-		l := &local{cache: w.client, live: w.client, client: w.client, imports: "v1beta1"}
+		l := &local{cache: w.client, live: w.client, client: w.client, imports: "v1beta1", echoes: newEchoes()}
 		if err := sayReach(t.Context(), l, "beijing", awaySince(state, now)); err != nil {
 			t.Fatal(err)
 		}

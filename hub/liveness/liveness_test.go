@@ -19,7 +19,7 @@ func TestScripts(t *testing.T) {
 		h := newHub()
 		return map[string]script.Command{
 			"know": func(names ...string) error { h.know("", time.Time{}, names...); return nil },
-			"knew": script.Some(func(phase string, more ...string) error {
+			"knew": script.OneOrMore(func(phase string, more ...string) error {
 				return script.For(func(ago time.Duration, names ...string) error {
 					h.know(clustersetv1alpha1.MemberClusterPhase(phase), time.Now().Add(-ago), names...)
 					return nil

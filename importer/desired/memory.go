@@ -271,13 +271,40 @@ func (m *Memory) FoundSlice(want, here *discoveryv1.EndpointSlice) {
 	if !ok {
 		return
 	}
-	b.record.pieces[b.piece].found = VersionOf(here)
-	delete(m.built, want) // which holds its endpoints
-	if len(m.built) == 0 {
-		m.built = nil
-	}
+	m.settle(want, VersionOf(here))
 	if export := here.Annotations[api.AnnotationExport]; export != "" && export == b.record.export {
 		m.share(b.record, export)
+	}
+}
+
+// written is in place of the version of a slice that was written as it should be, until the cache has it.
+const written Version = "-"
+
+// WroteSlice records that a slice of the last output was written.
+func (m *Memory) WroteSlice(want *discoveryv1.EndpointSlice) {
+	if _, ok := m.built[want]; ok {
+		m.settle(want, written)
+	}
+}
+
+// ShownSlice records the version with which the cache shows a slice as it was written last.
+func (m *Memory) ShownSlice(name string, version Version) {
+	for _, r := range m.records {
+		for i := range r.pieces {
+			if p := &r.pieces[i]; p.name == name && p.found == written {
+				p.found = version
+			}
+		}
+	}
+}
+
+// settle records what a slice of the last output is here, and drops the slice, which holds its endpoints.
+func (m *Memory) settle(want *discoveryv1.EndpointSlice, found Version) {
+	b := m.built[want]
+	b.record.pieces[b.piece].found = found
+	delete(m.built, want)
+	if len(m.built) == 0 {
+		m.built = nil
 	}
 }
 

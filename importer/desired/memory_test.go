@@ -2,6 +2,7 @@ package desired_test
 
 import (
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"weak"
@@ -21,11 +22,17 @@ func TestMemoryHoldsNoSlices(t *testing.T) {
 	var memory desired.Memory
 	out := memory.Compute(in, desired.Current{})
 	var built []weak.Pointer[discoveryv1.EndpointSlice]
-	for _, s := range out.Slices {
+	var cur desired.Current
+	for i, s := range out.Slices {
 		here := s.DeepCopy()
 		here.ResourceVersion = "1"
-		memory.FoundSlice(s, here)
+		if i == 0 {
+			memory.FoundSlice(s, here)
+		} else {
+			memory.WroteSlice(s)
+		}
 		built = append(built, weak.Make(s))
+		cur.Slices = append(cur.Slices, here)
 	}
 	out = desired.Output{} //nolint:wastedassign // it holds them too
 	runtime.GC()
@@ -35,9 +42,25 @@ func TestMemoryHoldsNoSlices(t *testing.T) {
 		}
 	}
 	if len(built) != 2 {
-		t.Errorf("%d slices were built, want 2", len(built))
+		t.Fatalf("%d slices were built, want 2", len(built))
 	}
-	runtime.KeepAlive(&memory)
+	kept := func() (kept []bool) {
+		for i, s := range memory.Compute(in, cur).Slices {
+			kept = append(kept, s == cur.Slices[i])
+		}
+		return kept
+	}
+	for _, s := range cur.Slices {
+		memory.ShownSlice(s.Name, desired.VersionOf(s))
+	}
+	if got := kept(); !slices.Equal(got, []bool{true, true}) {
+		t.Errorf("what is here is used again: %v", got)
+	}
+	cur.Slices[1].ResourceVersion = "2"
+	memory.ShownSlice(cur.Slices[1].Name, desired.VersionOf(cur.Slices[1]))
+	if got := kept(); !slices.Equal(got, []bool{true, false}) {
+		t.Errorf("somebody else changed the second: %v", got)
+	}
 }
 
 // A restored API server assigns resource versions again, to other objects.

@@ -91,8 +91,8 @@ func (w *world) create(ctx context.Context, c client.WithWatch, o client.Object,
 
 func (w *world) commands() map[string]script.Command {
 	return map[string]script.Command{
-		"hub":      script.Some(w.onHub),
-		"copy":     script.Some(w.copied),
+		"hub":      script.OneOrMore(w.onHub),
+		"copy":     script.OneOrMore(w.copied),
 		"withdraw": script.None(func() { w.Departures.note(w.part, true, true) }),
 		"vanish":   script.None(func() { w.Departures.note(w.part, false, true) }),
 		"unread":   script.None(func() { w.unread = true }),

@@ -74,8 +74,8 @@ func One(run func(string) error) Command {
 	}
 }
 
-// Some is a command with an argument that others may follow.
-func Some(run func(string, ...string) error) Command {
+// OneOrMore is a command with an argument that others may follow.
+func OneOrMore(run func(string, ...string) error) Command {
 	return func(args ...string) error {
 		if len(args) == 0 {
 			return script.ErrUsage
@@ -86,7 +86,7 @@ func Some(run func(string, ...string) error) Command {
 
 // For is a command with a duration that other arguments may follow.
 func For(run func(time.Duration, ...string) error) Command {
-	return Some(func(arg string, more ...string) error {
+	return OneOrMore(func(arg string, more ...string) error {
 		d, err := time.ParseDuration(arg)
 		if err != nil {
 			return err
