@@ -61,9 +61,9 @@ var rules = []rule{
 		from: []string{"internal/merge"}, without: []string{module + "internal/index"},
 		why: "the control plane knows nothing of answers",
 	},
-	{from: []string{"exporter"}, without: []string{module + "importer", module + "hub"}, why: "a controller stands alone"},
-	{from: []string{"importer"}, without: []string{module + "exporter", module + "hub"}, why: "a controller stands alone"},
-	{from: []string{"hub"}, without: []string{module + "exporter", module + "importer"}, why: "a controller stands alone"},
+	{from: []string{"exporter"}, without: []string{module + "importer", module + "hub", module + "prober"}, why: "a controller stands alone"},
+	{from: []string{"importer"}, without: []string{module + "exporter", module + "hub", module + "prober"}, why: "a controller stands alone"},
+	{from: []string{"hub"}, without: []string{module + "exporter", module + "importer", module + "prober"}, why: "a controller stands alone"},
 	{from: []string{"prober"}, without: []string{module + "exporter", module + "importer", module + "hub"}, why: "a controller stands alone"},
 	{
 		from: []string{"importer/desired"}, without: []string{clientGo, controllerRuntime, module + "importer/retention"},
