@@ -3,6 +3,10 @@ package communities
 import (
 	"slices"
 	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 )
 
 func TestPeers(t *testing.T) {
@@ -88,6 +92,31 @@ func TestMovingPartsNobodyWhoStays(t *testing.T) {
 	for _, m := range names {
 		now[m] = nil
 		stays("back", now)
+	}
+}
+
+func TestRead(t *testing.T) {
+	member := func(name string, left bool, in ...string) (m clustersetv1alpha1.MemberCluster) {
+		m.Name, m.Spec.Communities = name, in
+		if left {
+			m.DeletionTimestamp = &metav1.Time{}
+		}
+		return m
+	}
+	for what, c := range map[string]struct {
+		all  []clustersetv1alpha1.MemberCluster
+		want []string
+	}{
+		"nobody is in any":              {[]clustersetv1alpha1.MemberCluster{member("a", false), member("b", false)}, nil},
+		"itself comes first":            {[]clustersetv1alpha1.MemberCluster{member("a", false, "x"), member("b", false, "x"), member("c", false)}, []string{"b", "a"}},
+		"one left":                      {[]clustersetv1alpha1.MemberCluster{member("a", true, "x"), member("b", false, "x"), member("c", false, "x")}, []string{"b", "c"}},
+		"the only one in any left":      {[]clustersetv1alpha1.MemberCluster{member("a", true, "x"), member("b", false)}, nil},
+		"itself is being deleted":       {[]clustersetv1alpha1.MemberCluster{member("a", false, "x"), member("b", true, "x")}, []string{"b", "a"}},
+		"the hub doesn't have it (yet)": {[]clustersetv1alpha1.MemberCluster{member("a", false, "x"), member("c", false, Default, "x")}, []string{"b", "c"}},
+	} {
+		if got := Read(c.all, "b"); !slices.Equal(got, c.want) {
+			t.Errorf("%s: it reads the records of %v, want %v", what, got, c.want)
+		}
 	}
 }
 
