@@ -179,9 +179,7 @@ func (w *World) Parts(key types.NamespacedName) []Part {
 }
 
 // HasEndpoints reports whether the part has endpoints, ready or not.
-func (p Part) HasEndpoints() bool {
-	return slices.ContainsFunc(p.slices, func(s discoveryv1.EndpointSlice) bool { return len(s.Endpoints) > 0 })
-}
+func (p Part) HasEndpoints() bool { return len(p.backends(nil)) > 0 }
 
 // Renew makes some of a cluster's ServiceExports look as if they were created now.
 func (w *World) Renew(cluster string, which func(*mcsv1beta1.ServiceExport) bool) {
