@@ -5,12 +5,21 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset/clusterset/internal/mcs"
 )
 
 // braked is a member that exports some services and loses ServiceExports.
@@ -242,4 +251,27 @@ func TestBrakeOff(t *testing.T) {
 			t.Errorf("%d are held and %d gone after %s", held, gone, time.Since(began))
 		}
 	})
+}
+
+// What the member's API server answers to a ServiceExport says whether it serves the kind.
+func TestServed(t *testing.T) {
+	kind := runtimeschema.GroupResource{Group: mcsv1beta1.GroupName, Resource: "serviceexports"}
+	for what, c := range map[string]struct {
+		answer error
+		served bool
+	}{
+		"taken":              {nil, true},
+		"there already":      {apierrors.NewAlreadyExists(kind, web.Name), true},
+		"a policy's refusal": {apierrors.NewForbidden(kind, web.Name, errors.New("denied by policy")), true},
+		"no namespace":       {apierrors.NewNotFound(runtimeschema.GroupResource{Resource: "namespaces"}, web.Namespace), true},
+		"the kind goes":      {apierrors.NewForbidden(kind, web.Name, errors.New("create not allowed while custom resource definition is terminating")), false},
+		"the kind is gone":   {apierrors.NewGenericServerResponse(http.StatusNotFound, "post", kind, "", "404 page not found", 0, true), false},
+	} {
+		e := exports{version: mcs.Version("v1beta1"), client: interceptor.NewClient(fake.NewClientBuilder().Build(), interceptor.Funcs{
+			Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error { return c.answer },
+		})}
+		if err := e.served(t.Context(), web); (err == nil) != c.served {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
 }
