@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -79,6 +78,3 @@ func (l *limitedWriter) Write(p []byte) (int, error) {
 	}
 	return l.w.Write(p)
 }
-
-// IsTooLarge reports whether Encode failed because of the state's size, which another disk would not fix.
-func IsTooLarge(err error) bool { return errors.Is(err, errTooLarge) }

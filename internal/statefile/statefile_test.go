@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"net/netip"
@@ -165,7 +166,7 @@ func TestUselessFilesAreRefusedWithAReason(t *testing.T) {
 			t.Errorf("%s: got %v, %v, want an error with %q", row.name, s, err, row.want)
 		}
 	}
-	if _, _, err := Decode(bytes.NewReader(good), MaxSize+1); !IsTooLarge(err) {
+	if _, _, err := Decode(bytes.NewReader(good), MaxSize+1); !errors.Is(err, errTooLarge) {
 		t.Errorf("too large: %v", err)
 	}
 }
@@ -191,10 +192,10 @@ func TestWhatIsTooLargeToReadIsNotWritten(t *testing.T) {
 	s.Objects = slices.Repeat(sample().Objects[large:large+1], 1<<13)
 	dir := t.TempDir()
 	path := filepath.Join(dir, "state")
-	if err := Encode(io.Discard, s); !IsTooLarge(err) {
+	if err := Encode(io.Discard, s); !errors.Is(err, errTooLarge) {
 		t.Errorf("got %v", err)
 	}
-	if err := Write(path, s); !IsTooLarge(err) {
+	if err := Write(path, s); !errors.Is(err, errTooLarge) {
 		t.Errorf("got %v", err)
 	}
 	if entries, err := os.ReadDir(dir); err != nil || len(entries) > 0 {

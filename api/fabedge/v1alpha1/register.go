@@ -20,11 +20,6 @@ var (
 	AddToScheme = SchemeBuilder.AddToScheme
 )
 
-// Resource returns the group-qualified form of a plural resource name, such as "globalservices".
-func Resource(resource string) schema.GroupResource {
-	return GroupVersion.WithResource(resource).GroupResource()
-}
-
 func addKnownTypes(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(GroupVersion,
 		&GlobalService{}, &GlobalServiceList{},
