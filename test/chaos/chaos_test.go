@@ -73,6 +73,7 @@ type run struct {
 	asked answers // the questions that the prober asks
 	// parted is how often each pair of members was parted: the way back takes longer each time (D50).
 	parted map[way]int
+	back   map[string]time.Time // when clusters that had been silent were back
 }
 
 // fault is one kind of fault.
@@ -157,7 +158,7 @@ func newRun(t *testing.T, in fleetOf, table *table, seed uint64, changes ...func
 	script := random.NewSteady(specs, in.networks, seed)
 	c := &run{
 		Run: &random.Run{Fleet: f.For(t), Script: script, Returning: map[string]bool{}},
-		in:  in, wires: w, table: table, parted: map[way]int{},
+		in:  in, wires: w, table: table, parted: map[way]int{}, back: map[string]time.Time{},
 	}
 	for _, m := range c.Members {
 		c.Servers = append(c.Servers, random.Server{DNS: m.DNS, Member: m, At: fleet.Location{Cluster: m.Spec.Name, Zone: m.Spec.Zone, Region: m.Spec.Region}})
@@ -212,6 +213,7 @@ func (c *run) inject(f fault) (mended bool) {
 		c.mend()
 		mended = true
 		recovered := time.Since(ended)
+		c.back[c.victim.Spec.Name] = time.Now()
 		c.foresee()
 		c.prober.expect(c.phases[ready])
 		c.watch(c.round()) // so that each question is asked once after the recovery

@@ -10,6 +10,7 @@ import (
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/internal/damping"
 	"github.com/clusterset/clusterset/test/kube"
 	"github.com/clusterset/clusterset/test/random"
 )
@@ -32,10 +33,12 @@ func (c *run) churn(steps int) {
 	c.Run.Churn(steps, c.victim.Spec.Name)
 }
 
-// forget ends the allowance for clusters that were silent once all endpoints of last resort are as if none had been.
+// forget ends the allowance for clusters that were silent once they have been back for as long as any has to wait (D5), or, if it is one, once
+// all endpoints of last resort are as if it hadn't been silent. If two wait, they may rank as if neither did, until the wait of one is over.
 func (c *run) forget() {
 	c.Helper()
-	if c.look().Extending(nil) == nil {
+	maps.DeleteFunc(c.Returning, func(cluster string, _ bool) bool { return time.Since(c.back[cluster]) > damping.Max })
+	if len(c.Returning) == 1 && c.look().Extending(nil) == nil {
 		clear(c.Returning)
 	}
 }
