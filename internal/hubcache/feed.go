@@ -36,6 +36,7 @@ type feed struct {
 	// optional means that the right to read it may come later: a peer's namespace.
 	optional bool
 	stop     context.CancelFunc
+	ended    <-chan struct{} // closed by stop
 
 	// The kind's mutex guards what follows.
 
@@ -45,6 +46,8 @@ type feed struct {
 	suspect bool      // the first list may have other content under known resource versions
 	read    bool      // the first list is complete
 	refused bool      // it couldn't be read
+	group   *group    // whose first lists are shown with its own; nil: none
+	listed  *list     // waits for the group's others
 	open    int       // watches
 	// reserved is what a list under way has, in bytes by namespace, that isn't stored yet.
 	reserved map[string]int
@@ -185,8 +188,10 @@ func (f *feed) Update(o any) error {
 // Delete implements toolscache.ReflectorStore.
 func (f *feed) Delete(o any) error { return f.kind.remove(f, o) }
 
-// Replace implements toolscache.ReflectorStore.
-func (f *feed) Replace(all []any, version string) error { return f.kind.replace(f, all, version) }
+// Replace implements toolscache.ReflectorStore. It waits for the feed's group.
+func (f *feed) Replace(all []any, version string) error {
+	return f.kind.listedBy(f, &list{all, version})
+}
 
 // Resync implements toolscache.ReflectorStore.
 func (f *feed) Resync() error { return nil }

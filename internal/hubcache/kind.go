@@ -71,20 +71,28 @@ func (k *kind) want(ctx context.Context, namespaces []string, selector string, a
 	defer k.mu.Unlock()
 	was := k.feeds
 	k.feeds = map[string]*feed{}
+	g := newGroup()
 	for i, namespace := range namespaces {
 		f := was[namespace]
 		if f == nil || f.selector != selector || anew {
-			f = k.feed(ctx, namespace, selector, i > 0, f, anew)
+			f = k.feed(ctx, namespace, selector, i > 0, f, anew, g)
 		}
 		k.feeds[namespace] = f
 	}
+	if len(g.feeds) > 0 {
+		time.AfterFunc(time.Until(g.until), func() { k.giveUp(g) })
+	}
 	for namespace, f := range was {
 		if k.feeds[namespace] == f {
+			delete(was, namespace)
 			continue
 		}
 		f.stopped = true
 		k.release(f)
 		f.stop()
+	}
+	for _, f := range was {
+		k.show(f.group) // those that stay don't wait for them any more
 	}
 	if k.feeds[""] == nil {
 		for _, namespace := range k.store.ListIndexFuncValues(toolscache.NamespaceIndex) {
@@ -97,13 +105,17 @@ func (k *kind) want(ctx context.Context, namespaces []string, selector string, a
 }
 
 // feed starts a feed in place of another, or of none.
-func (k *kind) feed(ctx context.Context, namespace, selector string, optional bool, was *feed, anew bool) *feed {
+func (k *kind) feed(ctx context.Context, namespace, selector string, optional bool, was *feed, anew bool, g *group) *feed {
 	f := &feed{kind: k, namespace: namespace, selector: selector, optional: optional, suspect: anew, closed: time.Now()}
+	if k.HasSynced() && (!anew || was != nil && was.group != nil) { // else nobody has seen the cache yet, or nothing new is wanted
+		g.add(f, was)
+	}
 	if was != nil && !anew {
 		f.version, f.suspect = was.version, was.suspect && !was.read
 		f.again = was.again
 	}
 	ctx, f.stop = context.WithCancel(ctx)
+	f.ended = ctx.Done()
 	k.cache.running.Go(func() { f.run(ctx) })
 	return f
 }
@@ -157,20 +169,14 @@ func (k *kind) remove(f *feed, o any) error {
 	return err
 }
 
-// replace makes a feed's part of the store equal to a complete list.
-func (k *kind) replace(f *feed, all []any, version string) error {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if f.stopped {
-		return nil
-	}
+// replace makes a feed's part of the store equal to a complete list. The caller has locked k, and tells the changes.
+func (k *kind) replace(f *feed, all []any, version string) (changes []change, err error) {
 	if before(version, f.version) {
 		f.suspect = true
 		k.cache.wentBack() // before anyone acts on what follows
 	}
 	k.release(f)
-	initial, there := !k.HasSynced(), make(map[string]bool, len(all))
-	var changes []change
+	there := make(map[string]bool, len(all))
 	var errs []error
 	for _, o := range all {
 		key, err := toolscache.MetaNamespaceKeyFunc(o)
@@ -192,8 +198,7 @@ func (k *kind) replace(f *feed, all []any, version string) error {
 		})
 	}
 	k.check()
-	k.tell(initial, changes...)
-	return errors.Join(errs...)
+	return changes, errors.Join(errs...)
 }
 
 // missing removes the objects of a namespace that aren't there. The caller has locked k.

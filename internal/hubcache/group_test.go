@@ -1,0 +1,116 @@
+package hubcache
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// C18: new peers are shown together, also if the right to read one comes later than that to read the other. There is no time in which a
+// service could be merged from the records of one only.
+func TestNewPeersAreShownTogether(t *testing.T) {
+	streamsOrLists(t, func(t *testing.T, hub *aHub) {
+		r := read(t, hub, "a")
+		r.has("at first", 2*time.Second, nsA)
+		seen := r.seen()
+		hub.forbid(true, nsB)
+		r.SetPeers([]string{"a", "b", "c"})
+		r.has("one may be read", 2*time.Second, nsA)
+		r.unread("one may be read", "b", "c")
+		hub.put(nsA, "more")
+		r.has("the others don't wait", time.Second, nsA)
+		hub.put(nsC, "more")
+		*seen = nil
+		hub.forbid(false, nsB)
+		var with []int
+		stop := make(chan struct{})
+		go func() {
+			defer close(stop)
+			for range 5000 {
+				with = append(with, len(r.stored())-len(hub.has(nsA)))
+				time.Sleep(time.Millisecond) //nolint:forbidigo // synctest's clock
+			}
+		}()
+		<-stop
+		for i, n := range with {
+			if i > 0 && n < with[i-1] || n > 0 && n < 6 {
+				t.Fatalf("%d of the new peers' records were shown before the others", n)
+			}
+		}
+		r.has("both may be read", 0, nsA, nsB, nsC)
+		r.unread("both may be read")
+		r.events("both may be read", seen, "add b/s0", "add b/s1", "add b/s2", "add c/more", "add c/s0", "add c/s1", "add c/s2")
+	})
+}
+
+// C18: a namespace of services that is new is read of all peers before any is shown, and what is known already stays.
+func TestNewNamespacesAreShownTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hub := filled()
+		r := read(t, hub, "a", "b", "c")
+		r.has("at first", 2*time.Second, nsA, nsB, nsC)
+		before := r.stored()
+		hub.do(func() { hub.silent[nsC] = true })
+		r.SetNamespaces([]string{"shop"})
+		hub.put(nsB, "more")
+		elapse(patience - time.Millisecond)
+		if got := r.stored(); len(got) != len(before) {
+			t.Errorf("it has %v before one peer answers", got)
+		}
+		elapse(time.Millisecond)
+		if got := r.stored(); len(got) != len(before)+1 {
+			t.Errorf("it waits for a silent peer: %v", got)
+		}
+		r.unread("one is silent", "c")
+		hub.put(nsB, "again")
+		elapse(time.Second)
+		if got := r.stored(); len(got) != len(before)+2 {
+			t.Errorf("those that were read aren't watched: %v", got)
+		}
+	})
+}
+
+// Selections that follow each other don't make a peer wait longer, one that isn't wanted any more isn't waited for, and neither is one that
+// couldn't be read before.
+func TestNobodyWaitsForLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hub := filled()
+		hub.forbid(true, nsB)
+		r := read(t, hub, "a")
+		r.has("at first", 2*time.Second, nsA)
+		r.SetPeers([]string{"a", "b", "c"})
+		r.has("one may be read", 2*time.Second, nsA)
+		r.SetPeers([]string{"a", "c"})
+		r.has("the other isn't wanted any more", 0, nsA, nsC)
+
+		r.SetPeers([]string{"a", "b", "c", "d"})
+		elapse(patience / 2)
+		r.SetNamespaces([]string{"shop"})
+		r.has("half of the time", patience/2-time.Millisecond, nsA, nsC)
+		r.has("all of it", time.Millisecond, nsA, nsC, nsD)
+		hub.put(nsC, "more")
+		r.SetNamespaces([]string{"bank"})
+		r.has("one couldn't be read before", 2*time.Second, nsA, nsC, nsD)
+		r.unread("one couldn't be read before", "b")
+		hub.forbid(false, nsB)
+		r.has("it may be read", time.Minute, nsA, nsB, nsC, nsD)
+	})
+}
+
+// A cache that ends doesn't wait for a group.
+func TestEndsWhileAGroupWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hub := filled()
+		hub.do(func() { hub.silent[nsB] = true })
+		r := read(t, hub, "a")
+		r.has("at first", 2*time.Second, nsA)
+		r.SetPeers([]string{"a", "b", "c"})
+		r.has("one is silent", time.Second, nsA)
+		began := time.Now()
+		t.Cleanup(func() { // after start's, which ends it
+			if waited := time.Since(began); waited > 0 {
+				t.Errorf("it ended after %s", waited)
+			}
+		})
+	})
+}
