@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -47,141 +48,179 @@ func (r *reconciler) skipGlobal() bool {
 	return r.options.SkipGlobalServices || r.globals != nil && r.globals.missing.Load()
 }
 
+// round is one reconcile of a service: what it is computed from, what is wanted, and what was decided on the way.
+type round struct {
+	*reconciler
+	in       desired.Input
+	cur      desired.Current // what this cluster has
+	out      desired.Output
+	spent    *meter
+	kept     retention.Outcome // which records are used
+	went     []retention.Part  // what of the import goes because its records went
+	returns  time.Duration     // until a cluster has been back for long enough, 0: none is waited for
+	held     time.Duration     // until changes of clusters beyond their write budgets may be applied, 0: none waits
+	finished bool              // all that is wanted was written
+	late     bool              // something is still to be done without another event
+}
+
 // Reconcile implements reconcile.Reconciler for the (namespace, name) of a service.
-func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (result reconcile.Result, err error) {
-	began, late := r.options.Facts.following.began(), false
-	defer func() {
-		if err == nil && !late {
-			r.options.Facts.following.done(req.NamespacedName, began)
-		}
-	}()
-	for _, e := range r.local.echoes.begin(req.NamespacedName) {
+func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	key, began := req.NamespacedName, r.options.Facts.following.began()
+	for _, e := range r.local.echoes.begin(key) {
 		if e.slice != "" && e.shown != "" {
-			r.memories.get(req.NamespacedName).ShownSlice(e.slice, e.shown)
+			r.memories.get(key).ShownSlice(e.slice, e.shown)
 		}
 	}
-	ctx, spent := metered(ctx)
-	in := r.input(req.NamespacedName)
-	r.gatherHub(ctx, in.Key, &in)
-	end := r.turns.begin(in.Key, onlyExporter(in.Services))
+	o := &round{reconciler: r, in: r.input(key)}
+	ctx, o.spent = metered(ctx)
+	r.gatherHub(ctx, key, &o.in)
+	end := r.turns.begin(key, onlyExporter(o.in.Services))
 	if end == nil {
-		late = true
-		return reconcile.Result{}, nil
+		return reconcile.Result{}, nil // one that ends enqueues it again
 	}
 	defer end()
-	cur, own, err := r.gatherLocal(ctx, in.Key)
-	if err != nil {
-		return reconcile.Result{}, err
+	result, err := o.reconcile(ctx)
+	if err == nil && !o.late {
+		r.options.Facts.following.done(key, began)
 	}
+	return result, err
+}
 
-	if in.Extended, err = r.gatherExtended(ctx, in.Key); err != nil {
-		return reconcile.Result{}, err
+// reconcile reads what the cluster has, and makes it what is wanted.
+func (o *round) reconcile(ctx context.Context) (result reconcile.Result, err error) {
+	own := []discoveryv1.EndpointSlice(nil)
+	if o.cur, own, err = o.gatherLocal(ctx, o.in.Key); err != nil {
+		return result, err
 	}
-	if len(in.Services) > 0 && !r.options.imports(in.Key.Namespace) {
-		// The operator's own setting needs no answer from the hub.
-		r.forget(in.Key)
-		r.report.notExtended(ctx, in.Key, in.Extended, in.Extended.Refused())
-		r.report.outcome(in.Key, stateExcluded)
-		return reconcile.Result{}, r.removeAll(ctx, cur)
+	if o.in.Extended, err = o.gatherExtended(ctx, o.in.Key); err != nil {
+		return result, err
 	}
-	if cur.Derived != nil && desired.Owned(cur.Derived) {
-		in.Derived = cur.Derived
+	if len(o.in.Services) > 0 && !o.options.imports(o.in.Key.Namespace) {
+		return result, o.exclude(ctx)
 	}
-	if in.Own, err = r.gatherOwn(ctx, in.Key, own); err != nil {
-		return reconcile.Result{}, err
+	if o.cur.Derived != nil && desired.Owned(o.cur.Derived) {
+		o.in.Derived = o.cur.Derived
 	}
-	last := sync.OnceValue(func() retention.Records { return retention.Imported(in.Key, in.Cluster, cur.Slices) })
-	admitted := r.admit(ctx, &in, last)
-	finished := false
+	if o.in.Own, err = o.gatherOwn(ctx, o.in.Key, own); err != nil {
+		return result, err
+	}
+	last := sync.OnceValue(func() retention.Records { return retention.Imported(o.in.Key, o.in.Cluster, o.cur.Slices) })
+	admitted := o.admit(ctx, &o.in, last)
+	o.held = admitted.wait
 	defer func() {
-		r.settle(admitted, spent.others.Load(), finished)
-		result.RequeueAfter = sooner(result.RequeueAfter, admitted.wait)
+		o.settle(admitted, o.spent.others.Load(), o.finished)
+		result.RequeueAfter = sooner(result.RequeueAfter, o.held)
 	}()
-	effective, err := r.effective(ctx, &in, last, admitted.missing)
-	if err != nil {
-		return reconcile.Result{}, err
+	if err := o.decide(ctx, last, admitted.missing); err != nil {
+		return result, err
 	}
-	if effective.Why != nil {
-		logf.FromContext(ctx).V(1).Info("Kept what the hub doesn't have", "reason", effective.Why.Error())
-		r.report.outcome(in.Key, stateHeld)
-	}
-	out, returns, err := r.compute(ctx, &in, cur)
-	if err != nil {
-		return reconcile.Result{}, err
-	}
-	went := effective.Went(r.memories.get(in.Key).went)
-	if len(went) > 0 && !retention.Removes(in, cur, out, nil) {
-		went = nil
-	}
-	if retention.Removes(in, cur, out, went) {
-		if err := r.keeper.Guard.MayDelete(ctx); err != nil {
-			late = true
+	if retention.Removes(o.in, o.cur, o.out, o.went) {
+		if err := o.keeper.Guard.MayDelete(ctx); err != nil {
+			o.late = true
 			logf.FromContext(ctx).V(1).Info("Changed nothing", "reason", err.Error())
-			r.report.outcome(in.Key, stateHeld)
-			return reconcile.Result{RequeueAfter: sooner(effective.Again, retention.RetryAfter(err))}, nil
+			o.report.outcome(o.in.Key, stateHeld)
+			return reconcile.Result{RequeueAfter: sooner(o.kept.Again, retention.RetryAfter(err))}, nil
 		}
 	}
-	if out.ServiceImport == nil {
-		r.forget(in.Key)
-		if len(went) > 0 {
-			r.memories.get(in.Key).went = went
-		}
-		r.report.drops(ctx, in.Key, nil, out.Drops)
-		r.report.notExtended(ctx, in.Key, in.Extended, out.NotExtended)
-		if err := r.removeAll(ctx, cur); err != nil {
-			return reconcile.Result{}, err
-		}
-		finished = true
-		switch {
-		case admitted.wait > 0:
-			r.report.outcome(in.Key, stateLate)
-		case len(in.Services) == 0:
-			r.report.outcome(in.Key, "")
-		case len(in.Capped) > 0:
-			r.report.outcome(in.Key, stateCapped)
-		default:
-			r.report.outcome(in.Key, stateFailed) // nothing in the records was usable
-		}
-		return reconcile.Result{}, nil
+	if o.out.ServiceImport == nil {
+		return result, o.end(ctx)
 	}
-	r.memories.get(in.Key).went = went
-	switch ok, err := r.ensureNamespace(ctx, in.Key.Namespace, out.Resolved.Clusters); {
+	return o.write(ctx)
+}
+
+// exclude removes what is imported of a namespace that the operator excludes. That needs no answer from the hub.
+func (o *round) exclude(ctx context.Context) error {
+	o.forget(o.in.Key)
+	o.report.notExtended(ctx, o.in.Key, o.in.Extended, o.in.Extended.Refused())
+	o.report.outcome(o.in.Key, stateExcluded)
+	return o.removeAll(ctx, o.cur)
+}
+
+// decide decides which records to use, and what is wanted of them; missing means that there were others before.
+func (o *round) decide(ctx context.Context, last func() retention.Records, missing bool) (err error) {
+	if o.kept, err = o.effective(ctx, &o.in, last, missing); err != nil {
+		return err
+	}
+	if o.kept.Why != nil {
+		logf.FromContext(ctx).V(1).Info("Kept what the hub doesn't have", "reason", o.kept.Why.Error())
+		o.report.outcome(o.in.Key, stateHeld)
+	}
+	if o.out, o.returns, err = o.compute(ctx, &o.in, o.cur); err != nil {
+		return err
+	}
+	o.went = o.kept.Went(o.memories.get(o.in.Key).went)
+	if len(o.went) > 0 && !retention.Removes(o.in, o.cur, o.out, nil) {
+		o.went = nil
+	}
+	return nil
+}
+
+// end removes a service of which nothing is wanted.
+func (o *round) end(ctx context.Context) error {
+	o.forget(o.in.Key)
+	if len(o.went) > 0 {
+		o.memories.get(o.in.Key).went = o.went
+	}
+	o.report.drops(ctx, o.in.Key, nil, o.out.Drops)
+	o.report.notExtended(ctx, o.in.Key, o.in.Extended, o.out.NotExtended)
+	if err := o.removeAll(ctx, o.cur); err != nil {
+		return err
+	}
+	o.finished = true
+	switch {
+	case o.held > 0:
+		o.report.outcome(o.in.Key, stateLate)
+	case len(o.in.Services) == 0:
+		o.report.outcome(o.in.Key, "")
+	case len(o.in.Capped) > 0:
+		o.report.outcome(o.in.Key, stateCapped)
+	default:
+		o.report.outcome(o.in.Key, stateFailed) // nothing in the records was usable
+	}
+	return nil
+}
+
+// write writes what is wanted of a service, in its namespace.
+func (o *round) write(ctx context.Context) (reconcile.Result, error) {
+	m, now := o.memories.get(o.in.Key), o.keeper.Clock.Now()
+	m.went = o.went
+	switch ok, err := o.ensureNamespace(ctx, o.in.Key.Namespace, o.out.Resolved.Clusters); {
 	case errors.Is(err, errTooManyNamespaces):
-		r.forget(in.Key)
-		r.report.outcome(in.Key, stateCapped)
+		o.forget(o.in.Key)
+		o.report.outcome(o.in.Key, stateCapped)
 		return reconcile.Result{RequeueAfter: namespaceRetry}, nil
 	case err != nil:
-		r.report.outcome(in.Key, stateFailed)
+		o.report.outcome(o.in.Key, stateFailed)
 		return reconcile.Result{}, err
 	case !ok:
-		r.forget(in.Key)
-		r.report.outcome(in.Key, stateNoNamespace)
+		o.forget(o.in.Key)
+		o.report.outcome(o.in.Key, stateNoNamespace)
 		return reconcile.Result{}, nil // the namespace's event brings us back
 	}
-	m, now := r.memories.get(in.Key), r.keeper.Clock.Now()
 	restores := m.restores()
 	if wait := m.restored.wait(now); restores && wait > 0 {
-		late = true
+		o.late = true
 		return reconcile.Result{RequeueAfter: wait}, nil
 	}
-	again, err := r.apply(ctx, in, out, cur)
-	if restores && spent.any() {
+	again, err := o.apply(ctx, o.in, o.out, o.cur)
+	if restores && o.spent.any() {
 		m.restored.note(ctx, now)
 	}
 	_, foreign := foreignErrors(err)
-	finished, late = err == nil, !foreign && isStale(err)
-	result, err = r.finish(ctx, in.Key, err)
-	if err == nil && admitted.wait > 0 {
-		r.report.outcome(in.Key, stateLate)
+	o.finished, o.late = err == nil, !foreign && isStale(err)
+	result, err := o.finish(ctx, o.in.Key, err)
+	if err != nil {
+		return result, err
 	}
-	if err == nil && effective.Why != nil {
-		r.report.outcome(in.Key, stateHeld)
-		result.RequeueAfter = sooner(result.RequeueAfter, effective.Again)
+	if o.held > 0 {
+		o.report.outcome(o.in.Key, stateLate)
 	}
-	if err == nil {
-		result.RequeueAfter = sooner(sooner(sooner(result.RequeueAfter, returns), again), r.formerFor(in.Key))
+	if o.kept.Why != nil {
+		o.report.outcome(o.in.Key, stateHeld)
+		result.RequeueAfter = sooner(result.RequeueAfter, o.kept.Again)
 	}
-	return result, err
+	result.RequeueAfter = sooner(sooner(sooner(result.RequeueAfter, o.returns), again), o.formerFor(o.in.Key))
+	return result, nil
 }
 
 // onlyExporter returns the cluster that records come from, "" if there are several.

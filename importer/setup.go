@@ -90,7 +90,8 @@ func (i *importer) Start(ctx context.Context) error {
 	hub := i.hub.GetCache()
 	records, slices := newOnHub(), newHere()
 	retry(ctx, "Waiting for this cluster's API server", func() error { return slices.Add(ctx, i.mgr.GetCache(), &discoveryv1.EndpointSlice{}) })
-	globals := &globalKind{cache: i.mgr.GetCache(), live: i.mgr.GetAPIReader(), echoes: newEchoes()}
+	echoes := newEchoes()
+	globals := &globalKind{cache: i.mgr.GetCache(), live: i.mgr.GetAPIReader(), echoes: echoes}
 	if !i.options.SkipGlobalServices {
 		retry(ctx, "Waiting for this cluster's API server to say whether GlobalService is installed", func() error { return globals.begin(ctx) })
 	}
@@ -107,36 +108,18 @@ func (i *importer) Start(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("create client: %w", err)
 	}
-	l := &local{cache: i.mgr.GetCache(), slices: slices, live: i.mgr.GetAPIReader(), client: writer, imports: version, echoes: globals.echoes}
+	l := &local{cache: i.mgr.GetCache(), slices: slices, live: i.mgr.GetAPIReader(), client: writer, imports: version, echoes: echoes}
 	if i.options.HubState != nil {
 		go reportReach(ctx, l, i.options.Cluster, i.options.HubState)
 	}
-	guard := &retention.Guard{
-		Cache: hub, Live: i.hub.GetAPIReader(), Records: i.hub.GetClient(), Cluster: i.options.Cluster, Clock: clock.RealClock{},
-		Exported: i.options.Exported,
-	}
 	report := newReporter(i.mgr.GetEventRecorder("clusterset-importer"))
-	guard.Changed = func(ctx context.Context, incomplete error) {
-		var regarding client.Object
-		own := &clustersetv1alpha1.MemberCluster{}
-		if found, err := get(ctx, l, "", i.options.Cluster, own); err == nil && found {
-			regarding = own
-		}
-		report.hub(ctx, regarding, incomplete)
-	}
-
-	gone := retention.NewDepartures(clock.RealClock{})
-	held := &retention.Keeper{
-		Guard: guard, Hub: hub, Here: i.mgr.GetCache(), Departures: gone, AwaitRejoin: i.options.AwaitRejoin, Spread: rand.N(maxSpread), Clock: clock.RealClock{},
-		Unread: i.options.Unread, Passed: i.options.Passed,
-	}
+	held := i.keeper(l, report)
 	places := make(chan event.GenericEvent, 1)
 	i.awaitNodes(ctx, places)
-	back := newReturning(clock.RealClock{})
-	limits := newImportQuota(i.options.MaxServices, report.capped)
 	reconciler := &reconciler{
 		options: i.options, hub: hub, records: records, keeper: held, local: l, report: report, families: newFamilyMemory(clock.RealClock{}),
-		returning: back, quota: limits, memories: newMemories(), turns: newTurns(i.options.Concurrency), made: newMade(), globals: globals,
+		returning: newReturning(clock.RealClock{}), quota: newImportQuota(i.options.MaxServices, report.capped), memories: newMemories(),
+		turns: newTurns(i.options.Concurrency), made: newMade(), globals: globals,
 		budget:       newBudget(clock.RealClock{}, i.options, "all", report.late),
 		globalBudget: newBudget(clock.RealClock{}, i.options, "GlobalService", report.late),
 	}
@@ -148,15 +131,7 @@ func (i *importer) Start(ctx context.Context) error {
 	}
 	i.options.Facts.following.begin(hub, i.mgr.GetCache())
 	i.options.Facts.namespaces.begin(i.mgr.GetCache(), i.options)
-	sources := serviceSources(hub, i.mgr.GetCache(), records, version, gone, back, limits, &i.options.Facts.following, reconciler.turns, l.echoes, i.options.Cluster, places)
-	sources = append(sources, extendedSources(i.mgr.GetCache())...)
-	if i.options.Moved != nil {
-		sources = append(sources, source.Channel(i.options.Moved, affectedBy(hub, i.options.Cluster)))
-	}
-	if !reconciler.skipGlobal() {
-		sources = append(sources, globals.source())
-	}
-	services, err := i.controller("importer", reconciler, i.options.Concurrency, sources)
+	services, err := i.controller("importer", reconciler, i.options.Concurrency, i.sources(reconciler, places))
 	if err != nil {
 		return err
 	}
@@ -182,6 +157,27 @@ func (i *importer) Start(ctx context.Context) error {
 		return nil
 	})
 	return group.Wait()
+}
+
+// keeper returns what decides about records that are missing. It reports, for this cluster's MemberCluster, if the hub is incomplete.
+func (i *importer) keeper(l *local, report *reporter) *retention.Keeper {
+	hub := i.hub.GetCache()
+	guard := &retention.Guard{
+		Cache: hub, Live: i.hub.GetAPIReader(), Records: i.hub.GetClient(), Cluster: i.options.Cluster, Clock: clock.RealClock{},
+		Exported: i.options.Exported,
+	}
+	guard.Changed = func(ctx context.Context, incomplete error) {
+		var regarding client.Object
+		own := &clustersetv1alpha1.MemberCluster{}
+		if found, err := get(ctx, l, "", i.options.Cluster, own); err == nil && found {
+			regarding = own
+		}
+		report.hub(ctx, regarding, incomplete)
+	}
+	return &retention.Keeper{
+		Guard: guard, Hub: hub, Here: i.mgr.GetCache(), Departures: retention.NewDepartures(clock.RealClock{}), AwaitRejoin: i.options.AwaitRejoin, Spread: rand.N(maxSpread), Clock: clock.RealClock{},
+		Unread: i.options.Unread, Passed: i.options.Passed,
+	}
 }
 
 // reportSynced keeps the metric up to date until ctx ends: whether the hub has been read and is still watched.

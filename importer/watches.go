@@ -9,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -23,7 +22,6 @@ import (
 	"github.com/clusterset/clusterset/importer/desired"
 	"github.com/clusterset/clusterset/importer/retention"
 	"github.com/clusterset/clusterset/internal/hubcache"
-	"github.com/clusterset/clusterset/internal/mcs"
 )
 
 // onHub finds records in the hub's cache.
@@ -71,28 +69,36 @@ func backedBy(o client.Object) (types.NamespacedName, bool) {
 	return types.NamespacedName{Namespace: o.GetNamespace(), Name: name}, name != "" && !desired.Owned(o)
 }
 
-// serviceSources returns the sources that enqueue services: three kinds on the hub, however many clusters there are, and
-// every kind that the importer writes here except GlobalService (see globalKind), so that foreign changes and deletions are corrected.
-func serviceSources(hub, local cache.Cache, index onHub, version mcs.Version, departures *retention.Departures, returning *returning, quota *importQuota,
-	following *following, turns *turns, echoes *echoes, own string, places <-chan event.GenericEvent,
-) []source.Source {
-	records := retention.Noting{EventHandler: inTurn{enqueueService(), turns}, Departures: departures}
-	here := unheard{enqueueService(), echoes}
-	return []source.Source{
-		source.Kind[client.Object](hub, &clustersetv1alpha1.ExportedService{}, counting{records, quota}),
+// sources returns the sources that enqueue services: three kinds on the hub, however many clusters there are, and every kind that the importer
+// writes here, so that foreign changes and deletions are corrected. An element of places enqueues all.
+func (i *importer) sources(r *reconciler, places <-chan event.GenericEvent) []source.Source {
+	hub, local, own := i.hub.GetCache(), i.mgr.GetCache(), i.options.Cluster
+	records := retention.Noting{EventHandler: inTurn{enqueueService(), r.turns}, Departures: r.keeper.Departures}
+	members := observing{noting{inTurn{affectedBy(hub, own), r.turns}, &i.options.Facts.following}, r.returning}
+	here := unheard{enqueueService(), r.local.echoes}
+	all := []source.Source{
+		source.Kind[client.Object](hub, &clustersetv1alpha1.ExportedService{}, counting{records, r.quota}),
 		source.Kind[client.Object](hub, &clustersetv1alpha1.ExportedEndpoints{}, records),
-		source.Kind[client.Object](hub, &clustersetv1alpha1.MemberCluster{}, observing{noting{inTurn{affectedBy(hub, own), turns}, following}, returning}, memberChanged()),
+		source.Kind[client.Object](hub, &clustersetv1alpha1.MemberCluster{}, members, memberChanged()),
 		source.Kind[client.Object](hub, &clustersetv1alpha1.MemberCluster{}, allExported(hub), networksChanged()),
 		source.Channel(places, allExported(hub)),
-		source.Kind(local, client.Object(version.NewImport()), here),
+		source.Kind(local, client.Object(r.local.imports.NewImport()), here),
 		source.Kind[client.Object](local, &discoveryv1.EndpointSlice{}, here),
 		source.Kind[client.Object](local, &corev1.Service{}, here),
 		source.Kind[client.Object](local, &discoveryv1.EndpointSlice{}, exportedHere(hub, own, backedBy)),
 		source.Kind[client.Object](local, &corev1.Service{}, exportedHere(hub, own, func(o client.Object) (types.NamespacedName, bool) {
 			return client.ObjectKeyFromObject(o), !desired.Owned(o)
 		})),
-		source.Kind[client.Object](local, &corev1.Namespace{}, exportedInto(index), appearedOrWent()),
+		source.Kind[client.Object](local, &corev1.Namespace{}, exportedInto(r.records), appearedOrWent()),
 	}
+	all = append(all, extendedSources(local)...)
+	if i.options.Moved != nil {
+		all = append(all, source.Channel(i.options.Moved, affectedBy(hub, own)))
+	}
+	if !r.skipGlobal() {
+		all = append(all, r.globals.source())
+	}
+	return all
 }
 
 // enqueueService enqueues the service that an object belongs to.
