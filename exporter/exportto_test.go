@@ -85,7 +85,7 @@ func TestRestrictionsOnTheServiceOfAnOwnServiceExport(t *testing.T) {
 	}
 }
 
-// A service that stays exported after its ServiceExport is gone (brake.go) keeps its record, including everything that restricts it.
+// A service that stays exported after its ServiceExport is gone (withdrawalguard.go) keeps its record, including everything that restricts it.
 func TestKeptExportLeadsToTheSameRecord(t *testing.T) {
 	src := exported()
 	src.Export.Annotations = map[string]string{

@@ -33,17 +33,17 @@ func (r *reconciler) staying(ctx context.Context, src Source, want Desired, onHu
 	nothing := onHub == nil || withdrawn(onHub) || src.Excluded
 	since := known.missing.note(missing && !nothing)
 	if nothing || !abandoned(src) {
-		r.brake.forget(src.Key)
+		r.withdrawals.forget(src.Key)
 	}
 	switch {
 	case nothing:
 		return want, stopped{}, nil
-	case missing && since < r.brake.replaceFor:
-		return Desired{Service: nameAlone(src, onHub), Refused: want.Refused}, stopped{retry: r.brake.replaceFor - since}, nil
+	case missing && since < r.withdrawals.replaceFor:
+		return Desired{Service: nameAlone(src, onHub), Refused: want.Refused}, stopped{retry: r.withdrawals.replaceFor - since}, nil
 	case !abandoned(src):
 		return want, stopped{}, nil
 	}
-	stop, err := r.brake.ask(ctx, src.Key)
+	stop, err := r.withdrawals.ask(ctx, src.Key)
 	if err != nil || stop.retry == 0 {
 		return want, stop, err
 	}

@@ -31,24 +31,24 @@ const retryConflict = 200 * time.Millisecond
 
 // reconciler makes one service's records on the hub match its source, and reports it on its ServiceExport.
 type reconciler struct {
-	cluster string
-	from    namespaces.Filter // that is exported from
-	local   client.Reader     // the member's cache
-	exports exports
-	hub     client.Client // reads from the cache of the hub
-	live    client.Reader // reads from the hub itself
-	onHub   indexes
-	synced  func() bool  // whether both caches have synced and the name is ours
-	unheard func() error // why it can't or isn't
-	events  events.EventRecorder
-	pass    *pass
-	states  states
-	gate    *gate
-	brake   brake
-	places  places
-	visible visibility
-	nodes   *nodeUsers
-	names   *names
+	cluster     string
+	from        namespaces.Filter // that is exported from
+	local       client.Reader     // the member's cache
+	exports     exports
+	hub         client.Client // reads from the cache of the hub
+	live        client.Reader // reads from the hub itself
+	onHub       indexes
+	synced      func() bool  // whether both caches have synced and the name is ours
+	unheard     func() error // why it can't or isn't
+	events      events.EventRecorder
+	pass        *pass
+	states      states
+	gate        *gate
+	withdrawals withdrawalGuard
+	places      places
+	visible     visibility
+	nodes       *nodeUsers
+	names       *names
 
 	// fought has an element if someone else has changed the same records again; see written.
 	fought chan struct{}

@@ -47,7 +47,7 @@ type Options struct {
 	Version string
 
 	// HoldWithdrawals is how long Services stay exported if their ServiceExports were deleted together with most others, or with
-	// their kind. 0 means not at all. See brake.
+	// their kind. 0 means not at all. See withdrawalGuard.
 	HoldWithdrawals time.Duration
 
 	// MaxPerNamespace is how many services of one namespace are exported. Default: DefaultMaxPerNamespace.
@@ -176,8 +176,8 @@ func setup(mgr manager.Manager, hub cluster.Cluster, opts Options) (firstPass <-
 	r.nodes = &nodeUsers{nodes: opts.Nodes, of: sets.New[types.NamespacedName]()}
 	opts.Nodes.OnChange(func(ctx context.Context, _ bool) { go r.pass.send(ctx, r.nodes.all()) })
 	r.names = newNames(net.DefaultResolver.LookupNetIP, r.pass.send)
-	r.brake = newBrake(opts.HoldWithdrawals, opts.ReplaceFor)
-	r.brake.served, r.brake.count = exports.served, r.abandonedAll
+	r.withdrawals = newWithdrawalGuard(opts.HoldWithdrawals, opts.ReplaceFor)
+	r.withdrawals.served, r.withdrawals.count = exports.served, r.abandonedAll
 	skip := true // several members may run in one process, as in tests
 	ctrl, err := controller.New("clusterset-exporter", mgr, controller.Options{
 		Reconciler:              r,

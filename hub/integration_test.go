@@ -124,7 +124,7 @@ func TestHubThatIsCutOffLetsNobodyExpire(t *testing.T) {
 	}
 	kube.Eventually(t, func() error { return errors.Join(paused("b"), paused("c")) })
 	w.awaitEvents("b", clustersetv1alpha1.ReasonMostMembersSilent)
-	// A process that takes over keeps the brake on. The status never shows it released in between.
+	// A process that takes over keeps expiry paused. The status never shows it going on in between.
 	stop()
 	w.run()
 	// This is well beyond the time to expire. Nothing should happen, so there is no change to poll for.
@@ -185,7 +185,7 @@ func TestMemberThatLeaves(t *testing.T) {
 			t.Errorf("%T of the one who left: %v", o, err)
 		}
 	}
-	// Two of three members have left. The brake doesn't count them as silent members: a is the only member, and it is alive.
+	// Two of three members have left. The pause doesn't count them as silent members: a is the only member, and it is alive.
 	if mc, err := w.member("a"); err != nil || mc.Status.Phase != clustersetv1alpha1.MemberReady ||
 		meta.FindStatusCondition(mc.Status.Conditions, clustersetv1alpha1.ConditionExpiryPaused) != nil {
 		t.Errorf("a: %+v, %v", mc.Status, err)

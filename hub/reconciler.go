@@ -105,7 +105,7 @@ func (r *reconciler) lease(ctx context.Context, from client.Reader, cluster stri
 	return access.Heartbeat(ctx, from, cluster)
 }
 
-// knowAll adds every member before anything is decided: the brake depends on all of them, and a process that has just started
+// knowAll adds every member before anything is decided: whether expiry is paused depends on all of them, and a process that has just started
 // would release it if it added them one by one.
 func (r *reconciler) knowAll(ctx context.Context) error {
 	r.mu.Lock()

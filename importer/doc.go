@@ -15,7 +15,7 @@
 //     then, and while the hub is unreachable, nothing changes except this cluster's own addresses, so that a hub that is down
 //     doesn't hold up a rollout (offline).
 //   - Nothing is deleted, and no cluster is dropped from a service, unless the hub answers at that moment, knows this member
-//     and has this member's exports (retention.Guard). A hub that came back empty deletes nothing.
+//     and has this member's exports (retention.HubTrust). A hub that came back empty deletes nothing.
 //   - What is missing on a hub that knows us was either withdrawn or lost (retention.Effective). What was lost is kept for a while: our
 //     EndpointSlices store the records that they were made of, which are used instead, so that everything else continues.
 //

@@ -91,7 +91,7 @@ func (m *mirror) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 		logf.FromContext(ctx).Info("Skipped a MemberCluster of the hub", "reason", err.Error())
 		return reconcile.Result{}, nil
 	}
-	if here == nil && req.Name != m.keeper.Guard.Cluster {
+	if here == nil && req.Name != m.keeper.Trust.Cluster {
 		switch is, known, err := m.hubIsHere(ctx); {
 		case err != nil:
 			return reconcile.Result{}, err
@@ -122,14 +122,14 @@ func (m *mirror) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 // everyone would treat the cluster that left as a member.
 func (m *mirror) hubIsHere(ctx context.Context) (is, known bool, err error) {
 	there, here := &clustersetv1alpha1.MemberCluster{}, &clustersetv1alpha1.MemberCluster{}
-	err = m.hub.Get(ctx, client.ObjectKey{Name: m.keeper.Guard.Cluster}, there)
+	err = m.hub.Get(ctx, client.ObjectKey{Name: m.keeper.Trust.Cluster}, there)
 	if apierrors.IsNotFound(err) {
 		return false, true, nil // there is nothing to wait for
 	}
 	if err != nil {
-		return false, false, fmt.Errorf("get MemberCluster %s from the hub: %w", m.keeper.Guard.Cluster, err)
+		return false, false, fmt.Errorf("get MemberCluster %s from the hub: %w", m.keeper.Trust.Cluster, err)
 	}
-	if known, err = get(ctx, m.local, "", m.keeper.Guard.Cluster, here); err != nil || !known {
+	if known, err = get(ctx, m.local, "", m.keeper.Trust.Cluster, here); err != nil || !known {
 		return false, false, err
 	}
 	return here.UID == there.UID, true, nil
@@ -138,7 +138,7 @@ func (m *mirror) hubIsHere(ctx context.Context) (is, known bool, err error) {
 // mayForget returns nil if a cluster has left or has been missing on the hub for too long. Otherwise the error says why our
 // copy stays.
 func (m *mirror) mayForget(ctx context.Context, cluster string, there *clustersetv1alpha1.MemberCluster) error {
-	if err := m.keeper.Guard.MayDelete(ctx); err != nil {
+	if err := m.keeper.Trust.MayDelete(ctx); err != nil {
 		return err
 	}
 	if there.Left() {

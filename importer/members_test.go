@@ -45,7 +45,7 @@ func TestWhatLeftTheHubIsNotMadeAgain(t *testing.T) {
 			}
 			here := builder.Build()
 			m := &mirror{
-				hub: hub, keeper: &retention.Keeper{Guard: &retention.Guard{Cluster: "beijing"}}, local: &local{cache: here, live: here, client: here, echoes: newEchoes()}, report: newReporter(events.NewFakeRecorder(10)),
+				hub: hub, keeper: &retention.Keeper{Trust: &retention.HubTrust{Cluster: "beijing"}}, local: &local{cache: here, live: here, client: here, echoes: newEchoes()}, report: newReporter(events.NewFakeRecorder(10)),
 			}
 			result, err := m.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Name: "shanghai"}})
 			if err != nil || (result.RequeueAfter > 0) != c.wait {
@@ -139,7 +139,7 @@ func TestInvalidMemberClusterIsCopiedAsFarAsPossible(t *testing.T) {
 					},
 				}).Build()
 			m := &mirror{
-				hub: hub, keeper: &retention.Keeper{Guard: &retention.Guard{Cluster: "beijing"}}, local: &local{cache: here, live: here, client: here, echoes: newEchoes()}, report: newReporter(events.NewFakeRecorder(10)),
+				hub: hub, keeper: &retention.Keeper{Trust: &retention.HubTrust{Cluster: "beijing"}}, local: &local{cache: here, live: here, client: here, echoes: newEchoes()}, report: newReporter(events.NewFakeRecorder(10)),
 			}
 			if _, err := m.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Name: "shanghai"}}); (err != nil) != (c.refuses != nil) {
 				t.Errorf("refused: %v", err)

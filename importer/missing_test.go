@@ -122,7 +122,7 @@ func newMissing(t *testing.T) *missing {
 func (s *missing) start() {
 	s.memories, s.returning = newMemories(), newReturning(s.clock)
 	s.keeper = &retention.Keeper{
-		Guard: &retention.Guard{Cache: s.hub, Live: s.live, Records: s.live, Cluster: "here", Clock: s.clock}, Hub: s.hub, Here: s.here,
+		Trust: &retention.HubTrust{Cache: s.hub, Live: s.live, Records: s.live, Cluster: "here", Clock: s.clock}, Hub: s.hub, Here: s.here,
 		Departures: retention.NewDepartures(s.clock), AwaitRejoin: 24 * time.Hour, Clock: s.clock, Spread: 2 * time.Second,
 		Passed: func(string, string) bool { return !s.behind },
 	}

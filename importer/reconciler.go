@@ -115,7 +115,7 @@ func (o *round) reconcile(ctx context.Context) (result reconcile.Result, err err
 		return result, err
 	}
 	if retention.Removes(o.in, o.cur, o.out, o.went) {
-		if err := o.keeper.Guard.MayDelete(ctx); err != nil {
+		if err := o.keeper.Trust.MayDelete(ctx); err != nil {
 			o.late = true
 			logf.FromContext(ctx).V(1).Info("Changed nothing", "reason", err.Error())
 			o.report.outcome(o.in.Key, stateHeld)

@@ -162,11 +162,11 @@ func (i *importer) Start(ctx context.Context) error {
 // keeper returns what decides about records that are missing. It reports, for this cluster's MemberCluster, if the hub is incomplete.
 func (i *importer) keeper(l *local, report *reporter) *retention.Keeper {
 	hub := i.hub.GetCache()
-	guard := &retention.Guard{
+	trust := &retention.HubTrust{
 		Cache: hub, Live: i.hub.GetAPIReader(), Records: i.hub.GetClient(), Cluster: i.options.Cluster, Clock: clock.RealClock{},
 		Exported: i.options.Exported,
 	}
-	guard.Changed = func(ctx context.Context, incomplete error) {
+	trust.Changed = func(ctx context.Context, incomplete error) {
 		var regarding client.Object
 		own := &clustersetv1alpha1.MemberCluster{}
 		if found, err := get(ctx, l, "", i.options.Cluster, own); err == nil && found {
@@ -175,7 +175,7 @@ func (i *importer) keeper(l *local, report *reporter) *retention.Keeper {
 		report.hub(ctx, regarding, incomplete)
 	}
 	return &retention.Keeper{
-		Guard: guard, Hub: hub, Here: i.mgr.GetCache(), Departures: retention.NewDepartures(clock.RealClock{}), AwaitRejoin: i.options.AwaitRejoin, Spread: rand.N(maxSpread), Clock: clock.RealClock{},
+		Trust: trust, Hub: hub, Here: i.mgr.GetCache(), Departures: retention.NewDepartures(clock.RealClock{}), AwaitRejoin: i.options.AwaitRejoin, Spread: rand.N(maxSpread), Clock: clock.RealClock{},
 		Unread: i.options.Unread, Passed: i.options.Passed,
 	}
 }

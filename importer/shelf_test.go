@@ -246,7 +246,7 @@ func newRig(options Options) *rig {
 	}
 	options.Facts = &Facts{}
 	report := newReporter(events.NewFakeRecorder(1000))
-	guard := &retention.Guard{Cache: g.hub, Live: g.hub, Records: g.hub, Cluster: "here", Clock: g.clock}
+	trust := &retention.HubTrust{Cache: g.hub, Live: g.hub, Records: g.hub, Cluster: "here", Clock: g.clock}
 	gone := retention.NewDepartures(g.clock)
 	records, ours := newOnHub(), newHere()
 	indexed(g.hub, records.services, &clustersetv1alpha1.ExportedService{})
@@ -254,7 +254,7 @@ func newRig(options Options) *rig {
 	indexed(g.here, ours, &discoveryv1.EndpointSlice{})
 	g.reconciler = &reconciler{
 		options: options, hub: g.hub, records: records, local: &local{cache: g.here, slices: ours, live: g.here, client: g.here, imports: "v1beta1", echoes: newEchoes()},
-		keeper: &retention.Keeper{Guard: guard, Hub: g.hub, Here: g.here, Departures: gone, AwaitRejoin: time.Hour, Clock: g.clock, Passed: options.Passed},
+		keeper: &retention.Keeper{Trust: trust, Hub: g.hub, Here: g.here, Departures: gone, AwaitRejoin: time.Hour, Clock: g.clock, Passed: options.Passed},
 		report: report, families: newFamilyMemory(g.clock), returning: newReturning(g.clock),
 		quota: newImportQuota(options.MaxServices, report.capped), memories: newMemories(), turns: newTurns(DefaultConcurrency),
 		budget: newBudget(g.clock, options, "all", report.late), globalBudget: newBudget(g.clock, options, "GlobalService", report.late),

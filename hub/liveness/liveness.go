@@ -27,7 +27,7 @@ var DefaultThresholds = Thresholds{Suspect: 40 * time.Second, Expire: 5 * time.M
 //	            change                        change
 //	  ┌────────────────────────┐ ┌────────────────────────────────┐
 //	  ▼                        │ ▼                                │
-//	Ready ── Suspect silent ─► Suspect ── Expire silent, no brake ─► Expired ── Forget silent ─► records deleted
+//	Ready ── Suspect silent ─► Suspect ── Expire silent, not paused ─► Expired ── Forget silent ─► records deleted
 //
 // While no heartbeat at all arrives, no phase changes.
 //
@@ -58,7 +58,7 @@ type member struct {
 type Decision struct {
 	Phase  clustersetv1alpha1.MemberClusterPhase
 	Heard  time.Time // the last heartbeat, zero if there never was one
-	Paused bool      // the brake, or the silence of all members, keeps it from expiring
+	Paused bool      // expiry is paused, or the silence of all members keeps it from expiring
 	Forget bool      // its records are to be deleted
 }
 
@@ -138,7 +138,7 @@ func (l *Liveness) hubSilent(now time.Time) bool {
 // assumes that this process, with its watches, was the one that stood still (a paused machine, a stopped container), and
 // doesn't count the gap as a member's silence.
 func (l *Liveness) Decide(now time.Time) map[string]Decision {
-	// Suspect members' silence stands still under the brake. If it began anew when the brake is released, a dead member would never expire
+	// Suspect members' silence stands still while expiry is paused. If it began anew afterwards, a dead member would never expire
 	// while others come and go; if all of it counted, members that return one by one would expire a second before their next heartbeat.
 	gap := now.Sub(l.last)
 	stoodStill := !l.last.IsZero() && gap > l.thresholds.Suspect/2
@@ -158,7 +158,7 @@ func (l *Liveness) Decide(now time.Time) map[string]Decision {
 			m.phase = clustersetv1alpha1.MemberSuspect
 		}
 	}
-	l.brake()
+	l.pauseExpiry()
 	l.cutOff = silent && now.Sub(l.heard) >= l.thresholds.Suspect
 
 	decisions := make(map[string]Decision, len(l.members))
@@ -180,9 +180,9 @@ func (l *Liveness) Decide(now time.Time) map[string]Decision {
 	return decisions
 }
 
-// brake decides whether the silence is the hub's fault. It considers the members that were alive until now, not those that expired
+// pauseExpiry decides whether the silence is the hub's fault. It considers the members that were alive until now, not those that expired
 // long ago. More than half of them are unlikely to have died together; more likely the hub is cut off from the rest.
-func (l *Liveness) brake() {
+func (l *Liveness) pauseExpiry() {
 	var silent, there int
 	for _, m := range l.members {
 		if m.there() {
@@ -195,7 +195,7 @@ func (l *Liveness) brake() {
 	l.braked = silent > 1 && 2*silent > there
 }
 
-// spares reports whether the member's silence doesn't count, because of the brake.
+// spares reports whether the member's silence doesn't count, because expiry is paused.
 func (l *Liveness) spares(m *member) bool {
 	return l.braked && m.phase == clustersetv1alpha1.MemberSuspect
 }

@@ -13,12 +13,12 @@ import (
 	"github.com/clusterset/clusterset/internal/topology"
 )
 
-// steered returns the slices of records, labelled and hinted for kube-proxy.
+// hinted returns the slices of records, labelled and hinted for kube-proxy.
 //
 // kube-proxy chooses separately for each port and family, among the endpoints of all slices that have the port. But the label
 // applies to a whole slice, and an endpoint's hints to all ports of its slice. If ports or endpoints need different ones, the
 // slice is cut into pieces.
-func (w *work) steered(records []*record, cur Current) []*discoveryv1.EndpointSlice {
+func (w *work) hinted(records []*record, cur Current) []*discoveryv1.EndpointSlice {
 	choices := w.choices(records)
 	var out []*discoveryv1.EndpointSlice
 	var told []byte
@@ -48,20 +48,20 @@ func (w *work) cut(r *record, choices map[portKey]*choice) []*discoveryv1.Endpoi
 	s := w.whole(r)
 	var groups [][]discoveryv1.EndpointPort // of ports for which the endpoints are used alike
 	var uses [][]use
-	steered := map[*choice][]use{}
+	usesOf := map[*choice][]use{}
 	var targets []target
 	for i, port := range s.Ports {
 		c := choices[keyOf(r, &s.Ports[i])]
-		u := steered[c]
+		u := usesOf[c]
 		if u == nil && c.dealt != nil {
 			u = c.dealt[r]
 		} else if u == nil {
 			if targets == nil {
 				targets = w.targets(r)
 			}
-			u = w.steer(targets, c.last)
+			u = w.assignHints(targets, c.last)
 		}
-		steered[c] = u
+		usesOf[c] = u
 		g := slices.IndexFunc(uses, func(have []use) bool { return slices.EqualFunc(have, u, use.equal) })
 		if g < 0 {
 			g, groups, uses = len(groups), append(groups, nil), append(uses, u)
@@ -125,7 +125,7 @@ func (c *choice) decide(w *work) {
 	for _, r := range c.among {
 		all = append(all, w.targets(r)...)
 	}
-	uses := w.steer(all, c.last)
+	uses := w.assignHints(all, c.last)
 	c.dealt = map[*record][]use{}
 	for _, r := range c.among {
 		c.dealt[r], uses = uses[:r.endpoints], uses[r.endpoints:]

@@ -31,7 +31,7 @@ func (w *work) derivedService() *corev1.Service {
 	s.SessionAffinity = r.SessionAffinity
 	s.SessionAffinityConfig = affinityConfig(r.SessionAffinity, r.SessionAffinityConfig)
 	s.InternalTrafficPolicy = r.InternalTrafficPolicy
-	// The importer sets the hints (steer). An older API server would refuse the newer values, and with them the whole
+	// The importer sets the hints (assignHints). An older API server would refuse the newer values, and with them the whole
 	// Service.
 	s.TrafficDistribution = nil
 	s.Ports = make([]corev1.ServicePort, 0, len(r.Ports))

@@ -46,7 +46,7 @@ func (w *work) endpointSlices(routed, others []*record, cur Current) []*discover
 			all = append(all, w.keep(r, untold, slice)...)
 		}
 	}
-	all = append(all, w.steered(routed, cur)...)
+	all = append(all, w.hinted(routed, cur)...)
 	all = append(all, w.placeholders()...)
 	slices.SortFunc(all, func(a, b *discoveryv1.EndpointSlice) int { return cmp.Compare(a.Name, b.Name) })
 	return all

@@ -14,5 +14,5 @@
 //   - The MemberCluster, on the hub or its copy here: the cluster has left (C42), is lost, and since when (C44), has joined again without a
 //     heartbeat (C44), is Expired (C42, C47), or shares no community (C18).
 //   - The Lease (beats): the cluster has sent a heartbeat since, which says that the service's records are in order (C47, C75).
-//   - The Guard: the hub itself can be trusted: it knows this cluster (C40), answers, and takes each kind of record (C41).
+//   - HubTrust: the hub itself can be trusted: it knows this cluster (C40), answers, and takes each kind of record (C41).
 package retention

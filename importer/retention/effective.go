@@ -35,7 +35,7 @@ const (
 	// An importer's watches may have the backup's state one after another.
 	unseenGrace = 20 * time.Second
 	// leaveGrace is how long to wait before believing that a cluster has left. If all MemberClusters are being deleted, one after the
-	// other, this cluster's is among them by then, and the Guard keeps everything.
+	// other, this cluster's is among them by then, and HubTrust keeps everything.
 	leaveGrace = 3 * time.Second
 	// vanishedRetry is when to check again whether a record is back, or its cluster has left.
 	vanishedRetry = time.Second

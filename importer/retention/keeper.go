@@ -18,7 +18,7 @@ import (
 
 // Keeper finds out what Effective has to know, and remembers what no object says: since when a part is missing, and how its record went.
 type Keeper struct {
-	Guard       *Guard
+	Trust       *HubTrust
 	Hub, Here   client.Reader // caches
 	Departures  *Departures
 	AwaitRejoin time.Duration
@@ -44,8 +44,8 @@ func (k *Keeper) Effective(ctx context.Context, service types.NamespacedName, hu
 	if len(parts) == 0 {
 		return Outcome{Use: hub}, nil
 	}
-	if state.Untrusted = k.Guard.known(ctx); state.Untrusted != nil { // by the caches: many members would ask at once
-		_ = k.Guard.MayDelete(ctx) // reports it
+	if state.Untrusted = k.Trust.known(ctx); state.Untrusted != nil { // by the caches: many members would ask at once
+		_ = k.Trust.MayDelete(ctx) // reports it
 	} else if err := k.look(ctx, service, parts, &state); err != nil {
 		return Outcome{}, err
 	}
@@ -56,7 +56,7 @@ func (k *Keeper) Effective(ctx context.Context, service types.NamespacedName, hu
 		o = Effective(hub, last, parts, state, k.Clock.Now())
 	}
 	if o.doubtful || o.probe {
-		state.Incomplete = k.Guard.MayDelete(ctx)
+		state.Incomplete = k.Trust.MayDelete(ctx)
 	}
 	if o.doubtful && state.Incomplete != nil {
 		o = Effective(hub, last, parts, state, k.Clock.Now())
@@ -79,7 +79,7 @@ func (k *Keeper) noted(service types.NamespacedName, parts []Part) map[Part]*Abs
 	defer k.mu.Unlock()
 	if k.since == nil {
 		k.since = map[types.NamespacedName]map[Part]*Absence{}
-		k.beats = beats{hub: k.Guard.Live, passed: k.Passed, clock: k.Clock, of: map[string]*beat{}}
+		k.beats = beats{hub: k.Trust.Live, passed: k.Passed, clock: k.Clock, of: map[string]*beat{}}
 	}
 	was, now := k.since[service], make(map[Part]*Absence, len(parts))
 	for _, p := range parts {
@@ -110,8 +110,8 @@ func (s *State) doubt() {
 // look reads what the caches say of the parts' clusters.
 func (k *Keeper) look(ctx context.Context, service types.NamespacedName, parts []Part, state *State) error {
 	own := &clustersetv1alpha1.MemberCluster{}
-	if err := k.Hub.Get(ctx, client.ObjectKey{Name: k.Guard.Cluster}, own); err != nil {
-		return fmt.Errorf("get MemberCluster %s from the hub: %w", k.Guard.Cluster, err)
+	if err := k.Hub.Get(ctx, client.ObjectKey{Name: k.Trust.Cluster}, own); err != nil {
+		return fmt.Errorf("get MemberCluster %s from the hub: %w", k.Trust.Cluster, err)
 	}
 	state.Clusters = map[string]Cluster{}
 	for _, p := range parts {
@@ -202,7 +202,7 @@ func (k *Keeper) absent(ctx context.Context, cluster string, parts []Part) bool 
 		if name == "" {
 			record, name = &clustersetv1alpha1.ExportedService{}, api.ExportedServiceName(p.Service.Namespace, p.Service.Name)
 		}
-		if err := k.Guard.Live.Get(ctx, client.ObjectKey{Namespace: api.MemberNamespace(cluster), Name: name}, record); !apierrors.IsNotFound(err) {
+		if err := k.Trust.Live.Get(ctx, client.ObjectKey{Namespace: api.MemberNamespace(cluster), Name: name}, record); !apierrors.IsNotFound(err) {
 			return false
 		}
 	}

@@ -55,7 +55,7 @@ func newWorld(t *testing.T) *world {
 	w.hub = fake.NewClientBuilder().WithScheme(records.Scheme).WithObjects(w.lease).WithInterceptorFuncs(interceptor.Funcs{Get: w.get, Create: w.create}).Build()
 	w.here = fake.NewClientBuilder().WithScheme(records.Scheme).Build()
 	w.Keeper = &Keeper{
-		Guard: &Guard{Cache: w.hub, Live: w.hub, Records: w.hub, Cluster: "beijing", Clock: clock.RealClock{}}, Hub: w.hub, Here: w.here,
+		Trust: &HubTrust{Cache: w.hub, Live: w.hub, Records: w.hub, Cluster: "beijing", Clock: clock.RealClock{}}, Hub: w.hub, Here: w.here,
 		Departures: NewDepartures(clock.RealClock{}), AwaitRejoin: time.Hour, Clock: clock.RealClock{}, Spread: 2 * time.Second,
 		Passed: func(_, version string) bool { return version == w.lease.ResourceVersion }, Unread: func(string) bool { return w.unread },
 	}
@@ -77,7 +77,7 @@ func (w *world) get(ctx context.Context, c client.WithWatch, key client.ObjectKe
 	return c.Get(ctx, key, o, opts...)
 }
 
-// create is asked only by the Guard: whether the hub takes an ExportedService, and then an ExportedEndpoints.
+// create is asked only by HubTrust: whether the hub takes an ExportedService, and then an ExportedEndpoints.
 func (w *world) create(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
 	switch o.(type) {
 	case *clustersetv1alpha1.ExportedService:

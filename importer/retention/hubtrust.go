@@ -53,13 +53,13 @@ func RetryAfter(err error) time.Duration {
 	return heldRetry
 }
 
-// Guard decides whether objects may be deleted because their records are missing from the hub's caches. Synced caches aren't
+// HubTrust decides whether objects may be deleted because their records are missing from the hub's caches. Synced caches aren't
 // enough: a hub whose etcd came back empty syncs too, and its watches report the deletion of everything, one kind after
-// another. So before any deletion the Guard asks the hub whether it still knows this member, and whether it would accept
+// another. So before any deletion it asks the hub whether it still knows this member, and whether it would accept
 // records: it wouldn't while its CustomResourceDefinitions, and all records with them, are being deleted. If the hub doesn't
 // answer, or is no longer the hub that this cluster joined, nothing is deleted. Nor is anything deleted shortly after the hub
 // lost something, because the members restore their records one after another.
-type Guard struct {
+type HubTrust struct {
 	Cache client.Reader
 	// Live reads from the hub's API server, not from a cache.
 	Live client.Reader
@@ -81,105 +81,105 @@ type Guard struct {
 }
 
 // known returns nil if, according to the caches, the hub knows this cluster and has its exports. It makes no request.
-func (g *Guard) known(ctx context.Context) error {
-	if g.Exported != nil {
+func (t *HubTrust) known(ctx context.Context) error {
+	if t.Exported != nil {
 		select {
-		case <-g.Exported:
+		case <-t.Exported:
 		default:
 			return errUnexported
 		}
 	}
-	return g.knowsUs(ctx, g.Cache)
+	return t.knowsUs(ctx, t.Cache)
 }
 
 // MayDelete returns nil if the hub can be trusted to be complete, or else the reason why not.
-func (g *Guard) MayDelete(ctx context.Context) error {
-	if g.Exported != nil {
+func (t *HubTrust) MayDelete(ctx context.Context) error {
+	if t.Exported != nil {
 		select {
-		case <-g.Exported:
+		case <-t.Exported:
 		default:
 			return errUnexported
 		}
 	}
-	err := g.complete(ctx)
+	err := t.complete(ctx)
 	if ctx.Err() != nil {
 		return err // the process is stopping, which says nothing about the hub
 	}
-	err = g.settled(err)
-	g.mu.Lock()
-	changed := g.held != (err != nil)
-	g.held = err != nil
-	g.mu.Unlock()
-	if changed && g.Changed != nil {
-		g.Changed(ctx, err)
+	err = t.settled(err)
+	t.mu.Lock()
+	changed := t.held != (err != nil)
+	t.held = err != nil
+	t.mu.Unlock()
+	if changed && t.Changed != nil {
+		t.Changed(ctx, err)
 	}
 	return err
 }
 
 // settled returns an error until the members had time to restore their records on a hub that is complete again.
-func (g *Guard) settled(err error) error {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if errors.Is(err, ErrLost) || err != nil && !g.lostAt.IsZero() {
+func (t *HubTrust) settled(err error) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if errors.Is(err, ErrLost) || err != nil && !t.lostAt.IsZero() {
 		// While the hub can't be reached, the caches don't see what is restored: the time begins again.
-		g.lostAt = g.Clock.Now()
+		t.lostAt = t.Clock.Now()
 	}
-	if err != nil || g.lostAt.IsZero() {
+	if err != nil || t.lostAt.IsZero() {
 		return err
 	}
-	if since := g.Clock.Since(g.lostAt); since < settleFor {
+	if since := t.Clock.Since(t.lostAt); since < settleFor {
 		return fmt.Errorf("%w; it has accepted them again for %s, and other members may not have restored theirs yet: what is still missing in %s counts as un-exported",
 			ErrLost, since.Round(time.Second), (settleFor - since).Round(time.Second))
 	}
-	g.lostAt = time.Time{}
+	t.lostAt = time.Time{}
 	return nil
 }
 
-func (g *Guard) complete(ctx context.Context) error {
-	if err := g.knowsUs(ctx, g.Cache); err != nil {
+func (t *HubTrust) complete(ctx context.Context) error {
+	if err := t.knowsUs(ctx, t.Cache); err != nil {
 		return err
 	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if !g.asked.IsZero() && g.Clock.Since(g.asked) < trustFor {
-		return g.answer
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.asked.IsZero() && t.Clock.Since(t.asked) < trustFor {
+		return t.answer
 	}
 	asking, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	err := errors.Join(g.knowsUs(asking, g.Live), g.takesRecords(asking))
+	err := errors.Join(t.knowsUs(asking, t.Live), t.takesRecords(asking))
 	if ctx.Err() == nil {
-		g.asked, g.answer = g.Clock.Now(), err
+		t.asked, t.answer = t.Clock.Now(), err
 	}
 	return err
 }
 
-func (g *Guard) knowsUs(ctx context.Context, hub client.Reader) error {
+func (t *HubTrust) knowsUs(ctx context.Context, hub client.Reader) error {
 	own := &clustersetv1alpha1.MemberCluster{}
-	err := hub.Get(ctx, client.ObjectKey{Name: g.Cluster}, own)
+	err := hub.Get(ctx, client.ObjectKey{Name: t.Cluster}, own)
 	switch {
 	case apierrors.IsNotFound(err):
-		return fmt.Errorf("the hub has no MemberCluster %s: it is empty, or has lost this cluster", g.Cluster)
+		return fmt.Errorf("the hub has no MemberCluster %s: it is empty, or has lost this cluster", t.Cluster)
 	case err != nil:
-		return fmt.Errorf("get MemberCluster %s from the hub: %w", g.Cluster, err)
+		return fmt.Errorf("get MemberCluster %s from the hub: %w", t.Cluster, err)
 	case own.Left():
-		return fmt.Errorf("MemberCluster %s is deleted on the hub: this cluster has left, or all are being deleted", g.Cluster)
+		return fmt.Errorf("MemberCluster %s is deleted on the hub: this cluster has left, or all are being deleted", t.Cluster)
 	}
 	return nil
 }
 
 // takesRecords asks the hub, in a dry run, whether it would accept a record of each kind.
-func (g *Guard) takesRecords(ctx context.Context) error {
-	meta := metav1.ObjectMeta{Namespace: api.MemberNamespace(g.Cluster), Name: api.ExportedServiceName("default", "probe")}
+func (t *HubTrust) takesRecords(ctx context.Context) error {
+	meta := metav1.ObjectMeta{Namespace: api.MemberNamespace(t.Cluster), Name: api.ExportedServiceName("default", "probe")}
 	var errs []error
 	for _, record := range []client.Object{
 		&clustersetv1alpha1.ExportedService{ObjectMeta: meta, Spec: clustersetv1alpha1.ExportedServiceSpec{
-			ServiceNamespace: "default", ServiceName: "probe", Type: mcsv1beta1.Headless, ExportedAt: metav1.NewTime(g.Clock.Now()),
+			ServiceNamespace: "default", ServiceName: "probe", Type: mcsv1beta1.Headless, ExportedAt: metav1.NewTime(t.Clock.Now()),
 		}},
 		&clustersetv1alpha1.ExportedEndpoints{ObjectMeta: meta, Spec: clustersetv1alpha1.ExportedEndpointsSpec{
 			ServiceNamespace: "default", ServiceName: "probe", AddressType: discoveryv1.AddressTypeIPv4,
 		}},
 	} {
-		err := g.Records.Create(ctx, record, client.DryRunAll)
+		err := t.Records.Create(ctx, record, client.DryRunAll)
 		switch {
 		case schema.Terminating(err) || apierrors.IsNotFound(err): // the kind is being deleted, or gone
 			errs = append(errs, fmt.Errorf("%w: it accepts no %s: %w", ErrLost, reflect.TypeOf(record).Elem().Name(), err))

@@ -31,7 +31,7 @@ type use struct {
 
 func (u use) equal(o use) bool { return u.routed == o.routed && slices.Equal(u.zones, o.zones) }
 
-// steer decides how kube-proxy uses the endpoints of one port in one family.
+// assignHints decides how kube-proxy uses the endpoints of one port in one family.
 //
 // Hints express preference, because kube-proxy itself ignores them as soon as no ready endpoint is hinted for its zone
 // (pkg/proxy/topology.go). Endpoints that must not be used are hidden from kube-proxy, because it would use them in that case.
@@ -42,7 +42,7 @@ func (u use) equal(o use) bool { return u.routed == o.routed && slices.Equal(u.z
 //
 // last has, for each view, the worst rank that is still used among all endpoints of the port. targets are all of these endpoints. If
 // last has at most maxHints usable ranks, targets may be any subset, because then the use of one endpoint doesn't depend on others.
-func (w *work) steer(targets []target, last []topology.Rank) []use {
+func (w *work) assignHints(targets []target, last []topology.Rank) []use {
 	views := w.views()
 	if w.in.unzoned() {
 		return routeBest(views, targets, last)

@@ -49,7 +49,7 @@ func TestMayDelete(t *testing.T) {
 	now := clocktesting.NewFakePassiveClock(time.Unix(0, 0))
 	exported := make(chan struct{})
 	var said []string
-	guard := &Guard{Cache: cached, Live: hub, Records: hub, Cluster: "beijing", Clock: now, Exported: exported, Changed: func(_ context.Context, err error) {
+	trust := &HubTrust{Cache: cached, Live: hub, Records: hub, Cluster: "beijing", Clock: now, Exported: exported, Changed: func(_ context.Context, err error) {
 		if err == nil {
 			said = append(said, "complete")
 		} else {
@@ -60,7 +60,7 @@ func TestMayDelete(t *testing.T) {
 	check := func(what, want string, asks int) {
 		t.Helper()
 		asked = 0
-		err := guard.MayDelete(t.Context())
+		err := trust.MayDelete(t.Context())
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", what, err, want)
 		}

@@ -29,13 +29,13 @@ const (
 // DefaultHoldWithdrawals is the default of Options.HoldWithdrawals.
 const DefaultHoldWithdrawals = 10 * time.Minute
 
-// brake holds back withdrawals that may be a mistake. A ServiceExport that is deleted while its Service exists is withdrawn if it isn't
+// withdrawalGuard holds back withdrawals that may be a mistake. A ServiceExport that is deleted while its Service exists is withdrawn if it isn't
 // back after a few seconds. Before that, those that went at about the same time are counted: more than ten, and more than half of all,
 // suggest a script that went wrong, or a deleted CustomResourceDefinition that took all its objects with it. Those services stay exported
 // until their ServiceExports are back, their Services are deleted too, or ten minutes have passed.
 //
-// One service asks the API server and counts, for all that wait. No request is made while the brake is locked.
-type brake struct {
+// One service asks the API server and counts, for all that wait. No request is made while it is locked.
+type withdrawalGuard struct {
 	holdFor    time.Duration // 0: nothing is held
 	replaceFor time.Duration // see Options.ReplaceFor
 	// served returns nil if the member serves ServiceExports. If the kind is gone, or being deleted, missing objects mean
@@ -67,8 +67,8 @@ func (e *ending) waits() bool { return !e.held && !e.released }
 // hold keeps a service exported until then.
 func (e *ending) hold(until time.Time) { e.held, e.until, e.released = true, until, false }
 
-func newBrake(holdFor, replaceFor time.Duration) brake {
-	return brake{holdFor: holdFor, replaceFor: replaceFor, of: map[types.NamespacedName]*ending{}, gone: map[types.NamespacedName]time.Time{}}
+func newWithdrawalGuard(holdFor, replaceFor time.Duration) withdrawalGuard {
+	return withdrawalGuard{holdFor: holdFor, replaceFor: replaceFor, of: map[types.NamespacedName]*ending{}, gone: map[types.NamespacedName]time.Time{}}
 }
 
 // stopped is what to do with a service whose Service or ServiceExport is gone.
@@ -81,7 +81,7 @@ type stopped struct {
 }
 
 // ask decides for one service whose ServiceExport is gone.
-func (b *brake) ask(ctx context.Context, key types.NamespacedName) (stopped, error) {
+func (b *withdrawalGuard) ask(ctx context.Context, key types.NamespacedName) (stopped, error) {
 	if s, known := b.look(key); known {
 		return s, nil
 	}
@@ -105,7 +105,7 @@ func (b *brake) ask(ctx context.Context, key types.NamespacedName) (stopped, err
 }
 
 // at returns what is known of a service. One that is new waits from now on.
-func (b *brake) at(key types.NamespacedName) *ending {
+func (b *withdrawalGuard) at(key types.NamespacedName) *ending {
 	e := b.of[key]
 	if e == nil {
 		b.arrived = time.Now()
@@ -116,7 +116,7 @@ func (b *brake) at(key types.NamespacedName) *ending {
 }
 
 // look returns what is known of a service. If it is time to decide, known is false, and the caller decides for all.
-func (b *brake) look(key types.NamespacedName) (s stopped, known bool) {
+func (b *withdrawalGuard) look(key types.NamespacedName) (s stopped, known bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	e := b.at(key)
@@ -140,8 +140,8 @@ func (b *brake) look(key types.NamespacedName) (s stopped, known bool) {
 }
 
 // judge decides for all that have waited, and for one whose time is over.
-func (b *brake) judge(ctx context.Context, one *ending, kind error, going []types.NamespacedName, exported int) {
-	logger := log.FromContext(ctx).WithName("brake")
+func (b *withdrawalGuard) judge(ctx context.Context, one *ending, kind error, going []types.NamespacedName, exported int) {
+	logger := log.FromContext(ctx).WithName("withdrawals")
 	now := time.Now()
 	b.probed = now
 	if kind != nil {
@@ -179,7 +179,7 @@ func (b *brake) judge(ctx context.Context, one *ending, kind error, going []type
 }
 
 // decide holds all services whose exports end if they are most of the cluster's. Otherwise it lets go those that have waited for long enough.
-func (b *brake) decide(logger logr.Logger, one *ending, going []types.NamespacedName, exported int) {
+func (b *withdrawalGuard) decide(logger logr.Logger, one *ending, going []types.NamespacedName, exported int) {
 	now := time.Now()
 	maps.DeleteFunc(b.gone, func(_ types.NamespacedName, at time.Time) bool { return now.Sub(at) > goneFor })
 	gone := maps.Clone(b.gone)
@@ -206,7 +206,7 @@ func (b *brake) decide(logger logr.Logger, one *ending, going []types.Namespaced
 }
 
 // answer returns what has been decided for a service.
-func (b *brake) answer(e *ending) stopped {
+func (b *withdrawalGuard) answer(e *ending) stopped {
 	switch {
 	case e.released:
 		return stopped{}
@@ -221,13 +221,13 @@ func (b *brake) answer(e *ending) stopped {
 	return s
 }
 
-func (b *brake) letGo(key types.NamespacedName, e *ending) {
+func (b *withdrawalGuard) letGo(key types.NamespacedName, e *ending) {
 	*e = ending{since: e.since, released: true}
 	b.gone[key] = time.Now()
 }
 
 // forget forgets a service that is exported, not on the hub, or has no Service.
-func (b *brake) forget(key types.NamespacedName) {
+func (b *withdrawalGuard) forget(key types.NamespacedName) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.of, key)

@@ -25,7 +25,7 @@ import (
 // braked is a member that exports some services and loses ServiceExports.
 type braked struct {
 	*testing.T
-	brake
+	withdrawalGuard
 	exported int
 	going    map[types.NamespacedName]bool
 	kind     error
@@ -34,7 +34,7 @@ type braked struct {
 
 func newBraked(t *testing.T, exported int) *braked {
 	b := &braked{T: t, exported: exported, going: map[types.NamespacedName]bool{}}
-	b.brake = newBrake(DefaultHoldWithdrawals, DefaultReplaceFor)
+	b.withdrawalGuard = newWithdrawalGuard(DefaultHoldWithdrawals, DefaultReplaceFor)
 	b.served = func(context.Context, types.NamespacedName) error { return b.kind }
 	b.count = func(context.Context) (keys []types.NamespacedName, exported int, err error) {
 		b.counts++
