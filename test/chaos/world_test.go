@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -121,7 +122,7 @@ func (c *run) answersIn(w *random.World, questions answers) (stage []answers) {
 	return stage
 }
 
-// recorded returns nil once every export is on the hub, with its endpoints. Answers alone don't show that, because importers keep what a hub
+// recorded returns nil once every export is on the hub, with all its endpoints and no others. Answers alone don't show that, because importers keep what a hub
 // has lost.
 func (c *run) recorded() error {
 	w, err := c.Observe()
@@ -132,17 +133,22 @@ func (c *run) recorded() error {
 	if err := c.Hub.Client.List(context.Background(), &all); err != nil {
 		return err
 	}
-	has := map[string]bool{} // by namespace on the hub, and name of the service's record
+	has := map[string][]string{} // addresses, by namespace on the hub, and name of the service's record
 	for _, e := range all.Items {
-		has[e.Namespace+"/"+api.ExportedServiceName(e.Spec.ServiceNamespace, e.Spec.ServiceName)] = true
+		of := e.Namespace + "/" + api.ExportedServiceName(e.Spec.ServiceNamespace, e.Spec.ServiceName)
+		for _, endpoint := range e.Spec.Endpoints {
+			has[of] = append(has[of], endpoint.Addresses...)
+		}
 	}
 	var errs []error
 	for _, key := range w.Keys() {
 		name := api.ExportedServiceName(key.Namespace, key.Name)
 		for _, p := range w.Parts(key) {
 			errs = append(errs, c.Hub.Get(api.MemberNamespace(p.Name), name, &clustersetv1alpha1.ExportedService{}))
-			if p.HasEndpoints() && !has[api.MemberNamespace(p.Name)+"/"+name] {
-				errs = append(errs, fmt.Errorf("the hub has no endpoints of %s of %s", key, p.Name))
+			got, want := has[api.MemberNamespace(p.Name)+"/"+name], p.Addresses()
+			slices.Sort(got)
+			if got = slices.Compact(got); !slices.Equal(got, want) {
+				errs = append(errs, fmt.Errorf("the hub has the endpoints %v of %s of %s, want %v", got, key, p.Name, want))
 			}
 		}
 	}

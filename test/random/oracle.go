@@ -178,8 +178,14 @@ func (w *World) Parts(key types.NamespacedName) []Part {
 	return all
 }
 
-// HasEndpoints reports whether the part has endpoints, ready or not.
-func (p Part) HasEndpoints() bool { return len(p.backends(nil)) > 0 }
+// Addresses returns the addresses of the part's endpoints, ready or not, sorted.
+func (p Part) Addresses() (all []string) {
+	for _, b := range p.backends(nil) {
+		all = append(all, b.address)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
 
 // Renew makes some of a cluster's ServiceExports look as if they were created now.
 func (w *World) Renew(cluster string, which func(*mcsv1beta1.ServiceExport) bool) {
