@@ -50,6 +50,11 @@ func (r *reconciler) apply(ctx context.Context, in desired.Input, out desired.Ou
 	derived, unsupported, derivedErr := r.applyDerived(ctx, in, out, cur)
 	errs = append(errs, derivedErr)
 	r.noteRenamed(in.Key, cur.Derived, derived)
+	if becomesHeadless(cur.ServiceImport, out.ServiceImport) {
+		stale := cur.StaleSlices(out)
+		errs = append(errs, r.removeSlices(ctx, stale))
+		cur.Slices = slices.DeleteFunc(slices.Clone(cur.Slices), func(s *discoveryv1.EndpointSlice) bool { return slices.Contains(stale, s) })
+	}
 	out.ServiceImport = out.ImportWith(desired.Given{Derived: derived, Unsupported: unsupported, Refused: refusal(derivedErr)})
 	if derivedErr != nil && derived != nil {
 		out.Slices = desired.Expanded(out, cur)
@@ -64,6 +69,12 @@ func (r *reconciler) apply(ctx context.Context, in desired.Input, out desired.Ou
 	errs = append(errs, r.applyExtending(ctx, in, out, cur))
 	again, err = r.applyGlobal(ctx, out, cur)
 	return again, errors.Join(append(errs, err)...)
+}
+
+// becomesHeadless reports whether the endpoints of a ServiceImport get names. Those that go must not be there any more then: DNS would have
+// names that neither the old service has nor the new one.
+func becomesHeadless(is, want *mcsv1beta1.ServiceImport) bool {
+	return is != nil && is.Spec.Type != mcsv1beta1.Headless && want.Spec.Type == mcsv1beta1.Headless
 }
 
 // refusal returns the API server's message if it rejects an object for good: it is invalid, or a quota, a policy or a role
@@ -121,10 +132,11 @@ func (r *reconciler) applyImportStatus(ctx context.Context, current, want *mcsv1
 
 // applySlices creates, updates and deletes slices until they match what is wanted.
 func (r *reconciler) applySlices(ctx context.Context, key types.NamespacedName, out desired.Output, cur desired.Current, owner []metav1.OwnerReference) error {
-	return errors.Join(
-		r.writeSlices(ctx, key, out, cur, owner),
-		sideBySide(cur.StaleSlices(out), func(s *discoveryv1.EndpointSlice) error { return r.local.remove(ctx, s) }),
-	)
+	return errors.Join(r.writeSlices(ctx, key, out, cur, owner), r.removeSlices(ctx, cur.StaleSlices(out)))
+}
+
+func (r *reconciler) removeSlices(ctx context.Context, all []*discoveryv1.EndpointSlice) error {
+	return sideBySide(all, func(s *discoveryv1.EndpointSlice) error { return r.local.remove(ctx, s) })
 }
 
 // writeSlices creates and updates slices.

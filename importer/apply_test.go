@@ -2,11 +2,15 @@ package importer
 
 import (
 	"reflect"
+	"slices"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 )
 
 // If sameSliceEndpoint ignored a field, that field would never be updated. So a difference in any of an Endpoint's
@@ -43,4 +47,37 @@ func TestSameSliceEndpointSeesEachField(t *testing.T) {
 	}
 	without := *full.DeepCopy()
 	lacks(reflect.ValueOf(full), reflect.ValueOf(&without).Elem(), "", &without)
+}
+
+// C32: a service becomes Headless because the cluster whose type counted is in no community of this one any more. That cluster's slice goes
+// before the ServiceImport says so, or DNS would name the endpoints in it.
+func TestSlicesThatGoAreGoneBeforeTheServiceIsHeadless(t *testing.T) {
+	g := newRig(Options{})
+	for i, cluster := range []string{"beijing", "shanghai"} {
+		kind := []mcsv1beta1.ServiceImportType{mcsv1beta1.ClusterSetIP, mcsv1beta1.Headless}[i]
+		g.hub.put(memberAt(cluster, "zone-1"))
+		g.hub.put(exportedBy(cluster, kind, i))
+		g.hub.put(endpointsOf(cluster, i, 0, 2))
+	}
+	g.reconcile(t)
+	apart := memberAt("beijing", "zone-1")
+	apart.Spec.Communities = []string{"apart"}
+	g.hub.put(apart)
+	g.here.writes = nil
+	if _, err := g.Reconcile(t.Context(), reconcile.Request{NamespacedName: web}); err != nil {
+		t.Fatal(err)
+	}
+	first := func(write string) int {
+		i := slices.IndexFunc(g.here.writes, func(w string) bool { return strings.HasPrefix(w, write) })
+		if i < 0 {
+			t.Fatalf("no %s in %v", write, g.here.writes)
+		}
+		return i
+	}
+	if gone, headless := first("delete EndpointSlice imported-beijing-"), first("update ServiceImport web"); gone > headless {
+		t.Errorf("the slice of the cluster that goes is deleted after the ServiceImport is written: %v", g.here.writes)
+	}
+	if again := slices.DeleteFunc(slices.Clone(g.here.writes), func(w string) bool { return !strings.HasPrefix(w, "delete EndpointSlice") }); len(again) != 1 {
+		t.Errorf("deletions: %v", again)
+	}
 }

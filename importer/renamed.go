@@ -44,7 +44,7 @@ func (r *reconciler) prepareSlices(ctx context.Context, key types.NamespacedName
 	if err := r.writeSlices(ctx, key, out, cur, r.ownerOf(cur.ServiceImport)); err != nil {
 		return wait, err
 	}
-	return wait, sideBySide(stale, func(s *discoveryv1.EndpointSlice) error { return r.local.remove(ctx, s) })
+	return wait, r.removeSlices(ctx, stale)
 }
 
 // noteRenamed notes names that ports of the derived Service had and have no more.
