@@ -88,7 +88,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 
 // reconcile reads what the cluster has, and makes it what is wanted.
 func (o *round) reconcile(ctx context.Context) (result reconcile.Result, err error) {
-	own := []discoveryv1.EndpointSlice(nil)
+	var own []discoveryv1.EndpointSlice
 	if o.cur, own, err = o.gatherLocal(ctx, o.in.Key); err != nil {
 		return result, err
 	}

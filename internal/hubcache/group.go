@@ -59,7 +59,8 @@ func (k *kind) listedBy(f *feed, l *list) error {
 		g.add(f, nil)
 	}
 	f.listed = l
-	if k.show(g); f.group == nil {
+	k.show(g)
+	if f.group == nil {
 		return g.err
 	}
 	k.mu.Unlock()
