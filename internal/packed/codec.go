@@ -22,6 +22,22 @@ type writer struct {
 	at    map[string]int // of strings
 }
 
+// writers are those that nobody uses.
+var writers = sync.Pool{New: func() any { return &writer{at: map[string]int{}} }}
+
+// many is how many strings a writer may have had to be used again: forgetting them takes as long for every later object.
+const many = 1000
+
+// done makes a writer empty, for others to use.
+func (w *writer) done() {
+	if len(w.at) > many {
+		return
+	}
+	clear(w.at)
+	w.bytes = w.bytes[:0]
+	writers.Put(w)
+}
+
 // reader reads a block of memory. The strings that it returns are parts of it.
 type reader struct {
 	block string

@@ -112,10 +112,11 @@ func pack(o any) any {
 	if k == nil {
 		return o
 	}
-	w := writer{at: map[string]int{}}
+	w := writers.Get().(*writer)
+	defer w.done()
 	v := reflect.ValueOf(o).Elem()
 	for i, f := range k.fields {
-		f.write(&w, v.Field(i))
+		f.write(w, v.Field(i))
 	}
 	return newObject(of, w.bytes)
 }
