@@ -135,6 +135,9 @@ func (c *run) recorded() error {
 	}
 	has := map[string][]string{} // addresses, by namespace on the hub, and name of the service's record
 	for _, e := range all.Items {
+		if e.Spec.External {
+			continue
+		}
 		of := e.Namespace + "/" + api.ExportedServiceName(e.Spec.ServiceNamespace, e.Spec.ServiceName)
 		for _, endpoint := range e.Spec.Endpoints {
 			has[of] = append(has[of], endpoint.Addresses...)
