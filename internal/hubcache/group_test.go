@@ -1,6 +1,7 @@
 package hubcache
 
 import (
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -97,20 +98,51 @@ func TestNobodyWaitsForLong(t *testing.T) {
 	})
 }
 
+// A hub that was restored is read again as it answers: what is known has been shown together before. What hasn't still waits.
+func TestRestoredHubIsNotWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hub := filled()
+		r := read(t, hub, "a", "b", "c")
+		r.has("at first", 2*time.Second, nsA, nsB, nsC)
+		hub.do(func() { hub.silent[nsC] = true })
+		elapse(time.Minute)
+		hub.put(nsB, "more")
+		want := slices.Concat(hub.has(nsA), hub.has(nsB), hub.has(nsC))
+		r.Relist()
+		elapse(2 * time.Second)
+		if got := r.stored(); !slices.Equal(got, want) {
+			t.Errorf("one is silent:\n has %v\nwant %v", got, want)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		hub := filled()
+		r := read(t, hub, "a")
+		r.has("at first", 2*time.Second, nsA)
+		hub.forbid(true, nsB)
+		r.SetPeers([]string{"a", "b", "c"})
+		elapse(time.Second)
+		r.Relist()
+		r.has("new peers", 2*time.Second, nsA)
+		hub.forbid(false, nsB)
+		r.has("both may be read", 2*time.Second, nsA, nsB, nsC)
+	})
+}
+
 // A cache that ends doesn't wait for a group.
 func TestEndsWhileAGroupWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		var began time.Time
+		t.Cleanup(func() { // after that of start, which ends the cache
+			if waited := time.Since(began); waited > 0 {
+				t.Errorf("it ended after %s", waited)
+			}
+		})
 		hub := filled()
 		hub.do(func() { hub.silent[nsB] = true })
 		r := read(t, hub, "a")
 		r.has("at first", 2*time.Second, nsA)
 		r.SetPeers([]string{"a", "b", "c"})
 		r.has("one is silent", time.Second, nsA)
-		began := time.Now()
-		t.Cleanup(func() { // after start's, which ends it
-			if waited := time.Since(began); waited > 0 {
-				t.Errorf("it ended after %s", waited)
-			}
-		})
+		began = time.Now()
 	})
 }
