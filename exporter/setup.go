@@ -139,14 +139,6 @@ func setup(mgr manager.Manager, hub cluster.Cluster, opts Options) (firstPass <-
 		return nil, err
 	}
 	registerMetrics()
-	exports, err := newExports(mgr.GetClient())
-	if err != nil {
-		return nil, err
-	}
-	onHub, err := addIndexes(mgr, hub, opts.Cluster)
-	if err != nil {
-		return nil, err
-	}
 	name := &claim{
 		uid:    clusterUID(mgr.GetAPIReader()),
 		lease:  readLease(hub.GetAPIReader(), opts.Cluster),
@@ -154,45 +146,12 @@ func setup(mgr manager.Manager, hub cluster.Cluster, opts Options) (firstPass <-
 		yields: sayYields(hub.GetClient(), opts.Cluster),
 		tell:   tellOf(mgr.GetEventRecorder("clusterset-exporter"), opts.Cluster),
 	}
-	synced := syncedFunc(hub.GetCache())
-	r := &reconciler{
-		cluster: opts.Cluster,
-		from:    namespaces.Filter{Include: opts.IncludeNamespaces, Exclude: opts.ExcludeNamespaces},
-		local:   mgr.GetClient(),
-		exports: exports,
-		hub:     hub.GetClient(),
-		live:    hub.GetAPIReader(),
-		onHub:   onHub,
-		synced:  func() bool { return name.held() && synced() },
-		unheard: name.unheard,
-		events:  mgr.GetEventRecorder("clusterset-exporter"),
-		pass:    newPass(),
-		places:  places{most: opts.MaxPerNamespace},
-		gate:    newGate(),
-		visible: visibility{own: opts.Cluster},
-		fought:  make(chan struct{}, 1),
-	}
-	name.report = r.reportAll
-	r.nodes = &nodeUsers{nodes: opts.Nodes, of: sets.New[types.NamespacedName]()}
-	opts.Nodes.OnChange(func(ctx context.Context, _ bool) { go r.pass.send(ctx, r.nodes.all()) })
-	r.names = newNames(net.DefaultResolver.LookupNetIP, r.pass.send)
-	r.withdrawals = newWithdrawalGuard(opts.HoldWithdrawals, opts.ReplaceFor)
-	r.withdrawals.served, r.withdrawals.count = exports.served, r.abandonedAll
-	skip := true // several members may run in one process, as in tests
-	ctrl, err := controller.New("clusterset-exporter", mgr, controller.Options{
-		Reconciler:              r,
-		MaxConcurrentReconciles: opts.Workers,
-		CacheSyncTimeout:        connect.Forever,
-		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](20*time.Millisecond, maxBackoff),
-		SkipNameValidation:      &skip,
-	})
+	r, err := newReconciler(mgr, hub, opts, name)
 	if err != nil {
 		return nil, err
 	}
-	for _, s := range sources(mgr.GetCache(), hub.GetCache(), exports.version.NewExport(), opts.Cluster, r.pass, sayInvalidMarks(r.events, r.from)) {
-		if err := ctrl.Watch(s); err != nil {
-			return nil, fmt.Errorf("watch: %w", err)
-		}
+	if err := addController(mgr, hub, opts, r); err != nil {
+		return nil, err
 	}
 	beat := &heartbeat{
 		interval: opts.HeartbeatInterval,
@@ -222,4 +181,61 @@ func setup(mgr manager.Manager, hub cluster.Cluster, opts Options) (firstPass <-
 		}
 	}
 	return r.pass.finished, nil
+}
+
+func newReconciler(mgr manager.Manager, hub cluster.Cluster, opts Options, name *claim) (*reconciler, error) {
+	exports, err := newExports(mgr.GetClient())
+	if err != nil {
+		return nil, err
+	}
+	onHub, err := addIndexes(mgr, hub, opts.Cluster)
+	if err != nil {
+		return nil, err
+	}
+	synced := syncedFunc(hub.GetCache())
+	r := &reconciler{
+		cluster: opts.Cluster,
+		from:    namespaces.Filter{Include: opts.IncludeNamespaces, Exclude: opts.ExcludeNamespaces},
+		local:   mgr.GetClient(),
+		exports: exports,
+		hub:     hub.GetClient(),
+		live:    hub.GetAPIReader(),
+		onHub:   onHub,
+		synced:  func() bool { return name.held() && synced() },
+		unheard: name.unheard,
+		events:  mgr.GetEventRecorder("clusterset-exporter"),
+		pass:    newPass(),
+		places:  places{most: opts.MaxPerNamespace},
+		gate:    newGate(),
+		visible: visibility{own: opts.Cluster},
+		fought:  make(chan struct{}, 1),
+	}
+	name.report = r.reportAll
+	r.nodes = &nodeUsers{nodes: opts.Nodes, of: sets.New[types.NamespacedName]()}
+	opts.Nodes.OnChange(func(ctx context.Context, _ bool) { go r.pass.send(ctx, r.nodes.all()) })
+	r.names = newNames(net.DefaultResolver.LookupNetIP, r.pass.send)
+	r.withdrawals = newWithdrawalGuard(opts.HoldWithdrawals, opts.ReplaceFor)
+	r.withdrawals.served, r.withdrawals.count = exports.served, r.abandonedAll
+	return r, nil
+}
+
+// addController adds the reconciler's controller, with its sources.
+func addController(mgr manager.Manager, hub cluster.Cluster, opts Options, r *reconciler) error {
+	skip := true // several members may run in one process, as in tests
+	ctrl, err := controller.New("clusterset-exporter", mgr, controller.Options{
+		Reconciler:              r,
+		MaxConcurrentReconciles: opts.Workers,
+		CacheSyncTimeout:        connect.Forever,
+		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](20*time.Millisecond, maxBackoff),
+		SkipNameValidation:      &skip,
+	})
+	if err != nil {
+		return err
+	}
+	for _, s := range sources(mgr.GetCache(), hub.GetCache(), r.exports.version.NewExport(), opts.Cluster, r.pass, sayInvalidMarks(r.events, r.from)) {
+		if err := ctrl.Watch(s); err != nil {
+			return fmt.Errorf("watch: %w", err)
+		}
+	}
+	return nil
 }
