@@ -97,7 +97,9 @@ func (k *kind) want(ctx context.Context, namespaces []string, selector string, a
 	if k.feeds[""] == nil {
 		for _, namespace := range k.store.ListIndexFuncValues(toolscache.NamespaceIndex) {
 			if k.feeds[namespace] == nil {
-				k.tell(false, k.missing(namespace, nil)...)
+				gone := k.missing(namespace, nil)
+				k.count(nil, gone...)
+				k.tell(false, gone...)
 			}
 		}
 	}
@@ -135,6 +137,7 @@ func (k *kind) put(f *feed, o any) error {
 	}
 	c, changed, err := k.set(o, false)
 	if changed {
+		k.count(nil, c)
 		k.tell(!k.HasSynced(), c)
 	}
 	return err
@@ -146,9 +149,7 @@ func (k *kind) set(o any, anyway bool) (c change, changed bool, err error) {
 	if err != nil || known && !anyway && same(was.(client.Object), o.(client.Object)) {
 		return c, false, err
 	}
-	c = change{was: was, is: o}
-	k.count(c)
-	return c, true, k.store.Update(o)
+	return change{was: was, is: o}, true, k.store.Update(o)
 }
 
 func same(a, b client.Object) bool {
@@ -163,7 +164,7 @@ func (k *kind) remove(f *feed, o any) error {
 	if f.stopped || !known || err != nil {
 		return err
 	}
-	k.count(change{was: was})
+	k.count(nil, change{was: was})
 	err = k.store.Delete(o)
 	k.tell(false, change{was: o}) // as it was at the end: it says whether its exporter withdrew it
 	return err
@@ -175,7 +176,6 @@ func (k *kind) replace(f *feed, all []any, version string) (changes []change, er
 		f.suspect = true
 		k.cache.wentBack() // before anyone acts on what follows
 	}
-	k.release(f)
 	there := make(map[string]bool, len(all))
 	var errs []error
 	for _, o := range all {
@@ -188,6 +188,7 @@ func (k *kind) replace(f *feed, all []any, version string) (changes []change, er
 		errs = append(errs, err, failed)
 	}
 	changes = append(changes, k.missing(f.namespace, there)...)
+	k.count(f, changes...)
 	f.version, f.read, f.suspect = version, true, false
 	if !f.optional && k.ownRead.IsZero() {
 		k.ownRead = time.Now()
@@ -215,7 +216,6 @@ func (k *kind) missing(namespace string, there map[string]bool) (changes []chang
 		}
 		if o, known, err := k.store.GetByKey(key); known && err == nil && k.store.Delete(o) == nil {
 			changes = append(changes, change{was: o, unseen: true})
-			k.count(change{was: o})
 		}
 	}
 	return changes

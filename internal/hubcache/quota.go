@@ -133,26 +133,32 @@ func (k *kind) reserve(f *feed, namespace string, more int) {
 }
 
 // release ends the reservations of a feed. The caller has locked k.
-func (k *kind) release(f *feed) {
-	for namespace, size := range f.reserved {
-		k.quota.use(namespace, -size)
-	}
-	f.reserved = nil
-}
+func (k *kind) release(f *feed) { k.count(f) }
 
-// count counts a change of the store. The caller has locked k.
-func (k *kind) count(c change) {
+// count counts changes of the store, in place of what a feed has reserved for them; nil: nothing. It counts each member's at once: between
+// the two, a list of the other kind would be given the same room again. The caller has locked k.
+func (k *kind) count(reserved *feed, changes ...change) {
 	if k.quota == nil {
 		return
 	}
-	more, namespace := 0, ""
-	if c.is != nil {
-		o := c.is.(client.Object)
-		more, namespace = more+sizeOfRecord(o), o.GetNamespace()
+	more := map[string]int{}
+	if reserved != nil {
+		for namespace, size := range reserved.reserved {
+			more[namespace] -= size
+		}
+		reserved.reserved = nil
 	}
-	if c.was != nil {
-		o := c.was.(client.Object)
-		more, namespace = more-sizeOfRecord(o), o.GetNamespace()
+	for _, c := range changes {
+		if c.is != nil {
+			o := c.is.(client.Object)
+			more[o.GetNamespace()] += sizeOfRecord(o)
+		}
+		if c.was != nil {
+			o := c.was.(client.Object)
+			more[o.GetNamespace()] -= sizeOfRecord(o)
+		}
 	}
-	k.quota.use(namespace, more)
+	for namespace, size := range more {
+		k.quota.use(namespace, size)
+	}
 }

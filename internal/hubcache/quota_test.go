@@ -8,6 +8,11 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	toolscache "k8s.io/client-go/tools/cache"
+
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 )
 
 // quotas records what a Cache says of them.
@@ -139,4 +144,40 @@ func TestQuotaOfAListThatFails(t *testing.T) {
 		}
 		q.said(t, "at the end")
 	})
+}
+
+// storing calls a function at each update of a store.
+type storing struct {
+	toolscache.Indexer
+	update func()
+}
+
+func (s storing) Update(o any) error { s.update(); return s.Indexer.Update(o) }
+
+// While a list is stored, what it takes stays counted: the list of the other kind must not get the same room.
+func TestAListThatIsStoredKeepsItsRoom(t *testing.T) {
+	k := newKind(nil, nil, schema.GroupVersionResource{}, &clustersetv1alpha1.ExportedService{})
+	k.quota = &quota{limit: 1 << 20, used: map[string]int{}, over: map[string]*over{}}
+	f := &feed{kind: k}
+	var all []any
+	for i := range 10 {
+		o := &clustersetv1alpha1.ExportedService{}
+		o.Namespace, o.Name = nsB, fmt.Sprint("s", i)
+		if !f.admits(o, true) {
+			t.Fatal("there is no room")
+		}
+		all = append(all, o)
+	}
+	reserved, updates := k.quota.used[nsB], 0
+	k.store = storing{k.store, func() {
+		if updates++; k.quota.used[nsB] < reserved {
+			t.Errorf("%d of %d bytes are counted before record %d is stored", k.quota.used[nsB], reserved, updates)
+		}
+	}}
+	if err := f.Replace(all, "1"); err != nil {
+		t.Fatal(err)
+	}
+	if updates != len(all) || k.quota.used[nsB] != reserved {
+		t.Errorf("%d records are stored, and %d of %d bytes counted", updates, k.quota.used[nsB], reserved)
+	}
 }
