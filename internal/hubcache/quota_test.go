@@ -170,7 +170,8 @@ func TestAListThatIsStoredKeepsItsRoom(t *testing.T) {
 	}
 	reserved, updates := k.quota.used[nsB], 0
 	k.store = storing{k.store, func() {
-		if updates++; k.quota.used[nsB] < reserved {
+		updates++
+		if k.quota.used[nsB] < reserved {
 			t.Errorf("%d of %d bytes are counted before record %d is stored", k.quota.used[nsB], reserved, updates)
 		}
 	}}
