@@ -29,8 +29,8 @@ const (
 // DefaultHoldWithdrawals is the default of Options.HoldWithdrawals.
 const DefaultHoldWithdrawals = 10 * time.Minute
 
-// withdrawalGuard holds back withdrawals that may be a mistake. A ServiceExport that is deleted while its Service exists is withdrawn if it isn't
-// back after a few seconds. Before that, those that went at about the same time are counted: more than ten, and more than half of all,
+// withdrawalGuard holds back withdrawals that may be a mistake. A ServiceExport that is deleted while its Service exists is withdrawn if it
+// isn't back after a few seconds. Before that, those that went at about the same time are counted: more than ten, and more than half of all,
 // suggest a script that went wrong, or a deleted CustomResourceDefinition that took all its objects with it. Those services stay exported
 // until their ServiceExports are back, their Services are deleted too, or ten minutes have passed.
 //

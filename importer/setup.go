@@ -175,8 +175,8 @@ func (i *importer) keeper(l *local, report *reporter) *retention.Keeper {
 		report.hub(ctx, regarding, incomplete)
 	}
 	return &retention.Keeper{
-		Trust: trust, Hub: hub, Here: i.mgr.GetCache(), Departures: retention.NewDepartures(clock.RealClock{}), AwaitRejoin: i.options.AwaitRejoin, Spread: rand.N(maxSpread), Clock: clock.RealClock{},
-		Unread: i.options.Unread, Passed: i.options.Passed,
+		Trust: trust, Hub: hub, Here: i.mgr.GetCache(), Departures: retention.NewDepartures(clock.RealClock{}), AwaitRejoin: i.options.AwaitRejoin,
+		Spread: rand.N(maxSpread), Clock: clock.RealClock{}, Unread: i.options.Unread, Passed: i.options.Passed,
 	}
 }
 

@@ -10,7 +10,8 @@
 //   - A request that isn't answered is repeated, at the pace of rule C70 of docs/spec/control-plane.md, and the Reflector never learns of
 //     it. A watch that could go on does go on.
 //   - If other namespaces or peers are selected, or Relist is called, a Reflector is replaced by a new one. What the old one read stays until
-//     the new one, and those that began with it, have listed their parts completely. A Replace compares the list with the store, so that only differences become events.
+//     the new one, and those that began with it, have listed their parts completely. A Replace compares the list with the store, so that only
+//     differences become events.
 //   - Lists are consistent reads. So a list with an earlier resource version than the one before is of a hub that went back in time.
 //     Its epoch begins, like that of Relist, and everything is listed once more.
 package hubcache

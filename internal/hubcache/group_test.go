@@ -5,6 +5,11 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 )
 
 // C18: new peers are shown together, also if the right to read one comes later than that to read the other. There is no time in which a
@@ -20,25 +25,28 @@ func TestNewPeersAreShownTogether(t *testing.T) {
 		r.unread("one may be read", "b", "c")
 		hub.put(nsA, "more")
 		r.has("the others don't wait", time.Second, nsA)
-		hub.put(nsC, "more")
+		first := len(hub.has(nsA, nsB, nsC))
+		hub.put(nsC, "more") // after it was listed: an event of its watch
 		*seen = nil
-		hub.forbid(false, nsB)
-		var with []int
-		stop := make(chan struct{})
-		go func() {
-			defer close(stop)
-			for range 5000 {
-				with = append(with, len(r.stored())-len(hub.has(nsA)))
-				time.Sleep(time.Millisecond) //nolint:forbidigo // synctest's clock
-			}
-		}()
-		<-stop
-		for i, n := range with {
-			if i > 0 && n < with[i-1] || n > 0 && n < 6 {
-				t.Fatalf("%d of the new peers' records were shown before the others", n)
-			}
+		informer, err := r.GetInformer(t.Context(), &clustersetv1alpha1.ExportedService{})
+		if err != nil {
+			t.Fatal(err)
 		}
-		r.has("both may be read", 0, nsA, nsB, nsC)
+		told := false
+		if _, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{AddFunc: func(o any) {
+			namespace := o.(client.Object).GetNamespace()
+			if got := r.stored(); namespace != nsA && len(got) < first {
+				t.Errorf("the handler is told of a record of %s when there are only %v", namespace, got)
+			}
+			told = told || namespace == nsB
+		}}); err != nil {
+			t.Fatal(err)
+		}
+		hub.forbid(false, nsB)
+		r.has("both may be read", 5*time.Second, nsA, nsB, nsC) // refused twice, it asks again within 3 s
+		if !told {
+			t.Error("the handler isn't told of the peer that may be read now")
+		}
 		r.unread("both may be read")
 		r.events("both may be read", seen, "add b/s0", "add b/s1", "add b/s2", "add c/more", "add c/s0", "add c/s1", "add c/s2")
 	})

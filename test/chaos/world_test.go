@@ -122,8 +122,8 @@ func (c *run) answersIn(w *random.World, questions answers) (stage []answers) {
 	return stage
 }
 
-// recorded returns nil once every export is on the hub, with all its endpoints and no others. Answers alone don't show that, because importers keep what a hub
-// has lost.
+// recorded returns nil once every export is on the hub, with all its endpoints and no others. Answers alone don't show that, because importers
+// keep what a hub has lost.
 func (c *run) recorded() error {
 	w, err := c.Observe()
 	if err != nil {
