@@ -151,15 +151,18 @@ func (c *cluster) endpoint(zone string) fabedgev1alpha1.Endpoint {
 // portsOf returns the ports that the endpoints listen on, nil if they are the service's. If the cluster exposes none of the service's
 // ports, nil would mean all of them, so it returns a port without a name, which has no SRV record.
 func (w *work) portsOf(r *record) []fabedgev1alpha1.EndpointPort {
-	same := len(r.ports) == len(w.resolved.Ports)
+	same := true
 	var ports []fabedgev1alpha1.EndpointPort
 	for _, p := range r.ports {
 		i := slices.IndexFunc(w.resolved.Ports, func(m merge.Port) bool { return m.Name == *p.Name })
+		if i < 0 {
+			continue // a former name, which only kube-proxy needs
+		}
 		same = same && w.resolved.Ports[i].Port == *p.Port
 		ports = append(ports, fabedgev1alpha1.EndpointPort{Name: *p.Name, Protocol: *p.Protocol, Port: *p.Port})
 	}
 	switch {
-	case same:
+	case same && len(ports) == len(w.resolved.Ports):
 		return nil
 	case len(ports) == 0:
 		p := w.resolved.Ports[0] // without a name, to differ from nil

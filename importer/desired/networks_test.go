@@ -318,6 +318,35 @@ func TestGlobalServiceAcrossNetworks(t *testing.T) {
 	}
 }
 
+// While a port changes its name, slices have it under both (D29), and a GlobalService only under the new one: a former name is no port of
+// the service's. Rule D88.
+func TestGlobalServiceAcrossNetworksWhileAPortIsRenamed(t *testing.T) {
+	in := twoNetworks(DataPathPods)
+	ports := func(cluster string, of ...clustersetv1alpha1.ServicePort) {
+		for _, s := range in.Services {
+			if s.Namespace == api.MemberNamespace(cluster) {
+				s.Spec.Ports = of
+			}
+		}
+	}
+	ports("far", clustersetv1alpha1.ServicePort{Name: "http", Protocol: corev1.ProtocolTCP, Port: 80})
+	ports("near", clustersetv1alpha1.ServicePort{Name: "tls", Protocol: corev1.ProtocolTCP, Port: 443})
+	external(&in).Spec.Ports[0].Port = new(int32)
+	*external(&in).Spec.Ports[0].Port = 80 // as at a load balancer
+	in.Derived = Compute(in).Derived
+	ports("far", clustersetv1alpha1.ServicePort{Name: "web", Protocol: corev1.ProtocolTCP, Port: 80})
+	*external(&in).Spec.Ports[0].Name = "web"
+	out := Compute(in)
+	if got := to(out.Slices); !slices.Equal(got, []string{"far:192.0.2.1:80", "far:192.0.2.1:80", "far:192.0.2.2:80", "far:192.0.2.2:80"}) {
+		t.Errorf("the ClusterSetIP leads to %q, want each under two names", got)
+	}
+	for _, e := range out.Global.Spec.Endpoints {
+		if e.Cluster == "far" && (len(e.Ports) != 1 || e.Ports[0].Name != "web" || e.Ports[0].Port != 80) {
+			t.Errorf("far %v has the ports %v, want web:80", e.Addresses, e.Ports)
+		}
+	}
+}
+
 // What a service's slices store of external addresses comes back as such. Rule D89.
 func TestExternalRecordsAreStored(t *testing.T) {
 	in := twoNetworks(DataPathPods)
