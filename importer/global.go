@@ -33,10 +33,14 @@ func globalEvery(bytes int) time.Duration {
 // applyGlobal writes the GlobalService if it differs, or returns when to write it. The clusters whose records changed pay for it: if it
 // could have waited, from a budget of its own, so that others who share the service's name can't make them pay with the rest.
 func (r *reconciler) applyGlobal(ctx context.Context, out desired.Output, cur desired.Current) (again time.Duration, _ error) {
+	service := client.ObjectKeyFromObject(out.ServiceImport)
+	memory := r.memories.get(service)
 	if out.Global == nil {
+		memory.globalFor, memory.globalNow, memory.globalWaits = nil, false, false
+		r.globalBudget.done(service, nil)
+		r.report.truncated(service, 0)
 		return 0, nil
 	}
-	memory := r.memories.get(client.ObjectKeyFromObject(out.Global))
 	spent := &meterOf(ctx).globals
 	before := spent.Load()
 	again, err := r.writeGlobal(ctx, out, cur, memory)
@@ -48,9 +52,10 @@ func (r *reconciler) applyGlobal(ctx context.Context, out desired.Output, cur de
 	for _, cluster := range memory.globalFor {
 		budget.settle(cluster, bytes/float64(len(memory.globalFor)))
 	}
+	memory.globalWaits = again > 0
 	if again == 0 && err == nil {
 		memory.globalFor, memory.globalNow = nil, false
-		r.globalBudget.done(client.ObjectKeyFromObject(out.Global), nil)
+		r.globalBudget.done(service, nil)
 	}
 	return again, err
 }

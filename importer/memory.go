@@ -64,6 +64,7 @@ type memory struct {
 	globalWrote time.Time                                     // when the GlobalService was last written; zero: not since we remember
 	globalFor   []string                                      // clusters whose changes of records it doesn't have yet
 	globalNow   bool                                          // whether something else changed too, which doesn't wait for their write budgets
+	globalWaits bool                                          // whether it waits for its turn to be written
 }
 
 // ownAgain returns what this cluster's objects gave the last time if they are the same, or else nil.

@@ -18,8 +18,8 @@ type restored struct {
 	times int
 }
 
-// restores reports whether a write would only undo what somebody else has changed, or go on with what couldn't be written yet.
-func (m *memory) restores() bool { return !m.Changed() && !m.globalNow && len(m.globalFor) == 0 }
+// restores reports whether a write would only undo what somebody else has changed, or repeat one that failed.
+func (m *memory) restores() bool { return !m.Changed() && !m.globalWaits }
 
 // wait returns for how long nothing is to be restored.
 func (r *restored) wait(now time.Time) time.Duration { return max(0, restoreEvery-now.Sub(r.at)) }

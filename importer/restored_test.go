@@ -6,16 +6,29 @@ import (
 	"time"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
+	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
 	"github.com/clusterset/clusterset/importer/desired"
 )
 
 // Somebody else changes a slice as soon as it is written. It is restored at once, then once a second, and what the hub changes isn't delayed. Rule
 // C79 of docs/spec/control-plane.md.
 func TestWhatOthersChangeIsRestoredOnceASecond(t *testing.T) {
-	g := newRig(Options{DataPath: desired.DataPathPods})
+	t.Run("with a GlobalService", func(t *testing.T) { restoredOnceASecond(t, newRig(Options{DataPath: desired.DataPathPods})) })
+	t.Run("without", func(t *testing.T) {
+		restoredOnceASecond(t, newRig(Options{DataPath: desired.DataPathPods, SkipGlobalServices: true}))
+	})
+	t.Run("with somebody else's", func(t *testing.T) {
+		g := newRig(Options{DataPath: desired.DataPathPods})
+		g.here.put(&fabedgev1alpha1.GlobalService{ObjectMeta: metav1.ObjectMeta{Namespace: web.Namespace, Name: web.Name}})
+		restoredOnceASecond(t, g)
+	})
+}
+
+func restoredOnceASecond(t *testing.T, g *rig) {
 	g.hub.put(memberAt("shanghai", "zone-1"))
 	g.hub.put(exportedBy("shanghai", mcsv1beta1.ClusterSetIP, 1))
 	g.hub.put(endpointsOf("shanghai", 1, 0, 1))
