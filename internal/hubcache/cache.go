@@ -98,7 +98,7 @@ func (c *Cache) SetNamespaces(namespaces []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.selected.namespaced, c.selected.selector = true, selector
-	c.follow(false)
+	c.follow(false, false)
 }
 
 // SetPeers selects the records of these clusters, the member's own first. Nil selects all clusters, in one request for each kind.
@@ -110,35 +110,35 @@ func (c *Cache) SetPeers(clusters []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.selected.peered, c.selected.peers = true, peers
-	c.follow(false)
+	c.follow(false, false)
 }
 
 // SetQuota bounds how much memory the records of each cluster take here, this cluster's own apart; see DefaultQuota. changed is called when
 // something of a cluster is left out, and when its records are read again because there is room. It must be called before Start.
 func (c *Cache) SetQuota(bytes int, own string, changed func(cluster string, over bool)) {
-	q := &quota{limit: bytes, own: api.MemberNamespace(own), changed: changed, again: c.readAgain, used: map[string]int{}, over: map[string]*over{}}
+	q := &quota{limit: bytes, own: api.MemberNamespace(own), changed: changed, again: func() { c.readAgain(false) }, used: map[string]int{}, over: map[string]*over{}}
 	for _, k := range c.records {
 		k.quota = q
 	}
 }
 
-// readAgain lists everything again, in the same epoch.
-func (c *Cache) readAgain() {
+// readAgain lists everything again, in the same epoch. If the hub may have gone back, known resource versions may have other content.
+func (c *Cache) readAgain(wentBack bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.follow(true)
+	c.follow(true, wentBack)
 }
 
 // Relist reads everything again, in a new epoch: the hub has been restored from a backup.
 func (c *Cache) Relist() {
 	c.raise()
-	c.readAgain()
+	c.readAgain(true)
 }
 
 // wentBack begins a new epoch, and then reads everything again.
 func (c *Cache) wentBack() {
 	c.raise()
-	go c.readAgain()
+	go c.readAgain(true)
 }
 
 func (c *Cache) raise() {
@@ -147,12 +147,12 @@ func (c *Cache) raise() {
 	c.link.state.Epoch++
 }
 
-// follow makes the feeds follow the selection. The caller has locked c.
-func (c *Cache) follow(anew bool) {
+// follow makes the feeds follow the selection; see kind.want. The caller has locked c.
+func (c *Cache) follow(anew, suspect bool) {
 	if c.ctx == nil || c.ctx.Err() != nil {
 		return
 	}
-	c.members.want(c.ctx, []string{""}, "", anew)
+	c.members.want(c.ctx, []string{""}, "", anew, suspect)
 	if !c.selected.namespaced || !c.selected.peered {
 		return
 	}
@@ -161,7 +161,7 @@ func (c *Cache) follow(anew bool) {
 		namespaces = []string{""}
 	}
 	for _, k := range c.records {
-		k.want(c.ctx, namespaces, c.selected.selector, anew)
+		k.want(c.ctx, namespaces, c.selected.selector, anew, suspect)
 	}
 }
 
@@ -169,7 +169,7 @@ func (c *Cache) follow(anew bool) {
 func (c *Cache) Start(ctx context.Context) error {
 	c.mu.Lock()
 	c.ctx = ctx
-	c.follow(false)
+	c.follow(false, false)
 	c.mu.Unlock()
 	<-ctx.Done()
 	c.mu.Lock() // nothing is started any more

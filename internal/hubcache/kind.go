@@ -64,9 +64,9 @@ func (k *kind) request(f *feed, options metav1.ListOptions) *rest.Request {
 }
 
 // want makes the kind have exactly these namespaces with this selector; "" is all namespaces, and the first isn't optional. Feeds that are
-// as wanted stay, unless anew is set: then the hub may have gone back, and all begin again. What is in the store stays until a list of its
-// namespace is complete, unless that isn't wanted any more.
-func (k *kind) want(ctx context.Context, namespaces []string, selector string, anew bool) {
+// as wanted stay, unless anew is set: then all begin again, and if suspect is set too, because the hub may have gone back. What is in the store
+// stays until a list of its namespace is complete, unless that isn't wanted any more.
+func (k *kind) want(ctx context.Context, namespaces []string, selector string, anew, suspect bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	was := k.feeds
@@ -75,7 +75,7 @@ func (k *kind) want(ctx context.Context, namespaces []string, selector string, a
 	for i, namespace := range namespaces {
 		f := was[namespace]
 		if f == nil || f.selector != selector || anew {
-			f = k.feed(ctx, namespace, selector, i > 0, f, anew, g)
+			f = k.feed(ctx, namespace, selector, i > 0, f, anew, suspect, g)
 		}
 		k.feeds[namespace] = f
 	}
@@ -107,12 +107,12 @@ func (k *kind) want(ctx context.Context, namespaces []string, selector string, a
 }
 
 // feed starts a feed in place of another, or of none.
-func (k *kind) feed(ctx context.Context, namespace, selector string, optional bool, was *feed, anew bool, g *group) *feed {
-	f := &feed{kind: k, namespace: namespace, selector: selector, optional: optional, suspect: anew, closed: time.Now()}
+func (k *kind) feed(ctx context.Context, namespace, selector string, optional bool, was *feed, anew, suspect bool, g *group) *feed {
+	f := &feed{kind: k, namespace: namespace, selector: selector, optional: optional, suspect: suspect, closed: time.Now()}
 	if k.HasSynced() && (!anew || was != nil && was.group != nil) { // else nobody has seen the cache yet, or nothing new is wanted
 		g.add(f, was)
 	}
-	if was != nil && !anew {
+	if was != nil && !suspect {
 		f.version, f.suspect = was.version, was.suspect && !was.read
 		f.again = was.again
 	}

@@ -107,6 +107,8 @@ func TestQuota(t *testing.T) {
 		}
 		elapse(time.Second)
 		hub.asked(services)
+		seen := r.seen()
+		*seen = nil
 		elapse(readAgain)
 		q.said(t, "there is room, also if nothing is removed any more", "b false")
 		if asked := hub.asked(services); !slices.Contains(asked, "stream") {
@@ -114,6 +116,11 @@ func TestQuota(t *testing.T) {
 		}
 		if b := r.of(nsB); b != 5 {
 			t.Errorf("%d records, want all five", b)
+		}
+		for _, event := range *seen {
+			if strings.HasPrefix(event, "update") {
+				t.Errorf("what was there is told as a change: %s", event)
+			}
 		}
 		r.epoch("it didn't go back", 0)
 	})
