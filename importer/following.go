@@ -120,13 +120,15 @@ func (f *following) follows(ctx context.Context, m, here *clustersetv1alpha1.Mem
 
 // forget forgets what is known of clusters that the hub no longer has, so that joining and leaving under ever new names takes no memory.
 func (f *following) forget(there []clustersetv1alpha1.MemberCluster) {
-	left := make(map[string]types.UID, len(there))
+	left, known := make(map[string]types.UID, len(there)), make(map[string]bool, len(there))
 	for i := range there {
+		known[there[i].Name] = true
 		if there[i].Left() {
 			left[there[i].Name] = there[i].UID
 		}
 	}
 	maps.DeleteFunc(f.gone, func(name string, uid types.UID) bool { return left[name] != uid })
+	maps.DeleteFunc(f.drained, func(name string, _ bool) bool { return !known[name] })
 }
 
 // cant returns the cluster whose drain can't be followed, as of the last digest, or nothing.

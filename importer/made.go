@@ -22,11 +22,20 @@ const namespaceRetry = 5 * time.Minute
 // Without them, parallel reconciles would create more than the limit.
 type made struct {
 	mu     sync.Mutex
-	unseen map[string]string
+	unseen map[string]unseen
 	full   map[string]bool // clusters that reached the limit, and were reported
 }
 
-func newMade() *made { return &made{unseen: map[string]string{}, full: map[string]bool{}} }
+// unseen is such a namespace.
+type unseen struct {
+	cluster string
+	at      time.Time
+}
+
+// unseenFor is how long a namespace may take to be in the cache. One that is deleted before the next one is created is never seen there.
+const unseenFor = time.Minute
+
+func newMade() *made { return &made{unseen: map[string]unseen{}, full: map[string]bool{}} }
 
 // errTooManyNamespaces means that as many namespaces have been created for each cluster that exports a service as may be.
 var errTooManyNamespaces = errors.New("too many namespaces have been created for the clusters that export the service")
@@ -49,7 +58,7 @@ func (r *reconciler) ensureNamespace(ctx context.Context, name string, exporters
 	}
 	r.made.mu.Lock()
 	defer r.made.mu.Unlock()
-	count, err := r.made.count(ctx, r.local.cache)
+	count, err := r.made.count(ctx, r.local.cache, r.keeper.Clock.Now())
 	if err != nil {
 		return false, err
 	}
@@ -77,13 +86,13 @@ func (r *reconciler) createNamespace(ctx context.Context, name, cluster string) 
 		return false, nil // someone else created it first; its event follows
 	}
 	if err == nil {
-		r.made.unseen[name] = cluster
+		r.made.unseen[name] = unseen{cluster, r.keeper.Clock.Now()}
 	}
 	return err == nil, err
 }
 
 // count counts the namespaces that were created for each cluster. The caller holds the lock.
-func (m *made) count(ctx context.Context, from client.Reader) (map[string]int, error) {
+func (m *made) count(ctx context.Context, from client.Reader, now time.Time) (map[string]int, error) {
 	var all corev1.NamespaceList
 	if err := from.List(ctx, &all, client.MatchingLabels(desired.Labels()), client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list Namespaces: %w", err)
@@ -93,8 +102,12 @@ func (m *made) count(ctx context.Context, from client.Reader) (map[string]int, e
 		delete(m.unseen, all.Items[i].Name)
 		count[all.Items[i].Labels[api.LabelSourceCluster]]++
 	}
-	for _, cluster := range m.unseen {
-		count[cluster]++
+	for name, u := range m.unseen {
+		if now.Sub(u.at) > unseenFor {
+			delete(m.unseen, name)
+			continue
+		}
+		count[u.cluster]++
 	}
 	return count, nil
 }

@@ -71,6 +71,7 @@ func (m *mirror) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 		return reconcile.Result{}, fmt.Errorf("get MemberCluster %s from the hub: %w", req.Name, err)
 	case err != nil && (here == nil || !desired.Owned(here)):
 		m.report.foreign(ctx, memberKey(req.Name), nil)
+		m.report.awaited(req.Name, false)
 		return reconcile.Result{}, nil // a user gave a location to a cluster of another MCS implementation
 	case err != nil || there.Left() && here != nil && here.UID != there.UID:
 		err := m.mayForget(ctx, req.Name, there)
@@ -85,6 +86,7 @@ func (m *mirror) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 		}
 		return reconcile.Result{}, m.local.remove(ctx, here)
 	case there.Left(), here != nil && here.UID == there.UID:
+		m.report.awaited(req.Name, false)
 		return reconcile.Result{}, nil // there is no copy here, or this cluster is the hub
 	}
 	if err := api.CheckClusterName(there.Name); err != nil {

@@ -58,14 +58,15 @@ func anyOf[K comparable, V any](m map[K]V, is func(K, V) bool) bool {
 	return false
 }
 
-// networksChanged passes clusters whose networks change: they decide which external addresses of others are used.
+// networksChanged passes clusters whose networks change, come or go: they decide which external addresses of others are used.
 func networksChanged() predicate.Predicate {
+	has := func(o client.Object) bool { return len(o.(*clustersetv1alpha1.MemberCluster).Spec.CIDRs) > 0 }
 	return predicate.Funcs{
-		CreateFunc: func(event.CreateEvent) bool { return false },
-		DeleteFunc: func(event.DeleteEvent) bool { return false },
+		CreateFunc: func(e event.CreateEvent) bool { return !e.IsInInitialList && has(e.Object) },
+		DeleteFunc: func(e event.DeleteEvent) bool { return has(e.Object) },
 		UpdateFunc: func(e event.UpdateEvent) bool {
 			was, is := e.ObjectOld.(*clustersetv1alpha1.MemberCluster), e.ObjectNew.(*clustersetv1alpha1.MemberCluster)
-			return was.Apart(is) || !slices.Equal(was.Spec.CIDRs, is.Spec.CIDRs)
+			return was.Apart(is) || !slices.Equal(was.Spec.CIDRs, is.Spec.CIDRs) || has(is) && was.Left() != is.Left()
 		},
 		GenericFunc: func(event.GenericEvent) bool { return false },
 	}

@@ -260,6 +260,16 @@ func (r *reporter) notExtended(ctx context.Context, key types.NamespacedName, e 
 	}
 }
 
+// nothing records that nothing of a service is written at this moment: neither is in the way of what isn't, nor is anything too large.
+func (r *reporter) nothing(key types.NamespacedName) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if rep := r.services[key]; rep != nil {
+		r.setForeign(rep, nil)
+		r.setTruncated(rep, 0)
+	}
+}
+
 // truncated records how many endpoints didn't fit into a service's GlobalService.
 func (r *reporter) truncated(key types.NamespacedName, n int) {
 	r.mu.Lock()
@@ -348,6 +358,9 @@ func (r *reporter) namespaceMissing(ctx context.Context, namespace string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !r.namespaces[namespace] {
+		if len(r.namespaces) >= maxNamespaces {
+			clear(r.namespaces) // exporters name them
+		}
 		r.namespaces[namespace] = true
 		logf.FromContext(ctx).Info("Skipped the services of a namespace that doesn't exist here; they are imported when it appears",
 			"missing", namespace)
@@ -359,6 +372,9 @@ func (r *reporter) namespaceFound(namespace string) {
 	defer r.mu.Unlock()
 	delete(r.namespaces, namespace)
 }
+
+// maxNamespaces is how many missing namespaces are remembered, so that each is mentioned once.
+const maxNamespaces = 1000
 
 // maxNote is how many bytes of foreign text an Event's note may contain. A note can be 1 KiB.
 const maxNote = 200

@@ -85,8 +85,8 @@ func (i *importer) sources(r *reconciler, places <-chan event.GenericEvent) []so
 		source.Kind(local, client.Object(r.local.imports.NewImport()), here),
 		source.Kind[client.Object](local, &discoveryv1.EndpointSlice{}, here),
 		source.Kind[client.Object](local, &corev1.Service{}, here),
-		source.Kind[client.Object](local, &discoveryv1.EndpointSlice{}, exportedHere(hub, own, backedBy)),
-		source.Kind[client.Object](local, &corev1.Service{}, exportedHere(hub, own, func(o client.Object) (types.NamespacedName, bool) {
+		source.Kind[client.Object](local, &discoveryv1.EndpointSlice{}, exportedHere(r, own, backedBy)),
+		source.Kind[client.Object](local, &corev1.Service{}, exportedHere(r, own, func(o client.Object) (types.NamespacedName, bool) {
 			return client.ObjectKeyFromObject(o), !desired.Owned(o)
 		})),
 		source.Kind[client.Object](local, &corev1.Namespace{}, exportedInto(r.records), appearedOrWent()),
@@ -111,15 +111,17 @@ func enqueueService() handler.EventHandler {
 	})
 }
 
-// exportedHere enqueues the services of this cluster's objects if it exports them.
-func exportedHere(hub client.Reader, own string, service func(client.Object) (types.NamespacedName, bool)) handler.EventHandler {
+// exportedHere enqueues the services of this cluster's objects if it exports them. A hub that has lost its data may not know for long; then they
+// are those that are imported.
+func exportedHere(r *reconciler, own string, service func(client.Object) (types.NamespacedName, bool)) handler.EventHandler {
 	return handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
 		key, ok := service(o)
 		if !ok {
 			return nil
 		}
 		record := client.ObjectKey{Namespace: api.MemberNamespace(own), Name: api.ExportedServiceName(key.Namespace, key.Name)}
-		if err := hub.Get(ctx, record, &clustersetv1alpha1.ExportedService{}, client.UnsafeDisableDeepCopy); err != nil {
+		if err := r.hub.Get(ctx, record, &clustersetv1alpha1.ExportedService{}, client.UnsafeDisableDeepCopy); err != nil &&
+			!slices.ContainsFunc(r.local.slices.Of(key.String()), func(s *discoveryv1.EndpointSlice) bool { return desired.Owned(s) }) {
 			return nil // it isn't exported, or its record follows with its own event
 		}
 		return []reconcile.Request{{NamespacedName: key}}
