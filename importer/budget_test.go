@@ -16,15 +16,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
-	"github.com/clusterset/clusterset/importer/retention"
 	"github.com/clusterset/clusterset/test/kube"
 )
 
@@ -220,7 +217,7 @@ func (g *rig) withdraw(o client.Object) {
 	if err := g.hub.Delete(context.Background(), o); err != nil {
 		panic(err)
 	}
-	retention.Noting{EventHandler: handler.Funcs{}, Departures: g.keeper.Departures}.Delete(context.Background(), event.DeleteEvent{Object: o}, nil)
+	g.keeper.Departures.Note(o, nil, false)
 }
 
 // settled reconciles as the clock goes on, until nothing is left to do.

@@ -8,8 +8,6 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
@@ -39,7 +37,11 @@ func (f *following) begin(hub, here client.Reader) {
 }
 
 // note records a MemberCluster of the hub, before the services that it affects are enqueued.
-func (f *following) note(ctx context.Context, m *clustersetv1alpha1.MemberCluster) {
+func (f *following) note(ctx context.Context, c change, _ queue) {
+	m, there := c.is.(*clustersetv1alpha1.MemberCluster)
+	if !there {
+		return
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	was, known := f.drained[m.Name]
@@ -150,28 +152,4 @@ func (f *following) isGone(ctx context.Context, m *clustersetv1alpha1.MemberClus
 	}
 	f.gone[m.Name] = m.UID
 	return true
-}
-
-// noting wraps a handler of the hub's MemberClusters.
-type noting struct {
-	handler.EventHandler
-	following *following
-}
-
-// Create implements handler.EventHandler.
-func (n noting) Create(ctx context.Context, e event.CreateEvent, q queue) {
-	n.note(ctx, e.Object)
-	n.EventHandler.Create(ctx, e, q)
-}
-
-// Update implements handler.EventHandler.
-func (n noting) Update(ctx context.Context, e event.UpdateEvent, q queue) {
-	n.note(ctx, e.ObjectNew)
-	n.EventHandler.Update(ctx, e, q)
-}
-
-func (n noting) note(ctx context.Context, o client.Object) {
-	if m, ok := o.(*clustersetv1alpha1.MemberCluster); ok {
-		n.following.note(ctx, m)
-	}
 }

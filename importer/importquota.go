@@ -9,8 +9,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/clusterset/clusterset/api"
@@ -113,31 +111,17 @@ func cappedOf(record client.Object) (cluster string, entry capped, ok bool) {
 	return cluster, capped{record.GetCreationTimestamp(), record.GetName(), service}, ok && known
 }
 
-// counting wraps a handler of ExportedServices so that records are counted before services are reconciled.
-type counting struct {
-	handler.EventHandler
-	quota *importQuota
-}
-
-// Create implements handler.EventHandler.
-func (h counting) Create(ctx context.Context, e event.CreateEvent, q queue) {
-	enqueueNamed(q, h.quota.add(ctx, e.Object))
-	h.EventHandler.Create(ctx, e, q)
-}
-
-// Update implements handler.EventHandler.
-func (h counting) Update(ctx context.Context, e event.UpdateEvent, q queue) {
-	if e.ObjectOld.GetUID() != e.ObjectNew.GetUID() { // recreated while the watch was broken
-		enqueueNamed(q, h.quota.remove(ctx, e.ObjectOld))
-		enqueueNamed(q, h.quota.add(ctx, e.ObjectNew))
+// note counts an ExportedService. It enqueues the services that are beyond the limit or within it because of that.
+func (c *importQuota) note(ctx context.Context, e change, q queue) {
+	if e.was != nil && e.is != nil && e.was.GetUID() == e.is.GetUID() {
+		return // else it was recreated while the watch was broken
 	}
-	h.EventHandler.Update(ctx, e, q)
-}
-
-// Delete implements handler.EventHandler.
-func (h counting) Delete(ctx context.Context, e event.DeleteEvent, q queue) {
-	enqueueNamed(q, h.quota.remove(ctx, e.Object))
-	h.EventHandler.Delete(ctx, e, q)
+	if e.was != nil {
+		enqueueNamed(q, c.remove(ctx, e.was))
+	}
+	if e.is != nil {
+		enqueueNamed(q, c.add(ctx, e.is))
+	}
 }
 
 func enqueueNamed(q queue, service types.NamespacedName) {

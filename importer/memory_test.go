@@ -20,8 +20,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
@@ -29,7 +27,6 @@ import (
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
 	"github.com/clusterset/clusterset/importer/desired"
-	"github.com/clusterset/clusterset/importer/retention"
 	"github.com/clusterset/clusterset/internal/topology"
 )
 
@@ -264,7 +261,7 @@ func (c *changes) depart(o client.Object) {
 		o.SetAnnotations(map[string]string{api.AnnotationWithdrawn: "true"})
 	}
 	if c.hub.Delete(context.Background(), o) == nil {
-		retention.Noting{EventHandler: handler.Funcs{}, Departures: c.keeper.Departures}.Delete(context.Background(), event.DeleteEvent{Object: o}, nil)
+		c.keeper.Departures.Note(o, nil, false)
 	}
 }
 
@@ -283,7 +280,7 @@ func (c *changes) member() string {
 		m.Spec.CIDRs = []string{fmt.Sprintf("10.%d.0.0/29", m.Name[1]), "10.200.0.0/16", "fd00::/8"}
 	}
 	c.hub.put(m)
-	c.returning.note(m.Name, m.Status.Phase)
+	c.returning.phase(m.Name, m.Status.Phase)
 	return "member " + m.Name
 }
 

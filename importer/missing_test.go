@@ -19,8 +19,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
@@ -174,7 +172,7 @@ func (s *missing) run(command string, args []string) {
 		s.must(s.hub.Get(s.t.Context(), client.ObjectKey{Name: args[0]}, m))
 		s.setPhase(m, clustersetv1alpha1.MemberClusterPhase(args[1]))
 		s.hub.put(m)
-		s.returning.note(m.Name, m.Status.Phase)
+		s.returning.phase(m.Name, m.Status.Phase)
 	case "renew":
 		wrong, incomplete := time.Duration(0), ""
 		for _, how := range args[1:] {
@@ -258,12 +256,8 @@ func (s *missing) write(record client.Object) {
 	fresh := s.hub.get(record) == nil
 	s.hub.put(record)
 	if fresh {
-		s.noting().Create(s.t.Context(), event.CreateEvent{Object: record}, nil)
+		s.keeper.Departures.Note(nil, record, false)
 	}
-}
-
-func (s *missing) noting() retention.Noting {
-	return retention.Noting{EventHandler: handler.Funcs{}, Departures: s.keeper.Departures}
 }
 
 func (s *missing) ports(cluster string, ports []string) {
@@ -305,8 +299,7 @@ func (s *missing) remove(record, how string) {
 			o.SetAnnotations(map[string]string{api.AnnotationWithdrawn: "true"})
 		}
 		s.must(s.hub.Delete(s.t.Context(), o))
-		e := event.DeleteEvent{Object: o, DeleteStateUnknown: how == "lose"}
-		s.noting().Delete(s.t.Context(), e, nil)
+		s.keeper.Departures.Note(o, nil, how == "lose")
 	}
 }
 

@@ -15,7 +15,7 @@ func TestReturning(t *testing.T) {
 	r := newReturning(clock)
 	is := func(phase clustersetv1alpha1.MemberClusterPhase, want time.Duration) {
 		t.Helper()
-		r.note("b", phase)
+		r.phase("b", phase)
 		if got := r.left("b"); got != want {
 			t.Errorf("%s: has to wait %s, want %s", phase, got, want)
 		}

@@ -1,7 +1,6 @@
 package importer
 
 import (
-	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -88,12 +87,14 @@ func TestOwnEndpointsAreFollowedWhileTheHubHasLostThem(t *testing.T) {
 		return q.Len()
 	}
 	if n := changed(); n != 0 {
-		t.Errorf("%d services are enqueued for one that this cluster neither exports nor imports", n)
+		t.Errorf("%d services are enqueued for one that this cluster never exported", n)
 	}
-	g.hub.put(memberAt("shanghai", "zone-1"))
-	g.hub.put(exportedBy("shanghai", mcsv1beta1.ClusterSetIP, 1))
-	g.hub.put(endpointsOf("shanghai", 1, 0, 1))
+	g.hub.put(exportedBy("here", mcsv1beta1.ClusterSetIP, 1))
+	g.ownEndpoint("10.9.0.1")
 	g.reconcile(t)
+	if err := g.hub.Delete(t.Context(), exportedBy("here", mcsv1beta1.ClusterSetIP, 1)); err != nil {
+		t.Fatal(err)
+	}
 	if n := changed(); n != 1 {
 		t.Errorf("%d services are enqueued, want the one that is imported", n)
 	}
@@ -149,7 +150,7 @@ func TestClustersThatWereDrainedAreForgotten(t *testing.T) {
 	var f following
 	here := fake.NewClientBuilder().WithScheme(testScheme).Build()
 	f.begin(here, here)
-	f.note(context.Background(), &clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "shanghai"}})
+	f.note(t.Context(), change{is: &clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "shanghai"}}}, nil)
 	if len(f.drained) != 1 {
 		t.Fatalf("%v is known", f.drained)
 	}

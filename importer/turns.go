@@ -1,15 +1,12 @@
 package importer
 
 import (
-	"context"
 	"slices"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
-	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/clusterset/clusterset/api"
@@ -19,6 +16,9 @@ import (
 // perTurn is how many services of a cluster may go before one that another cluster changed later. Fewer would only sort what eight workers finish
 // at the same time.
 const perTurn = 16
+
+// us is in place of a cluster's name for changes in this cluster. They don't wait for a turn.
+const us = ""
 
 // turns shares the workers out among the source clusters: of two clusters, the one with fewer services waiting goes first, and none has all
 // workers. So a cluster that changes thousands at once, or services that take long, doesn't delay the others (rule C78 of
@@ -47,7 +47,9 @@ func newTurns(workers int) *turns {
 func (t *turns) enqueued(cluster string, service types.NamespacedName) (priority int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	priority = -t.waiting[cluster] / perTurn
+	if cluster != us {
+		priority = -t.waiting[cluster] / perTurn
+	}
 	if !slices.Contains(t.by[service], cluster) {
 		t.by[service] = append(t.by[service], cluster)
 		t.waiting[cluster]++
@@ -55,8 +57,8 @@ func (t *turns) enqueued(cluster string, service types.NamespacedName) (priority
 	return priority
 }
 
-// begin notes that a service is being reconciled until end is called, on the account of the clusters that changed it; if none has, because
-// something here changed, on that of its only exporter. If all of these have as many workers as they may, begin returns nil; the service is then
+// begin notes that a service is being reconciled until end is called, on the account of the clusters that changed it; if none is known, because
+// something changed that all services depend on, on that of its only exporter. If all of these have as many workers as they may, begin returns nil; the service is then
 // enqueued again when one of them is done.
 func (t *turns) begin(service types.NamespacedName, onlyExporter string) (end func()) {
 	t.mu.Lock()
@@ -65,7 +67,7 @@ func (t *turns) begin(service types.NamespacedName, onlyExporter string) (end fu
 	if len(clusters) == 0 && onlyExporter != "" {
 		clusters = []string{onlyExporter}
 	}
-	mayRun := func(cluster string) bool { return t.running[cluster] < t.most }
+	mayRun := func(cluster string) bool { return cluster == us || t.running[cluster] < t.most }
 	if t.queue != nil && len(clusters) > 0 && !slices.ContainsFunc(clusters, mayRun) {
 		if !t.inLine[service] {
 			t.inLine[service] = true
@@ -118,38 +120,28 @@ func (t *turns) in(q priorityqueue.PriorityQueue[reconcile.Request]) {
 	t.queue = q
 }
 
-// inTurn wraps a handler of the hub's objects, so that what it enqueues waits for the turn of the object's cluster.
-type inTurn struct {
-	handler.EventHandler
-	turns *turns
-}
-
-// Create implements handler.EventHandler.
-func (h inTurn) Create(ctx context.Context, e event.CreateEvent, q queue) {
-	h.EventHandler.Create(ctx, e, h.queue(e.Object, q))
-}
-
-// Update implements handler.EventHandler.
-func (h inTurn) Update(ctx context.Context, e event.UpdateEvent, q queue) {
-	h.EventHandler.Update(ctx, e, h.queue(e.ObjectNew, q))
-}
-
-// Delete implements handler.EventHandler.
-func (h inTurn) Delete(ctx context.Context, e event.DeleteEvent, q queue) {
-	h.EventHandler.Delete(ctx, e, h.queue(e.Object, q))
-}
-
-func (h inTurn) queue(o client.Object, q queue) queue {
+// byCluster returns the queue in which what an object of the hub enqueues waits for the turn of the object's cluster.
+func (t *turns) byCluster(o client.Object, q queue) queue {
 	cluster, ok := api.ClusterOfNamespace(o.GetNamespace())
 	if m, is := o.(*clustersetv1alpha1.MemberCluster); is {
 		cluster, ok = m.Name, true
 	}
-	prioritized, is := q.(priorityqueue.PriorityQueue[reconcile.Request])
-	if !ok || !is {
+	if !ok {
 		return q
 	}
-	h.turns.in(prioritized)
-	return turnQueue{prioritized, h.turns, cluster}
+	return t.on(cluster, q)
+}
+
+// byUs returns the queue for what changed in this cluster. It goes first, whoever else changed the service.
+func (t *turns) byUs(_ client.Object, q queue) queue { return t.on(us, q) }
+
+func (t *turns) on(account string, q queue) queue {
+	prioritized, is := q.(priorityqueue.PriorityQueue[reconcile.Request])
+	if !is {
+		return q
+	}
+	t.in(prioritized)
+	return turnQueue{prioritized, t, account}
 }
 
 // turnQueue is the queue for what one cluster changed.

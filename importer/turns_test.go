@@ -1,14 +1,18 @@
 package importer
 
 import (
+	"context"
 	"fmt"
 	"strconv"
 	"testing"
 
+	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
@@ -40,18 +44,22 @@ func newLine(t *testing.T) *line {
 	return &line{t, q, newTurns(DefaultConcurrency)}
 }
 
+func (l *line) handler() handler.EventHandler {
+	return noting{enqueueService(), l.turns.byCluster, nil}
+}
+
 func (l *line) changed(record *clustersetv1alpha1.ExportedService) {
 	is := record.DeepCopy()
 	is.ResourceVersion = "2"
-	inTurn{enqueueService(), l.turns}.Update(l.Context(), event.UpdateEvent{ObjectOld: record, ObjectNew: is}, l.queue)
+	l.handler().Update(l.Context(), event.UpdateEvent{ObjectOld: record, ObjectNew: is}, l.queue)
 }
 
 func (l *line) created(record *clustersetv1alpha1.ExportedService) {
-	inTurn{enqueueService(), l.turns}.Create(l.Context(), event.CreateEvent{Object: record}, l.queue)
+	l.handler().Create(l.Context(), event.CreateEvent{Object: record}, l.queue)
 }
 
 func (l *line) deleted(record *clustersetv1alpha1.ExportedService) {
-	inTurn{enqueueService(), l.turns}.Delete(l.Context(), event.DeleteEvent{Object: record}, l.queue)
+	l.handler().Delete(l.Context(), event.DeleteEvent{Object: record}, l.queue)
 }
 
 // before returns how many services are reconciled before one.
@@ -103,7 +111,7 @@ func TestTurnsAreSharedOut(t *testing.T) {
 func TestTurnsAreForgotten(t *testing.T) {
 	l := newLine(t)
 	member := &clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "thief"}}
-	q := inTurn{turns: l.turns}.queue(member, l.queue)
+	q := l.turns.byCluster(member, l.queue)
 	for n := range 100 {
 		q.Add(reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "shop", Name: fmt.Sprint("web", n)}})
 		q.Add(reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "shop", Name: fmt.Sprint("web", n)}})
@@ -186,6 +194,49 @@ func TestAClusterLeavesWorkersToOthers(t *testing.T) {
 	}
 	if n := l.queue.Len(); n > 0 || len(l.turns.running)+len(l.turns.line)+len(l.turns.inLine)+len(l.turns.by) > 0 {
 		t.Errorf("%d services are enqueued, and %+v is remembered", n, l.turns)
+	}
+}
+
+// What changed here is soon reconciled, also if a cluster that has all its workers and thousands of services in line changed the service too.
+// A path that broke is the other cluster's change. Rule C78 of docs/spec/control-plane.md.
+func TestOwnChangesDoNotWaitForAThief(t *testing.T) {
+	l := newLine(t)
+	for n := range 2000 {
+		l.changed(exportOf("thief", n))
+	}
+	for range l.turns.most {
+		r, _ := l.queue.Get()
+		l.turns.begin(r.NamespacedName, "")
+	}
+	named := func(name string) handler.EventHandler {
+		return handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
+			return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: "shop", Name: name}}}
+		})
+	}
+	for _, tc := range []struct {
+		name  string
+		event func(name string)
+	}{
+		{"thief-1990", func(name string) {
+			noting{named(name), l.turns.byUs, nil}.Create(t.Context(), event.CreateEvent{Object: &discoveryv1.EndpointSlice{}}, l.queue)
+		}},
+		{"thief-1991", func(name string) {
+			broken := &clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "honest"}}
+			noting{named(name), l.turns.byCluster, nil}.Generic(t.Context(), event.GenericEvent{Object: broken}, l.queue)
+		}},
+	} {
+		tc.event(tc.name)
+		for n := 0; ; n++ {
+			r, _ := l.queue.Get()
+			end := l.turns.begin(r.NamespacedName, "")
+			l.queue.Done(r)
+			if r.Name == tc.name && (end == nil || n > perTurn) {
+				t.Errorf("%s has no worker, or %d services go before", tc.name, n)
+			}
+			if r.Name == tc.name {
+				break
+			}
+		}
 	}
 }
 

@@ -20,7 +20,6 @@ import (
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/importer/desired"
-	"github.com/clusterset/clusterset/importer/retention"
 	"github.com/clusterset/clusterset/internal/hubcache"
 )
 
@@ -73,27 +72,33 @@ func backedBy(o client.Object) (types.NamespacedName, bool) {
 // writes here, so that foreign changes and deletions are corrected. An element of places enqueues all.
 func (i *importer) sources(r *reconciler, places <-chan event.GenericEvent) []source.Source {
 	hub, local, own := i.hub.GetCache(), i.mgr.GetCache(), i.options.Cluster
-	records := retention.Noting{EventHandler: inTurn{enqueueService(), r.turns}, Departures: r.keeper.Departures}
-	members := observing{noting{inTurn{affectedBy(hub, own), r.turns}, &i.options.Facts.following}, r.returning}
+	departures := func(_ context.Context, c change, _ queue) { r.keeper.Departures.Note(c.was, c.is, c.unseen) }
+	records := func(notes ...func(context.Context, change, queue)) handler.EventHandler {
+		return noting{enqueueService(), r.turns.byCluster, append(notes, departures)}
+	}
+	members := noting{affectedBy(hub, own), r.turns.byCluster, []func(context.Context, change, queue){r.returning.note, i.options.Facts.following.note}}
+	exported := func(service func(client.Object) (types.NamespacedName, bool)) handler.EventHandler {
+		return noting{exportedHere(r, own, service), r.turns.byUs, nil}
+	}
 	here := unheard{enqueueService(), r.local.echoes}
 	all := []source.Source{
-		source.Kind[client.Object](hub, &clustersetv1alpha1.ExportedService{}, counting{records, r.quota}),
-		source.Kind[client.Object](hub, &clustersetv1alpha1.ExportedEndpoints{}, records),
+		source.Kind[client.Object](hub, &clustersetv1alpha1.ExportedService{}, records(r.quota.note)),
+		source.Kind[client.Object](hub, &clustersetv1alpha1.ExportedEndpoints{}, records()),
 		source.Kind[client.Object](hub, &clustersetv1alpha1.MemberCluster{}, members, memberChanged()),
 		source.Kind[client.Object](hub, &clustersetv1alpha1.MemberCluster{}, allExported(hub), networksChanged()),
 		source.Channel(places, allExported(hub)),
 		source.Kind(local, client.Object(r.local.imports.NewImport()), here),
 		source.Kind[client.Object](local, &discoveryv1.EndpointSlice{}, here),
 		source.Kind[client.Object](local, &corev1.Service{}, here),
-		source.Kind[client.Object](local, &discoveryv1.EndpointSlice{}, exportedHere(r, own, backedBy)),
-		source.Kind[client.Object](local, &corev1.Service{}, exportedHere(r, own, func(o client.Object) (types.NamespacedName, bool) {
+		source.Kind[client.Object](local, &discoveryv1.EndpointSlice{}, exported(backedBy)),
+		source.Kind[client.Object](local, &corev1.Service{}, exported(func(o client.Object) (types.NamespacedName, bool) {
 			return client.ObjectKeyFromObject(o), !desired.Owned(o)
 		})),
 		source.Kind[client.Object](local, &corev1.Namespace{}, exportedInto(r.records), appearedOrWent()),
 	}
 	all = append(all, extendedSources(local)...)
 	if i.options.Moved != nil {
-		all = append(all, source.Channel(i.options.Moved, affectedBy(hub, own)))
+		all = append(all, source.Channel(i.options.Moved, noting{affectedBy(hub, own), r.turns.byCluster, nil}))
 	}
 	if !r.skipGlobal() {
 		all = append(all, r.globals.source())
@@ -112,7 +117,7 @@ func enqueueService() handler.EventHandler {
 }
 
 // exportedHere enqueues the services of this cluster's objects if it exports them. A hub that has lost its data may not know for long; then they
-// are those that are imported.
+// are those that were imported from this cluster.
 func exportedHere(r *reconciler, own string, service func(client.Object) (types.NamespacedName, bool)) handler.EventHandler {
 	return handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
 		key, ok := service(o)
@@ -121,7 +126,9 @@ func exportedHere(r *reconciler, own string, service func(client.Object) (types.
 		}
 		record := client.ObjectKey{Namespace: api.MemberNamespace(own), Name: api.ExportedServiceName(key.Namespace, key.Name)}
 		if err := r.hub.Get(ctx, record, &clustersetv1alpha1.ExportedService{}, client.UnsafeDisableDeepCopy); err != nil &&
-			!slices.ContainsFunc(r.local.slices.Of(key.String()), func(s *discoveryv1.EndpointSlice) bool { return desired.Owned(s) }) {
+			!slices.ContainsFunc(r.local.slices.Of(key.String()), func(s *discoveryv1.EndpointSlice) bool {
+				return desired.Owned(s) && s.Labels[api.LabelSourceCluster] == own
+			}) {
 			return nil // it isn't exported, or its record follows with its own event
 		}
 		return []reconcile.Request{{NamespacedName: key}}

@@ -1,17 +1,12 @@
 package retention
 
 import (
-	"context"
 	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
@@ -93,29 +88,20 @@ func (d *Departures) how(p Part) (withdrawn, seen bool) {
 	return withdrawn, seen
 }
 
-type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
-
-// Noting wraps a handler of records, so that a departure or a return is recorded before the service is reconciled.
-type Noting struct {
-	handler.EventHandler
-	Departures *Departures
-}
-
-// Create implements handler.EventHandler.
-func (n Noting) Create(ctx context.Context, e event.CreateEvent, q queue) {
-	if p, ok := partOf(e.Object); ok {
-		n.Departures.back(p)
+// Note records that a record is gone (is is nil) or back (was is nil). It must be called before the service is reconciled. unseen: nobody saw the
+// record go.
+func (d *Departures) Note(was, is client.Object, unseen bool) {
+	switch {
+	case was == nil:
+		if p, ok := partOf(is); ok {
+			d.back(p)
+		}
+	case is == nil:
+		if p, ok := partOf(was); ok {
+			_, withdrawn := was.GetAnnotations()[api.AnnotationWithdrawn]
+			d.note(p, withdrawn, !unseen)
+		}
 	}
-	n.EventHandler.Create(ctx, e, q)
-}
-
-// Delete implements handler.EventHandler.
-func (n Noting) Delete(ctx context.Context, e event.DeleteEvent, q queue) {
-	if p, ok := partOf(e.Object); ok {
-		_, withdrawn := e.Object.GetAnnotations()[api.AnnotationWithdrawn]
-		n.Departures.note(p, withdrawn, !e.DeleteStateUnknown)
-	}
-	n.EventHandler.Delete(ctx, e, q)
 }
 
 // partOf returns the part that is missing if the record is.

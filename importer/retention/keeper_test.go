@@ -1,7 +1,6 @@
 package retention
 
 import (
-	"context"
 	"fmt"
 	"testing"
 	"testing/synctest"
@@ -9,8 +8,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
-	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 
 	"github.com/clusterset/clusterset/api"
 	"github.com/clusterset/clusterset/importer/desired"
@@ -46,8 +43,6 @@ func TestLeasesAreReadSparingly(t *testing.T) {
 func TestDeparturesAreNotedAndForgotten(t *testing.T) {
 	clock := clocktesting.NewFakePassiveClock(time.Unix(0, 0))
 	gone := NewDepartures(clock)
-	heard := 0
-	n := Noting{handler.Funcs{DeleteFunc: func(context.Context, event.DeleteEvent, queue) { heard++ }}, gone}
 	in := records.Input(t, desired.DataPathPods, records.Exported("beijing", "shop", "web", "10.1.0.1", "10.11.0.5"))
 	service, endpoints := in.Services[0], in.Endpoints[0]
 	ofService, _ := partOf(service)
@@ -60,20 +55,20 @@ func TestDeparturesAreNotedAndForgotten(t *testing.T) {
 			t.Errorf("withdrawn %v, seen %v, want %+v", withdrawn, seen, want)
 		}
 	}
-	n.Delete(t.Context(), event.DeleteEvent{Object: endpoints}, nil)
+	gone.Note(endpoints, nil, false)
 	check(ofEndpoints, how{seen: true})
-	n.Delete(t.Context(), event.DeleteEvent{Object: endpoints, DeleteStateUnknown: true}, nil)
+	gone.Note(endpoints, nil, true)
 	check(ofEndpoints, how{})
 	endpoints.Annotations = map[string]string{api.AnnotationWithdrawn: "true"}
-	n.Delete(t.Context(), event.DeleteEvent{Object: endpoints}, nil)
+	gone.Note(endpoints, nil, false)
 	check(ofEndpoints, how{true, true})
 	check(ofService, how{})
 	clock.SetTime(clock.Now().Add(rememberedFor + time.Second))
 	check(ofEndpoints, how{})
 	service.Annotations = endpoints.Annotations
-	n.Delete(t.Context(), event.DeleteEvent{Object: service, DeleteStateUnknown: true}, nil) // its mark was seen
+	gone.Note(service, nil, true) // its mark was seen
 	check(ofEndpoints, how{true, true})
-	if len(gone.of) != 1 || heard != 4 {
-		t.Errorf("it remembers %v, and passed on %d events", gone.of, heard)
+	if len(gone.of) != 1 {
+		t.Errorf("it remembers %v", gone.of)
 	}
 }
