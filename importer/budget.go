@@ -386,11 +386,7 @@ func sizeOf(o client.Object) int {
 // late reports that a cluster has used up its write budget.
 func (r *reporter) late(ctx context.Context, cluster string) {
 	logf.FromContext(ctx).Info("A cluster changes its exports faster than they are imported; its changes wait", "exporter", cluster)
-	regarding := &clustersetv1alpha1.MemberCluster{
-		TypeMeta:   metav1.TypeMeta{APIVersion: clustersetv1alpha1.GroupVersion.String(), Kind: "MemberCluster"},
-		ObjectMeta: metav1.ObjectMeta{Name: cluster},
-	}
-	r.events.Eventf(regarding, nil, corev1.EventTypeWarning, reasonLate, "Import",
+	r.events.Eventf(memberNamed(cluster), nil, corev1.EventTypeWarning, reasonLate, "Import",
 		"cluster %s changes its exports faster than this cluster writes them; its changes are merged and applied late, those of other clusters aren't. Check what changes there, and whether its token was stolen",
 		cluster)
 }

@@ -123,7 +123,7 @@ func (s *offline) Reconcile(ctx context.Context, req reconcile.Request) (reconci
 	if in.Extended, err = s.gatherExtended(ctx, in.Key); err != nil {
 		return reconcile.Result{}, err
 	}
-	last := retention.Alone(in.Key, retention.Imported(in.Key, in.Cluster, cur.Slices))
+	last := retention.Imported(in.Key, in.Cluster, cur.Slices)
 	in.Services, in.Endpoints = last.Services, last.Endpoints
 	out, _, err := s.compute(ctx, &in, cur)
 	if err != nil {

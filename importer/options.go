@@ -1,6 +1,7 @@
 package importer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -141,27 +142,13 @@ func (o Options) withDefaults() (Options, error) {
 		o.Nodes = nodes.New()
 	}
 	errs = append(errs, namespaces.Check(o.IncludeNamespaces), namespaces.Check(o.ExcludeNamespaces))
-	if o.MaxServices <= 0 {
-		o.MaxServices = DefaultMaxServices
-	}
-	if o.RecordMemory <= 0 {
-		o.RecordMemory = hubcache.DefaultQuota
-	}
-	if o.WriteRate <= 0 {
-		o.WriteRate = DefaultWriteRate
-	}
-	if o.WriteBurst <= 0 {
-		o.WriteBurst = DefaultWriteBurst
-	}
-	if o.MaxNamespaces <= 0 {
-		o.MaxNamespaces = DefaultMaxNamespaces
-	}
-	if o.Concurrency <= 0 {
-		o.Concurrency = DefaultConcurrency
-	}
-	if o.AwaitRejoin <= 0 {
-		o.AwaitRejoin = DefaultAwaitRejoin
-	}
+	o.MaxServices = cmp.Or(max(0, o.MaxServices), DefaultMaxServices)
+	o.RecordMemory = cmp.Or(max(0, o.RecordMemory), hubcache.DefaultQuota)
+	o.WriteRate = cmp.Or(max(0, o.WriteRate), DefaultWriteRate)
+	o.WriteBurst = cmp.Or(max(0, o.WriteBurst), DefaultWriteBurst)
+	o.MaxNamespaces = cmp.Or(max(0, o.MaxNamespaces), DefaultMaxNamespaces)
+	o.Concurrency = cmp.Or(max(0, o.Concurrency), DefaultConcurrency)
+	o.AwaitRejoin = cmp.Or(max(0, o.AwaitRejoin), DefaultAwaitRejoin)
 	if o.Facts == nil {
 		o.Facts = &Facts{}
 	}
@@ -177,9 +164,7 @@ func (o Options) withDefaults() (Options, error) {
 	if o.Passed == nil {
 		o.Passed = func(string, string) bool { return true }
 	}
-	if o.MaxBackoff <= 0 {
-		o.MaxBackoff = time.Minute
-	}
+	o.MaxBackoff = cmp.Or(max(0, o.MaxBackoff), time.Minute)
 	if err := errors.Join(errs...); err != nil {
 		return o, fmt.Errorf("importer options: %w", err)
 	}

@@ -23,9 +23,6 @@ var (
 	errSpread   = errors.New("waiting for a moment, so that not all members ask the hub at once")
 )
 
-// errHubUnread is why an agent that starts while the hub is away deletes nothing.
-var errHubUnread = errors.New("the hub's records haven't been read yet")
-
 const (
 	// VanishedGrace is how long a part is kept after its record was seen to go, if its exporter didn't withdraw it. A running exporter
 	// rewrites such a record within a second or two.
@@ -59,7 +56,7 @@ func (e *LostError) Retry(now time.Time) time.Duration {
 
 // State is what is known at a moment, apart from the records.
 type State struct {
-	// Untrusted is why nothing at all may be deleted, even if it was withdrawn: the hub hasn't been read, or doesn't know this cluster.
+	// Untrusted is why nothing at all may be deleted, even if it was withdrawn: the hub doesn't know this cluster.
 	Untrusted error
 	// Incomplete is why nothing may be deleted that wasn't withdrawn: the hub doesn't answer, or has lost records.
 	Incomplete error

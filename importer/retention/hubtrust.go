@@ -82,6 +82,13 @@ type HubTrust struct {
 
 // known returns nil if, according to the caches, the hub knows this cluster and has its exports. It makes no request.
 func (t *HubTrust) known(ctx context.Context) error {
+	if err := t.exported(); err != nil {
+		return err
+	}
+	return t.knowsUs(ctx, t.Cache)
+}
+
+func (t *HubTrust) exported() error {
 	if t.Exported != nil {
 		select {
 		case <-t.Exported:
@@ -89,17 +96,13 @@ func (t *HubTrust) known(ctx context.Context) error {
 			return errUnexported
 		}
 	}
-	return t.knowsUs(ctx, t.Cache)
+	return nil
 }
 
 // MayDelete returns nil if the hub can be trusted to be complete, or else the reason why not.
 func (t *HubTrust) MayDelete(ctx context.Context) error {
-	if t.Exported != nil {
-		select {
-		case <-t.Exported:
-		default:
-			return errUnexported
-		}
+	if err := t.exported(); err != nil {
+		return err
 	}
 	err := t.complete(ctx)
 	if ctx.Err() != nil {

@@ -111,7 +111,7 @@ func TestAllCanBeRetained(t *testing.T) {
 				if was.ServiceImport == nil {
 					return
 				}
-				last := Alone(in.Key, Imported(in.Key, own, was.Slices))
+				last := Imported(in.Key, own, was.Slices)
 				in.Services, in.Endpoints = last.Services, last.Endpoints
 				now := desired.Compute(in)
 				cur := desired.Current{ServiceImport: was.ServiceImport, Derived: in.Derived, Global: was.Global, Slices: was.Slices}

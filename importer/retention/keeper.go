@@ -64,15 +64,6 @@ func (k *Keeper) Effective(ctx context.Context, service types.NamespacedName, hu
 	return o, nil
 }
 
-// Alone is Effective without a hub.
-func Alone(service types.NamespacedName, last Records) Records {
-	parts, state := missing(service, Records{}, last), State{Untrusted: errHubUnread, Absences: map[Part]*Absence{}}
-	for _, p := range parts {
-		state.Absences[p] = &Absence{}
-	}
-	return Effective(Records{}, last, parts, state, time.Time{}).Use
-}
-
 // noted returns what is remembered of each missing part. It forgets parts that are back.
 func (k *Keeper) noted(service types.NamespacedName, parts []Part) map[Part]*Absence {
 	k.mu.Lock()

@@ -230,14 +230,3 @@ func lastOfEnough(n int, at func(i int) Ranked, best Rank, enough int) Rank {
 	}
 	return worst
 }
-
-// Choose ranks the endpoints. Those with a rank up to last are used, or none if last isn't Usable.
-func (v *View) Choose(endpoints []Endpoint) (ranks []Rank, last Rank) {
-	ranks = make([]Rank, len(endpoints))
-	for i := range endpoints {
-		ranks[i] = v.Rank(&endpoints[i])
-	}
-	return ranks, v.Last(len(endpoints), func(i int) Ranked {
-		return Ranked{ranks[i], endpoints[i].Addr, endpoints[i].Behind}
-	})
-}
