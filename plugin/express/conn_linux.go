@@ -158,8 +158,8 @@ func (c *conn) ReadFrom(b []byte) (int, net.Addr, error) {
 	}
 }
 
-// read reads and answers packets. It returns false when nothing is left to read, and true when packets wait for the chain, or when there
-// may be so many packets that another reader should read while this one answers.
+// read reads and answers packets. It returns false when nothing is left to read, and true when packets wait for the chain, when there may be
+// so many packets that another reader should read while this one answers, or when the socket was stopped.
 func (c *conn) read(fd uintptr) bool {
 	for failures := 0; failures < 1000; {
 		switch errno := c.receive(fd); {
@@ -172,7 +172,7 @@ func (c *conn) read(fd uintptr) bool {
 			return true
 		default:
 			c.answerBatch(fd)
-			if c.count > 0 {
+			if c.count > 0 || c.socket.stopped.Load() {
 				return true
 			}
 		}

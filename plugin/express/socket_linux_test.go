@@ -5,6 +5,7 @@ package express
 import (
 	"context"
 	"net"
+	"runtime"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -133,6 +134,50 @@ func TestASocketThatIsStoppedAnswersWhatHasArrived(t *testing.T) {
 	<-stopped
 	if _, err := s.udp.WriteTo(nil, s.udp.LocalAddr()); err == nil {
 		t.Error("the socket is still open")
+	}
+}
+
+// A socket whose packets don't end can be stopped, whether one goroutine reads it or several do. A64 of docs/spec/answers.md.
+func TestAStopDuringAFlood(t *testing.T) {
+	for _, atAddress := range []int{1, runtime.GOMAXPROCS(0)} {
+		pc, err := net.ListenPacket("udp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		tt := testTarget(t, nil)
+		s, err := newSocket(pc.(*net.UDPConn), tt, atAddress)
+		if err != nil {
+			t.Fatal(err)
+		}
+		client, err := net.Dial("udp", pc.LocalAddr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		packet, err := new(dns.Msg).SetQuestion("none.ns.svc."+testZone, dns.TypeA).Pack()
+		if err != nil {
+			t.Fatal(err)
+		}
+		const many, most = 100, 200_000
+		var asked atomic.Int32
+		snapshot, flooded := published(), make(chan struct{})
+		tt.answers.Snapshot = func() *index.Snapshot {
+			n := asked.Add(1)
+			if n == many {
+				close(flooded)
+			}
+			if n < most { // the next packet arrives before this one is answered
+				_, _ = client.Write(packet)
+			}
+			return snapshot
+		}
+		go s.serve()
+		_, _ = client.Write(packet)
+		<-flooded
+		s.stop()
+		if n := asked.Load(); n == most {
+			t.Errorf("%d readers: %d packets were answered before the socket stopped", len(s.readers), n)
+		}
+		_ = client.Close()
 	}
 }
 
