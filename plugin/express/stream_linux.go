@@ -118,6 +118,7 @@ type stream struct {
 	stopped  atomic.Bool
 	ipv6     bool
 	more     bool // rest may have further messages
+	busy     bool // nothing had to be waited for since the last read
 
 	readableFunc func(fd uintptr) bool // readable, so that calls of it don't allocate
 }
@@ -212,6 +213,10 @@ func (s *stream) advance() (err error) {
 		s.account(d)
 		s.listener.desks.Put(d)
 	case s.raw != nil:
+		if s.busy {
+			runtime.Gosched() // a client that never pauses lets others go first
+		}
+		s.busy = true
 		err = s.raw.Read(s.readableFunc)
 	default:
 		err = s.readChunk()
@@ -222,47 +227,33 @@ func (s *stream) advance() (err error) {
 	return s.sendRest()
 }
 
-// readable reads and answers what has arrived. It returns false to wait for more.
-func (s *stream) readable(fd uintptr) bool {
-	d := s.listener.desks.Get().(*desk)
-	defer s.listener.desks.Put(d)
-	for reads := 0; ; reads++ {
-		if reads > 1 {
-			runtime.Gosched() // a client that never pauses lets others go first
-		}
-		n := copy(d.in[:], s.rest)
-		got, errno := receive(fd, d.in[n:])
-		switch {
-		case errno == unix.EINTR:
-			continue
-		case errno == unix.EAGAIN:
-			return false
-		case errno != 0:
-			s.failed = os.NewSyscallError("read", errno)
-			return true
-		case got == 0:
-			s.failed = io.EOF
-			return true
-		}
-		s.work(d, n+got)
-		s.send(d, fd)
-		s.account(d)
-		if s.pass > 0 || s.more || s.unsent != nil || s.failed != nil || s.left == 0 {
-			return true
-		}
-	}
-}
+// readable reads and answers what has arrived. It returns false to wait for more. The second batch is usually empty, and the connection waits.
+func (s *stream) readable(fd uintptr) bool { return s.batches(fd, 2) }
 
 // arrived answers what has arrived at a connection whose server has stopped.
-func (s *stream) arrived(fd uintptr) {
+func (s *stream) arrived(fd uintptr) { s.batches(fd, lastReads) }
+
+// batches answers what is left of the last batch, or reads and answers the next, and so on. It returns false when nothing has arrived. It ends
+// after so many at most, so that a client that never pauses neither keeps a desk while others go first, nor keeps the server from stopping.
+func (s *stream) batches(fd uintptr, most int) bool {
 	d := s.listener.desks.Get().(*desk)
 	defer s.listener.desks.Put(d)
-	for range lastReads {
+	for range most {
 		n := copy(d.in[:], s.rest)
 		if !s.more {
 			got, errno := receive(fd, d.in[n:])
-			if errno != 0 || got == 0 {
-				return
+			switch {
+			case errno == unix.EINTR:
+				continue
+			case errno == unix.EAGAIN:
+				s.busy = false
+				return false
+			case errno != 0:
+				s.failed = os.NewSyscallError("read", errno)
+				return true
+			case got == 0:
+				s.failed = io.EOF
+				return true
 			}
 			n += got
 		}
@@ -270,9 +261,10 @@ func (s *stream) arrived(fd uintptr) {
 		s.send(d, fd)
 		s.account(d)
 		if s.pass > 0 || s.unsent != nil || s.failed != nil || s.left == 0 {
-			return
+			return true
 		}
 	}
+	return true
 }
 
 // arrivedOverTLS does the same with TLS, which can't be read without waiting.

@@ -13,13 +13,17 @@ import (
 	"io"
 	"net"
 	"net/http/httptest"
+	"os"
 	"runtime"
+	"runtime/debug"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/miekg/dns"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/clusterset/clusterset/internal/index"
 )
@@ -112,6 +116,12 @@ func streamQuery(t *testing.T, id, qtype uint16) []byte {
 	t.Helper()
 	q := new(dns.Msg).SetQuestion("none.ns.svc."+testZone, qtype)
 	q.Id = id
+	return framed(t, q)
+}
+
+// framed returns a message with its length.
+func framed(t *testing.T, q *dns.Msg) []byte {
+	t.Helper()
 	packed, err := q.Pack()
 	if err != nil {
 		t.Fatal(err)
@@ -383,6 +393,119 @@ func stopWhileAsked(t *testing.T, serve func(*testing.T, *target) (string, func(
 		t.Errorf("after the last reply: %v", err)
 	}
 	<-stopped
+}
+
+// A server that stops also ends a connection whose client never pauses, after the few queries that have arrived.
+func TestAStopEndsAConnectionThatNeverPauses(t *testing.T) {
+	var client, conn net.Conn
+	query, snapshot, asked := streamQuery(t, 1, dns.TypeA), published(), 0
+	const stop, most = 100, 300
+	tt := testTarget(t, func() *index.Snapshot {
+		asked++
+		if asked == stop {
+			if err := conn.SetReadDeadline(time.Unix(1, 0)); err != nil { // as a dns.Server does
+				t.Error(err)
+			}
+		}
+		if asked < most { // the next query arrives before this one is answered
+			send(t, client, query)
+		}
+		return snapshot
+	})
+	l := newListener(listenTCP(t), tt)
+	client = connect(t, l.Addr().String())
+	conn, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	send(t, client, query)
+	if _, err := conn.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("the connection ends with %v, want an error of its deadline", err)
+	}
+	_ = l.Close()
+	_ = conn.Close()
+	if after := asked - stop; after > 1+lastReads { // the batch after this one, and those of Close
+		t.Errorf("%d queries were answered after the server stopped", after)
+	}
+}
+
+// Connections whose clients never pause take turns, and one that waits for its turn has no desk.
+func TestManyBusyConnectionsShareDesks(t *testing.T) {
+	// One connection is served at a time, and collecting garbage doesn't interrupt it.
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	snapshot := published()
+	tt := testTarget(t, func() *index.Snapshot { return snapshot })
+	l := newListener(listenTCP(t), tt).(*listener)
+	var mu sync.Mutex
+	var first, last []int // the first and the last batch of each desk
+	batches := 0
+	l.desks.New = func() any {
+		d := newDesk(tt)
+		mu.Lock()
+		defer mu.Unlock()
+		i := len(first)
+		first, last = append(first, batches), append(last, batches)
+		d.answers = adding{d.answers, func() {
+			mu.Lock()
+			defer mu.Unlock()
+			last[i] = batches
+			batches++
+		}}
+		return d
+	}
+	const n = 100
+	query := new(dns.Msg).SetQuestion("none.ns.svc."+testZone, dns.TypeA).SetEdns0(dns.DefaultMsgSize, false)
+	query.IsEdns0().Option = []dns.EDNS0{&dns.EDNS0_PADDING{Padding: make([]byte, 400)}}
+	queries := bytes.Repeat(framed(t, query), 40) // they take five reads, each of which is answered soon
+	var conns []net.Conn
+	for range n {
+		client := connect(t, l.Addr().String())
+		send(t, client, queries)
+		if err := client.(*net.TCPConn).CloseWrite(); err != nil {
+			t.Fatal(err)
+		}
+		conn, err := l.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		conns = append(conns, conn)
+	}
+	var served sync.WaitGroup
+	for _, conn := range conns {
+		served.Go(func() {
+			if _, err := conn.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+				t.Error(err)
+			}
+			_ = conn.Close()
+		})
+	}
+	served.Wait()
+	most := 0
+	for batch := range batches {
+		used := 0
+		for i := range first {
+			if first[i] <= batch && batch <= last[i] {
+				used++
+			}
+		}
+		most = max(most, used)
+	}
+	if batches < 5*n || most > n*9/10 { // the scheduler may interrupt some of those that have one
+		t.Errorf("%d batches of %d connections took %d desks at a time", batches, n, most)
+	}
+}
+
+// adding is a counter that tells when something is added.
+type adding struct {
+	prometheus.Counter
+	added func()
+}
+
+// Add implements [prometheus.Counter].
+func (a adding) Add(n float64) {
+	a.added()
+	a.Counter.Add(n)
 }
 
 // A query that makes the express path panic goes to the chain, and the connection stays.
