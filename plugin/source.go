@@ -188,7 +188,8 @@ func (s *source) reachable(kind index.Kind, yes bool) {
 	s.watched[kind] = yes
 	s.showWatched(kind)
 	if s.keeper != nil {
-		s.keeper.reachable(!slices.ContainsFunc(index.Kinds[:], func(k index.Kind) bool { return !s.watched[k] }))
+		// A Reachability is optional (watchedKinds): without one the state is no less right.
+		s.keeper.reachable(!slices.ContainsFunc(index.Kinds[:], func(k index.Kind) bool { return k != index.KindReachability && !s.watched[k] }))
 	}
 }
 

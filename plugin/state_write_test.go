@@ -173,6 +173,27 @@ func TestStateFileAgeIsThatOfTheLastContact(t *testing.T) {
 	})
 }
 
+// A ClusterRole without Reachability is no reason to refuse the file: a server without verdicts answers all the same.
+func TestStateFileAgesOnlyWithoutWhatAnswersNeed(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "snapshot")
+	synctest.Test(t, func(t *testing.T) {
+		s := keptSource(t, path, time.Hour)
+		s.start()
+		s.reachable(index.KindReachability, false)
+		for _, k := range index.Kinds {
+			if k != index.KindReachability {
+				s.reachable(k, true)
+			}
+			s.read(k)
+		}
+		pass(10 * time.Hour)
+		s.close()
+		if age := time.Since(readState(t, path).Known); age > 20*time.Minute {
+			t.Errorf("it is %v old", age)
+		}
+	})
+}
+
 func counterValue(t *testing.T, c prometheus.Counter) float64 {
 	t.Helper()
 	m := &dto.Metric{}
