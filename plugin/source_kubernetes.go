@@ -26,6 +26,10 @@ var (
 	retryMin, retryMax = 200 * time.Millisecond, 30 * time.Second
 )
 
+// absentPolls is how many answers in a row must lack a kind before its objects count as deleted. An API server that has just started, or
+// that changes to another version, may miss a kind for a moment.
+const absentPolls = 3
+
 // kubernetesFeed watches the API server for every kind. The kinds are independent. One whose CustomResourceDefinition isn't
 // installed counts as read, and is checked for again later. One that is forbidden or fails delays the first sync, because
 // without it the server can't know which names don't exist; after that it affects no other kind.
@@ -58,9 +62,15 @@ func (f *kubernetesFeed) run(ctx context.Context, s *source) {
 
 // run watches one kind: it finds the version that is served, watches it, and starts again when that version is gone.
 func (k *watchedKind) run(ctx context.Context, s *source, config *rest.Config, client *http.Client) {
+	held := &store{kind: k, source: s}
+	defer held.age.stop()
 	delay := newDelay()
+	absent := 0 // answers in a row
 	for ctx.Err() == nil {
 		version, err := k.served(ctx, config, client)
+		if err != nil || version != "" {
+			absent = 0
+		}
 		switch {
 		case err != nil:
 			s.reachable(k.kind, false)
@@ -68,12 +78,16 @@ func (k *watchedKind) run(ctx context.Context, s *source, config *rest.Config, c
 			pause(ctx, delay())
 		case version == "":
 			absentGauge.WithLabelValues(s.label, k.kind.String()).Set(1)
+			absent++
+			if absent == absentPolls {
+				s.replace(k.kind, nil) // no watch showed the end of what was read before
+			}
 			s.reachable(k.kind, true)
 			s.read(k.kind)
 			pause(ctx, absentPoll)
 		default:
 			absentGauge.WithLabelValues(s.label, k.kind.String()).Set(0)
-			k.watch(ctx, s, config, client, version)
+			k.watch(ctx, held, config, client, version)
 			pause(ctx, delay())
 		}
 	}
@@ -81,13 +95,16 @@ func (k *watchedKind) run(ctx context.Context, s *source, config *rest.Config, c
 
 // served returns the first of the kind's versions that the API server serves, or "" if it serves none.
 func (k *watchedKind) served(ctx context.Context, config *rest.Config, client *http.Client) (string, error) {
+	rc, err := k.client(config, client, k.versions[0])
+	if err != nil {
+		return "", err
+	}
+	get := func(into runtime.Object, path ...string) error {
+		return rc.Get().AbsPath(path...).SetHeader("Accept", runtime.ContentTypeJSON).Do(ctx).Into(into)
+	}
 	for _, version := range k.versions {
-		rc, err := k.client(config, client, version)
-		if err != nil {
-			return "", err
-		}
 		var list metav1.APIResourceList
-		err = rc.Get().AbsPath("/apis", k.group, version).SetHeader("Accept", runtime.ContentTypeJSON).Do(ctx).Into(&list)
+		err := get(&list, "/apis", k.group, version)
 		if apierrors.IsNotFound(err) {
 			continue
 		}
@@ -100,12 +117,14 @@ func (k *watchedKind) served(ctx context.Context, config *rest.Config, client *h
 			}
 		}
 	}
-	return "", nil
+	// Only an API server knows what it doesn't serve. A load balancer without one may say 404 to everything.
+	return "", get(&metav1.APIGroupList{}, "/apis")
 }
 
 // watch follows one version of the kind until the API server no longer serves it. It retries every other failure, and keeps
 // what was read last.
-func (k *watchedKind) watch(ctx context.Context, s *source, config *rest.Config, client *http.Client, version string) {
+func (k *watchedKind) watch(ctx context.Context, held *store, config *rest.Config, client *http.Client, version string) {
+	s := held.source
 	rc, err := k.client(config, client, version)
 	if err != nil {
 		s.failed(k.kind, err)
@@ -114,8 +133,6 @@ func (k *watchedKind) watch(ctx context.Context, s *source, config *rest.Config,
 	quiet := logr.Discard() // failures are reported by s.failed
 	ctx = logr.NewContext(ctx, quiet)
 	lw := &listWatch{kind: k, client: rc, source: s}
-	held := &store{kind: k, source: s}
-	defer held.age.stop()
 	reflector := cache.NewReflectorWithOptions(
 		&cache.ListWatch{ListWithContextFunc: lw.list, WatchFuncWithContext: lw.watch}, k.object,
 		held,

@@ -55,12 +55,8 @@ func (a *ageing) stop() {
 
 // aged returns what counts of a Reachability: all of it, or nothing if its agent has stopped writing it.
 func (s *store) aged(o *clustersetv1alpha1.Reachability) *clustersetv1alpha1.Reachability {
-	none := &clustersetv1alpha1.Reachability{ObjectMeta: o.ObjectMeta}
-	if s.age.saw(o.Stamp.Time, func() {
-		nothing := &index.Reachability{}
-		s.source.put(s.kind.kind, nothing.ID(), nothing, nil)
-	}) {
-		return none
+	if s.age.saw(o.Stamp.Time, func() { s.source.delete(s.kind.kind, (&index.Reachability{}).ID()) }) {
+		return &clustersetv1alpha1.Reachability{ObjectMeta: o.ObjectMeta}
 	}
 	return o
 }

@@ -36,7 +36,7 @@ func TestListsThatExpireAreRepeatedSlowly(t *testing.T) {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			watchedKinds[0].watch(ctx, s, &rest.Config{Host: "http://192.0.2.1"}, client, watchedKinds[0].versions[0])
+			watchedKinds[0].watch(ctx, &store{kind: watchedKinds[0], source: s}, &rest.Config{Host: "http://192.0.2.1"}, client, watchedKinds[0].versions[0])
 		}()
 		pass(time.Minute)
 		cancel()
