@@ -38,10 +38,11 @@ func (x *Index) Resume(serial uint32) {
 	x.serial = max(x.serial, serial)
 }
 
-// Objects returns what the Index holds: the clusters by name, what is known of the ways to them, then the objects of each service, the services sorted by key.
+// Objects returns what the Index holds but verdicts, whose age is lost in a file: the clusters by name, then the objects of each service, the
+// services sorted by key.
 func (x *Index) Objects() []Object {
 	x.mu.Lock()
-	tree, clusters, reach := x.services, slices.Collect(maps.Values(x.clusters)), x.reach
+	tree, clusters := x.services, slices.Collect(maps.Values(x.clusters))
 	x.mu.Unlock()
 	services := make([]*Service, 0, tree.size)
 	tree.root.all(func(s *Service) bool {
@@ -53,9 +54,6 @@ func (x *Index) Objects() []Object {
 	all := make([]Object, 0, len(clusters)+4*len(services))
 	for _, c := range clusters {
 		all = append(all, c)
-	}
-	if reach != nil {
-		all = append(all, reach)
 	}
 	for _, s := range services {
 		if s.imported != nil {

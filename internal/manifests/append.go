@@ -19,9 +19,9 @@ import (
 )
 
 // Append appends an API object in JSON, without a line break, that Decode reads as o. It is the inverse of conversion, but fields that DNS
-// doesn't need are lost, such as a MemberCluster's weight, and an endpoint with several addresses may become several endpoints. It writes
-// JSON by hand because a DNS server saves hundreds of thousands of objects: converting them to API objects for encoding/json would take ten
-// times as long and cause nearly all of the garbage.
+// doesn't need are lost, such as a MemberCluster's cidrs, and an endpoint with several addresses may become several endpoints. o is no
+// Reachability. It writes JSON by hand because a DNS server saves hundreds of thousands of objects: converting them to API objects for
+// encoding/json would take ten times as long and cause nearly all of the garbage.
 func Append(b []byte, o index.Object) []byte {
 	switch o := o.(type) {
 	case *index.ServiceImport:
@@ -32,8 +32,6 @@ func Append(b []byte, o index.Object) []byte {
 		return appendGlobalService(b, o)
 	case *index.Cluster:
 		return appendMemberCluster(b, o)
-	case *index.Reachability:
-		return appendReachability(b, o)
 	}
 	return b
 }
@@ -156,14 +154,6 @@ func appendMemberCluster(b []byte, o *index.Cluster) []byte {
 		b = append(b, `"phase":"`+clustersetv1alpha1.MemberExpired+`"`...)
 	}
 	return append(b, "}}"...)
-}
-
-func appendReachability(b []byte, o *index.Reachability) []byte {
-	b = append(appendHead(b, clustersetv1alpha1.GroupVersion.String(), o), `},"clusters":[`...)
-	for i, cluster := range o.Unreachable {
-		b = append(appendField(append(appendComma(b, i), `{"reachable":"False"`...), "name", cluster), '}')
-	}
-	return append(b, "]}"...)
 }
 
 // appendPolicy adds the annotations of a policy to metadata.

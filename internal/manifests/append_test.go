@@ -68,7 +68,7 @@ func (c chance) object() runtime.Object {
 	}
 	name := func() string { return pick(c, "", "http", "DNS", "-") }
 	number := func() int32 { return pick[int32](c, 0, 80, 8080, 65535, 70000) }
-	switch c.IntN(5) {
+	switch c.IntN(4) {
 	case 0:
 		o := &mcsv1beta1.ServiceImport{ObjectMeta: meta}
 		o.Labels = pick(c, nil, map[string]string{api.LabelManagedBy: api.ManagedByImporter})
@@ -105,14 +105,6 @@ func (c chance) object() runtime.Object {
 				e.Ports = append(e.Ports, fabedgev1alpha1.EndpointPort{Name: name(), Protocol: protocol(), Port: number()})
 			}
 			o.Spec.Endpoints = append(o.Spec.Endpoints, e)
-		}
-		return o
-	case 3:
-		o := &clustersetv1alpha1.Reachability{ObjectMeta: metav1.ObjectMeta{Name: pick(c, "local", "x")}}
-		for range c.IntN(4) {
-			o.Clusters = append(o.Clusters, clustersetv1alpha1.ClusterReachability{
-				Name: pick(c, "c1", "C2", "a.b"), Reachable: pick(c, metav1.ConditionTrue, metav1.ConditionFalse, metav1.ConditionUnknown),
-			})
 		}
 		return o
 	default:
@@ -160,7 +152,6 @@ func TestAppendWritesEveryField(t *testing.T) {
 		&index.GlobalService{Service: "a.n", Headless: true, Ports: []index.Port{port}, Groups: []index.Group{regional}, Policy: stated},
 		&index.Cluster{Name: "c1", Member: topology.Member{Zones: []string{"z1"}, Region: "r1", Phase: topology.Expired, Drain: true}, Weight: 50},
 		&index.Cluster{Name: "c1", Member: topology.Member{Zones: []string{"z1", "z2"}, Region: "r1", Phase: topology.Suspect, Drain: true}, Weight: 50},
-		&index.Reachability{Unreachable: []string{"c1", "c2"}},
 	} {
 		checkAppend(t, o)
 		for _, field := range zeroFields(reflect.ValueOf(o).Elem(), o.Kind().String()) {

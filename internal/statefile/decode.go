@@ -11,6 +11,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/clusterset/clusterset/internal/index"
 	"github.com/clusterset/clusterset/internal/manifests"
 )
 
@@ -75,7 +76,9 @@ func decodeLines(r io.Reader) (*State, []manifests.Note, error) {
 			return nil, nil, err
 		}
 		for _, l := range found {
-			s.Objects = append(s.Objects, l.Object)
+			if l.Object.Kind() != index.KindReachability { // whose age is lost; Encode writes none
+				s.Objects = append(s.Objects, l.Object)
+			}
 		}
 		notes = append(notes, wrong...)
 	}

@@ -172,11 +172,12 @@ func TestUselessFilesAreRefusedWithAReason(t *testing.T) {
 }
 
 // An object that somebody else wrote is treated as in any other manifest: the parts that can't be served are left out and
-// reported.
+// reported. Verdicts are left out silently: nobody knows their age (rule D51 of docs/spec/data-path.md).
 func TestWhatCannotBeServedIsLeftOut(t *testing.T) {
 	s, notes, err := decode(sealed(firstLine,
 		`{"apiVersion":"multicluster.x-k8s.io/v1beta1","kind":"ServiceImport","metadata":{"name":"a","namespace":"b"},"spec":{"type":"ClusterSetIP","ips":["127.0.0.1","10.0.0.1"],"ports":[]}},`,
 		`{"apiVersion":"multicluster.x-k8s.io/v1beta1","kind":"ServiceImport","metadata":{"name":"*","namespace":"b"},"spec":{"type":"Headless","ports":[]}},`,
+		`{"apiVersion":"clusterset.dev/v1alpha1","kind":"Reachability","metadata":{"name":"local"},"clusters":[{"name":"c1","reachable":"False"}]},`,
 		`{"apiVersion":"v1","kind":"Secret"}`))
 	if err != nil || len(s.Objects) != 1 || len(notes) != 3 {
 		t.Fatal(s, notes, err)
