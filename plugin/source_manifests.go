@@ -231,16 +231,17 @@ func (f *manifestsFeed) apply(s *source) {
 			next[key] = l
 		}
 	}
-	for key := range f.held {
-		if _, ok := next[key]; !ok {
-			delete(f.held, key)
-			s.delete(key.Kind, key.ID)
-		}
-	}
 	for key, l := range next {
 		if f.held[key] != l.Object {
 			f.held[key] = l.Object
 			s.put(key.Kind, key.ID, l.Object, nil)
+		}
+	}
+	// Last, so that a service whose objects have other names now isn't missing in between.
+	for key := range f.held {
+		if _, ok := next[key]; !ok {
+			delete(f.held, key)
+			s.delete(key.Kind, key.ID)
 		}
 	}
 }
