@@ -68,7 +68,7 @@ func parse(c *caddy.Controller) (*options, error) {
 		return nil, c.Errf("%v", err)
 	}
 	zoneNames := plugin.OriginsFromArgsOrServerBlock(args, c.ServerBlockKeys)
-	if err := p.zones(zoneNames); err != nil {
+	if err := p.zones(zoneNames, len(args) > 0); err != nil {
 		return nil, c.Errf("%v", err)
 	}
 	for c.NextBlock() {
@@ -91,7 +91,8 @@ type parser struct {
 	seen map[string]bool
 }
 
-func (p *parser) zones(names []string) error {
+// zones adds the zones of the stanza, which names them itself or has those of its server block.
+func (p *parser) zones(names []string, named bool) error {
 	if len(names) == 0 {
 		return errors.New("no zone: want clusterset [ZONES...], such as clusterset clusterset.local svc.global")
 	}
@@ -99,6 +100,9 @@ func (p *parser) zones(names []string) error {
 		name = strings.ToLower(plugin.Name(name).Normalize())
 		if slices.ContainsFunc(p.options.zones, func(z *zone) bool { return z.name == name }) {
 			continue
+		}
+		if name == "." && !named {
+			return errors.New("zone .: clusterset would answer NXDOMAIN for every other name; name its zones, such as clusterset clusterset.local svc.global")
 		}
 		if err := checkZone(name); err != nil {
 			return err
@@ -112,8 +116,11 @@ func (p *parser) zones(names []string) error {
 	return nil
 }
 
-// checkZone returns an error if the zone's own names are too long for a packet, or would be spelled differently in one.
+// checkZone returns an error if the zone is a reverse zone, or its own names are too long for a packet or would be spelled differently in one.
 func checkZone(name string) error {
+	if name == "arpa." || dns.IsSubDomain("in-addr.arpa.", name) || dns.IsSubDomain("ip6.arpa.", name) {
+		return fmt.Errorf("zone %s: clusterset has no PTR records, and would hide another plugin's; name its zones, such as clusterset clusterset.local svc.global", name)
+	}
 	longest := "dns-version." + strings.TrimPrefix(name, ".")
 	buf := make([]byte, 255)
 	n, err := dns.PackDomainName(longest, buf, 0, nil, false)

@@ -91,6 +91,7 @@ func TestZonesAndDialectsAreUnderstood(t *testing.T) {
 		{"in any case, each once", "A.test a.TEST. b.test", "", "a.test. mcs, b.test. mcs"},
 		{"the closest matches first", "test a.b.test b.test", "", "a.b.test. mcs, b.test. mcs, test. mcs"},
 		{"the root", ".", "", ". mcs"},
+		{"of arpa, one for homes (RFC 8375)", "fleet.home.arpa xip6.arpa", "", "fleet.home.arpa. mcs, xip6.arpa. mcs"},
 		{"a dialect for all", "a.test global", "dialect global", "a.test. global, global. global"},
 		{"a dialect for some", "a.test b.test global", "dialect global B.test\ndialect mcs global", "a.test. mcs, b.test. global, global. mcs"},
 	} {
@@ -272,6 +273,7 @@ func TestErrorsNameTheLineTheValueAndTheRemedy(t *testing.T) {
 	}
 }
 
+// Rule A61 of docs/spec/answers.md: no reverse zones.
 func TestErrorsOfTheStanzaAsAWhole(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
 		{"an option that is set twice", "clusterset {\nmanifests $DIR\nttl 5\nttl 6\n}", "Testfile:4 - Error during parsing: ttl is set twice"},
@@ -282,12 +284,25 @@ func TestErrorsOfTheStanzaAsAWhole(t *testing.T) {
 		{"no source says what to do", "clusterset", "set kubeconfig FILE or manifests DIR"},
 		{"a boundary that nothing can lie within", "clusterset {\nmanifests $DIR\nboundary region\nlocation c z\n}", "boundary region: the region of this server is unknown"},
 		{"such a boundary says what to do", "clusterset {\nmanifests $DIR\nboundary zone\n}", "set it with location CLUSTER ZONE REGION"},
+		{"a reverse zone", "clusterset a.test 10.in-addr.arpa {\nmanifests $DIR\n}", "Testfile:1 - Error during parsing: zone 10.in-addr.arpa.: clusterset has no PTR records, and would hide another plugin's"},
+		{"a network", "clusterset a.test fd00::/8 {\nmanifests $DIR\n}", "zone d.f.ip6.arpa.: clusterset has no PTR records"},
+		{"both reverse zones", "clusterset ARPA {\nmanifests $DIR\n}", "zone arpa.: clusterset has no PTR records"},
 		{"two stanzas", "clusterset {\nmanifests $DIR\n}\nclusterset a.test {\nmanifests $DIR\n}", "Testfile:4 - Error during parsing: a server block takes one clusterset stanza; give it several zones instead"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := parseText(t, c.text)
 			expectError(t, err, "Testfile:", c.want)
 		})
+	}
+}
+
+// The block's zone may be everything, but that is hardly what a stanza in it should answer. Rule A56 of docs/spec/answers.md.
+func TestTheRootIsNoZoneUnlessItIsNamed(t *testing.T) {
+	for _, key := range []string{".:53", "dns://.", "a.test .:1053"} {
+		c := caddy.NewTestController("dns", "clusterset {\nmanifests .\n}")
+		c.ServerBlockKeys = strings.Fields(key)
+		_, err := parse(c)
+		expectError(t, err, "Testfile:1 - Error during parsing: zone .: clusterset would answer NXDOMAIN for every other name; name its zones, such as clusterset clusterset.local svc.global")
 	}
 }
 

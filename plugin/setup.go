@@ -49,6 +49,9 @@ func setup(c *caddy.Controller) error {
 	s.notify = append(s.notify, &notifier{config, cs.zones, cs.index})
 	c.OnStartup(func() error {
 		cs.zones.nest(otherZones(c))
+		if !cs.Fall.Through(".") && slices.ContainsFunc(cs.zones, func(z *zone) bool { return z.name == "." }) {
+			log.Warning("zone .: clusterset answers every name, with NXDOMAIN unless it is one of its own. Name other zones, such as clusterset clusterset.local svc.global, or set fallthrough")
+		}
 		if cs.Next == nil && slices.ContainsFunc(cs.zones, func(z *zone) bool { return z.name == public }) {
 			log.Warning("zone global: this is a public top-level domain, and clusterset only answers svc.global in it. No later plugin resolves the other names, so they get NXDOMAIN. Serve svc.global instead")
 		}

@@ -135,3 +135,27 @@ func TestTheTopLevelDomainNeedsANextPlugin(t *testing.T) {
 		s.expect(t, want)
 	}
 }
+
+// Whoever names the root gets it, and a warning unless other plugins get the names that don't exist.
+func TestTheRootZoneHidesLaterPlugins(t *testing.T) {
+	dir := setupFiles(t)
+	log := recordLog(t)
+	for _, c := range []struct {
+		zones, option string
+		warned        bool
+	}{
+		{".", "", true},
+		{".", "fallthrough a.test", true},
+		{".", "fallthrough", false},
+		{"clusterset.local", "", false},
+	} {
+		log.forget()
+		s := startLive(t, fmt.Sprintf(".:0 {\n    bind 127.0.0.1\n    clusterset %s {\n        manifests %s/objects\n        %s\n    }\n    erratic {\n        drop 0\n    }\n}\n", c.zones, dir, c.option))
+		if got := log.has("zone .: ", "set fallthrough"); got != c.warned {
+			t.Errorf("%s %s: warned %t, want %t", c.zones, c.option, got, c.warned)
+		}
+		if got, err := s.ask("A www.example.org"); err != nil || (got == "NXDOMAIN") != c.warned {
+			t.Errorf("%s %s: got %s, %v", c.zones, c.option, got, err)
+		}
+	}
+}
