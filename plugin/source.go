@@ -70,9 +70,6 @@ func (s *source) start() {
 	ctx, cancel := context.WithCancel(context.Background())
 	s.cancel, s.done, s.startedAt = cancel, make(chan struct{}), time.Now()
 	s.showSource()
-	for _, x := range s.indexes {
-		x.Resume(highestSerial(before))
-	}
 	if s.keeper != nil {
 		s.keeper.takeOver(before)
 	}
@@ -100,18 +97,17 @@ func (s *source) isStarted() bool {
 	return s.cancel != nil
 }
 
-// highestSerial returns the highest serial that the sources' servers have given out. The server that replaces them
-// continues from there.
-func highestSerial(all []*source) uint32 {
-	var highest uint32
-	for _, s := range all {
-		for _, x := range s.indexes {
-			if snapshot := x.Snapshot(); snapshot != nil {
-				highest = max(highest, snapshot.Serial())
+// resume makes serials go on after those that the sources' servers have given out.
+func (s *source) resume(before []*source) {
+	for _, old := range before {
+		for _, y := range old.indexes {
+			if snapshot := y.Snapshot(); snapshot != nil {
+				for _, x := range s.indexes {
+					x.Resume(snapshot.Serial())
+				}
 			}
 		}
 	}
-	return highest
 }
 
 // close stops the feed and waits until its goroutines are gone.
@@ -124,8 +120,12 @@ func (s *source) close() {
 	}
 	cancel()
 	<-done
+	after := running()
+	for _, other := range after {
+		other.resume([]*source{s})
+	}
 	if s.keeper != nil {
-		s.keeper.handOver(running())
+		s.keeper.handOver(after)
 	}
 }
 
@@ -160,6 +160,7 @@ func (s *source) replace(kind index.Kind, objects []index.Object) {
 
 // read marks a kind as read, even if it has no objects. Queries are answered once all kinds have been read.
 func (s *source) read(kind index.Kind) {
+	before := running() // which takes s.mu, too
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.unread[kind] {
@@ -172,6 +173,7 @@ func (s *source) read(kind index.Kind) {
 	if s.keeper != nil {
 		s.keeper.reserve()
 	}
+	s.resume(before) // only now: they gave out serials until this moment, unless they have ended, see close
 	for _, x := range s.indexes {
 		x.Publish()
 	}

@@ -91,8 +91,42 @@ func TestSerialsGoOnAcrossRestarts(t *testing.T) {
 	})
 }
 
-// register registers sources as running.
-func register(t *testing.T, all ...*source) {
+// Without a file, too, the new server of a reload goes on after the last serial of the old one, which may be far ahead of the clock, and which
+// gives out serials until it ends. Rule A52 of docs/spec/answers.md.
+func TestSerialsGoOnOverAReload(t *testing.T) {
+	for _, endsFirst := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			var both [2]*source
+			for i := range both {
+				both[i] = newSource(idle{})
+				both[i].indexes = []*index.Index{index.New(index.Options{})}
+			}
+			before, after := both[0], both[1]
+			forget := register(t, before)
+			defer forget()
+			defer register(t, after)()
+			before.start()
+			syncAll(before, numberedVIP(0))
+			after.start()
+			for i := range 500 {
+				before.put(index.KindServiceImport, index.ObjectID{}, numberedVIP(i), nil)
+			}
+			if endsFirst {
+				forget()
+				before.close()
+			}
+			syncAll(after, numberedVIP(0))
+			if old, now := before.indexes[0].Snapshot().Serial(), after.indexes[0].Snapshot().Serial(); now <= old {
+				t.Errorf("the old server ends first: %t: the serial goes from %d to %d", endsFirst, old, now)
+			}
+			before.close()
+			after.close()
+		})
+	}
+}
+
+// register registers sources as running, until the test ends or forget is called.
+func register(t *testing.T, all ...*source) (forget func()) {
 	t.Helper()
 	ss := &sources{byKey: map[string]*source{}}
 	for i, s := range all {
@@ -104,11 +138,13 @@ func register(t *testing.T, all ...*source) {
 		started.all = map[*sources]bool{}
 	}
 	started.all[ss] = true
-	t.Cleanup(func() {
+	forget = func() {
 		started.mu.Lock()
 		defer started.mu.Unlock()
 		delete(started.all, ss)
-	})
+	}
+	t.Cleanup(forget)
+	return forget
 }
 
 // When two servers overlap during a reload, the new one takes over the file: the old one writes it before the new one reads
