@@ -125,7 +125,7 @@ func TestMetricLabelsAreBounded(t *testing.T) {
 		"tier":   {"cluster", "zone", "region", "any", "vip", "degraded"},
 		"source": {"kubernetes", "manifests"},
 		// other is for objects of kinds that are not served, file for files and directories that could not be read.
-		"kind": {"ServiceImport", "EndpointSlice", "GlobalService", "MemberCluster", "other", "file"},
+		"kind": {"ServiceImport", "EndpointSlice", "GlobalService", "MemberCluster", "Reachability", "other", "file"},
 		// A single series, which describes this binary.
 		"version": {version.String()}, "goversion": {runtime.Version()},
 	}
