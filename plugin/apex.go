@@ -2,6 +2,7 @@ package clusterset
 
 import (
 	"net/netip"
+	"slices"
 	"sync/atomic"
 
 	"github.com/miekg/dns"
@@ -33,9 +34,11 @@ func (s *selfAddrs) load() index.Addrs {
 	return nil
 }
 
-func (s *selfAddrs) store(addrs []netip.Addr) {
+// store stores addresses, and reports whether it has replaced others.
+func (s *selfAddrs) store(addrs []netip.Addr) (changed bool) {
 	sorted := index.SortAddrs(addrs)
-	s.p.Store(&sorted)
+	old := s.p.Swap(&sorted)
+	return old != nil && !slices.Equal(*old, sorted)
 }
 
 // storeFirst stores addresses unless some are stored already. The source starts with the first server block, and may have found

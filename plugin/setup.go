@@ -44,7 +44,7 @@ func setup(c *caddy.Controller) error {
 	}
 	config := dnsserver.GetConfig(c)
 	if f, ok := s.feed.(*kubernetesFeed); ok {
-		f.self = append(f.self, selfGlue{&cs.self, config.Port})
+		f.self = append(f.self, selfGlue{&cs.self, config.Port, cs.index})
 	}
 	s.notify = append(s.notify, &notifier{config, cs.zones, cs.index})
 	c.OnStartup(func() error {

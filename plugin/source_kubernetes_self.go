@@ -15,6 +15,8 @@ import (
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	discoveryv1client "k8s.io/client-go/kubernetes/typed/discovery/v1"
 	"k8s.io/utils/ptr"
+
+	"github.com/clusterset/clusterset/internal/index"
 )
 
 // namespaceFile is where a pod finds its namespace; a variable for tests.
@@ -24,10 +26,11 @@ var namespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 // can't be found before the first sync.
 const selfTries = 12
 
-// selfGlue is the glue of a server block's NS records, to be found, and the port that the block listens on.
+// selfGlue is the glue of a server block's NS records, to be found, the port that the block listens on, and its index.
 type selfGlue struct {
 	addrs *selfAddrs
 	port  string
+	index *index.Index
 }
 
 // findSelf replaces the bound addresses in the NS records' glue with those of the Services that lead to this pod. Pods come and
@@ -73,7 +76,9 @@ func findGlue(blocks []selfGlue, fronts []front) (missing []selfGlue) {
 			missing = append(missing, self)
 			continue
 		}
-		self.addrs.store(addrs)
+		if self.addrs.store(addrs) {
+			self.index.Renumber()
+		}
 	}
 	return missing
 }

@@ -7,6 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/utils/ptr"
+
+	"github.com/clusterset/clusterset/internal/index"
 )
 
 func TestGlueIsOfServicesThatLeadFromPort53ToTheServer(t *testing.T) {
@@ -36,10 +38,37 @@ func TestGlueIsOfServicesThatLeadFromPort53ToTheServer(t *testing.T) {
 			&discoveryv1.EndpointSlice{Ports: c.to},
 		}
 		self := selfAddrs{}
-		missing := findGlue([]selfGlue{{&self, "1053"}}, []front{f})
+		missing := findGlue([]selfGlue{{&self, "1053", nil}}, []front{f})
 		if found := len(self.load()) == 2; found != c.want || found == (len(missing) == 1) {
 			t.Errorf("%s: found %v, want %v; missing %v", c.name, found, c.want, missing)
 		}
+	}
+}
+
+// Secondaries transfer the name server's addresses, so that a change of these needs a new serial. Rule A52 of docs/spec/answers.md.
+func TestOtherGlueHasANewSerial(t *testing.T) {
+	x := index.New(index.Options{})
+	x.Publish()
+	blocks := []selfGlue{{&selfAddrs{}, "1053", x}}
+	blocks[0].addrs.storeFirst([]netip.Addr{netip.MustParseAddr("10.1.0.1")})
+	serial := x.Snapshot().Serial()
+	for _, c := range []struct {
+		ips     []string
+		changed uint32
+	}{
+		{[]string{"10.96.0.10", "fd00::10"}, 1},
+		{[]string{"fd00::10", "10.96.0.10"}, 0},
+		{nil, 0},
+		{[]string{"10.96.0.11"}, 1},
+	} {
+		findGlue(blocks, []front{{
+			&corev1.Service{Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Name: "dns", Port: 53, Protocol: corev1.ProtocolUDP}}, ClusterIPs: c.ips}},
+			&discoveryv1.EndpointSlice{Ports: []discoveryv1.EndpointPort{{Name: ptr.To("dns"), Protocol: ptr.To(corev1.ProtocolUDP)}}},
+		}})
+		if got := x.Snapshot().Serial(); got != serial+c.changed {
+			t.Errorf("%v: the serial goes from %d to %d", c.ips, serial, got)
+		}
+		serial = x.Snapshot().Serial()
 	}
 }
 

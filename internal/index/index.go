@@ -445,6 +445,18 @@ func (x *Index) see(s *Service) bool {
 	return false
 }
 
+// Renumber publishes the state under a new serial, because an answer has changed that doesn't depend on objects. It does nothing before
+// Publish, which takes a new serial anyway.
+func (x *Index) Renumber() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.synced {
+		next := *x.snapshot.Load()
+		next.serial = x.nextSerial(true)
+		x.snapshot.Store(&next)
+	}
+}
+
 // nextSerial always grows, and follows the clock if it can, so that servers of one zone that see the same changes agree
 // within a second.
 func (x *Index) nextSerial(changed bool) uint32 {
