@@ -255,7 +255,7 @@ type hostNames struct {
 // init allocates the buffer.
 func (n *hostNames) init(l *index.Lookup, qname string, size int) {
 	if size > 0 {
-		n.service = lower(serviceName(l, qname))
+		n.service = strings.ToLower(serviceName(l, qname))
 		n.buf.Grow(size)
 	}
 }

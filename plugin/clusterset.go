@@ -8,6 +8,7 @@ package clusterset
 
 import (
 	"context"
+	"strings"
 
 	"github.com/coredns/coredns/plugin"
 	"github.com/coredns/coredns/plugin/pkg/fall"
@@ -47,7 +48,7 @@ func (c *ClusterSet) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.
 		return plugin.NextOrFailure(pluginName, c.Next, ctx, w, r)
 	}
 	q := &r.Question[0]
-	name := lower(q.Name)
+	name := strings.ToLower(q.Name)
 	z := c.zones.match(name)
 	if z == nil || q.Qclass != dns.ClassINET {
 		return plugin.NextOrFailure(pluginName, c.Next, ctx, w, r)
@@ -90,24 +91,4 @@ func (c *ClusterSet) lookup(l *index.Lookup, z *zone, snapshot *index.Snapshot, 
 	if l.Kind == index.NameServer {
 		l.Addrs = c.self.load()
 	}
-}
-
-// lower returns name in lower case. It doesn't allocate if name is in lower case already.
-func lower(name string) string {
-	for i := range len(name) {
-		if 'A' <= name[i] && name[i] <= 'Z' {
-			return lowered(name)
-		}
-	}
-	return name
-}
-
-func lowered(name string) string {
-	b := []byte(name)
-	for i, c := range b {
-		if 'A' <= c && c <= 'Z' {
-			b[i] = c + 'a' - 'A'
-		}
-	}
-	return string(b)
 }

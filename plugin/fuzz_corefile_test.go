@@ -125,7 +125,7 @@ func checkOptions(t *testing.T, o *options) {
 			t.Errorf("zone %+v", *z)
 		}
 		for _, name := range []string{z.name, z.ns, z.mbox, "dns-version." + suffix(z.name)} {
-			if got, ok := asReceived(name); !ok || lower(got) != name {
+			if got, ok := asReceived(name); !ok || got != name {
 				t.Errorf("zone %q: no packet can hold the name %q", z.name, name)
 			}
 		}

@@ -49,8 +49,8 @@ func FuzzName(f *testing.F) {
 			name = fuzzLabels[int(p)%len(fuzzLabels)] + "." + name
 		}
 		for _, c := range plugins {
-			if z := c.zones.match(lower(name)); z != nil { // any text may be looked up, even an invalid name
-				c.lookup(&index.Lookup{}, z, c.index.Snapshot(), lower(name))
+			if z := c.zones.match(strings.ToLower(name)); z != nil { // any text may be looked up, even an invalid name
+				c.lookup(&index.Lookup{}, z, c.index.Snapshot(), strings.ToLower(name))
 			}
 			canonical, ok := asReceived(name)
 			if !ok {
@@ -79,7 +79,7 @@ func asReceived(name string) (string, bool) {
 
 func checkName(t *testing.T, c *ClusterSet, qname string) (index.NameKind, *zone) {
 	t.Helper()
-	name := lower(qname)
+	name := strings.ToLower(qname)
 	z := c.zones.match(name)
 	var closest *zone
 	for _, candidate := range c.zones {
@@ -109,7 +109,7 @@ func checkName(t *testing.T, c *ClusterSet, qname string) (index.NameKind, *zone
 		if l.Labels != "" {
 			want = l.Labels + "." + want
 		}
-		if want != name || lower(serviceName(&l, qname)) != string(l.Key)+".svc."+suffix(z.origin) {
+		if want != name || strings.ToLower(serviceName(&l, qname)) != string(l.Key)+".svc."+suffix(z.origin) {
 			t.Errorf("%s is taken for %s, a name of %s", name, want, serviceName(&l, qname))
 		}
 		if l.Kind == index.HostName && len(l.Addrs) == 0 {

@@ -118,7 +118,7 @@ func addOddQueries(f *testing.F) {
 func checkReply(t *testing.T, c *ClusterSet, r, m *dns.Msg) {
 	t.Helper()
 	q := r.Question[0]
-	z := c.zones.match(lower(q.Name))
+	z := c.zones.match(strings.ToLower(q.Name))
 	if z == nil || q.Qclass != dns.ClassINET {
 		t.Fatalf("an answer to a question that isn't ours:\n%s", m)
 	}
@@ -158,9 +158,9 @@ func checkReply(t *testing.T, c *ClusterSet, r, m *dns.Msg) {
 		seen[rr.String()] = true
 		switch rr := rr.(type) {
 		case *dns.SRV:
-			targets[lower(rr.Target)] = true
+			targets[strings.ToLower(rr.Target)] = true
 		case *dns.NS:
-			targets[lower(rr.Ns)] = true
+			targets[strings.ToLower(rr.Ns)] = true
 		}
 	}
 	if truncated {
@@ -173,13 +173,13 @@ func checkReply(t *testing.T, c *ClusterSet, r, m *dns.Msg) {
 func checkSections(t *testing.T, z *zone, q dns.Question, m *dns.Msg, targets map[string]bool) {
 	t.Helper()
 	negative := len(m.Ns) == 1 && m.Ns[0].Header().Rrtype == dns.TypeSOA && strings.HasSuffix(q.Name, m.Ns[0].Header().Name) &&
-		lower(m.Ns[0].Header().Name) == z.name
+		strings.ToLower(m.Ns[0].Header().Name) == z.name
 	if len(m.Answer) > 0 && (len(m.Ns) > 0 || m.Rcode != dns.RcodeSuccess) || len(m.Answer) == 0 && !negative {
 		t.Errorf("neither an answer nor a SOA alone:\n%s", m)
 	}
 	extra, seen := map[string]bool{}, map[string]bool{}
 	for _, rr := range m.Extra {
-		name := lower(rr.Header().Name)
+		name := strings.ToLower(rr.Header().Name)
 		if !targets[name] || seen[rr.String()] {
 			t.Errorf("nothing points to %s, or it is there twice:\n%s", name, m)
 		}

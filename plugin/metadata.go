@@ -2,6 +2,7 @@ package clusterset
 
 import (
 	"context"
+	"strings"
 
 	"github.com/coredns/coredns/plugin/metadata"
 	"github.com/coredns/coredns/request"
@@ -13,7 +14,7 @@ import (
 // type. A value that doesn't apply is empty. Each value is looked up when another plugin asks for it, so the snapshot
 // may be newer than the one that gave the answer.
 func (c *ClusterSet) Metadata(ctx context.Context, state request.Request) context.Context {
-	name := lower(state.QName())
+	name := strings.ToLower(state.QName())
 	z := c.zones.match(name)
 	if z == nil || z.passesOn(name) {
 		return ctx

@@ -1,6 +1,8 @@
 package clusterset
 
 import (
+	"strings"
+
 	"github.com/coredns/coredns/plugin/transfer"
 	"github.com/miekg/dns"
 
@@ -10,7 +12,7 @@ import (
 // Transfer implements transfer.Transferer. It sends the whole zone as queries would currently be answered. Zones within it are delegated.
 // An IXFR gets only the SOA if the client is up to date, or else the whole zone.
 func (c *ClusterSet) Transfer(name string, serial uint32) (<-chan []dns.RR, error) {
-	z := c.zones.match(lower(name))
+	z := c.zones.match(strings.ToLower(name))
 	if z == nil || len(z.name) != len(name) {
 		return nil, transfer.ErrNotAuthoritative
 	}
