@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -227,7 +228,7 @@ func before(ctx context.Context, hub *objects.Cluster, change preview.Change, st
 // agreed asks a person at a terminal whether to go on if names are lost.
 func agreed(name string, r *preview.Result, stdin *os.File, stdout io.Writer) error {
 	for i, svc := range r.Services {
-		if svc.Effects[0] != preview.Lost {
+		if !slices.Contains(svc.Effects, preview.Lost) {
 			break
 		}
 		if i == 10 {

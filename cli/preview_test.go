@@ -75,6 +75,22 @@ func TestPreviewOfAFile(t *testing.T) {
 	}
 }
 
+// leave lists the services that lose their last endpoint, and not those of which it says nothing but that a conflict ends.
+func TestAQuestionListsWhatIsLost(t *testing.T) {
+	lost := preview.Service{Namespace: "shop", Name: "a", Effects: []preview.Effect{preview.Lost, preview.Fewer}}
+	ends := preview.Service{Namespace: "shop", Name: "b", Effects: []preview.Effect{}, Conflicts: []preview.Conflict{{Ends: true}}}
+	stdin, err := os.Open(previewFrom) // no terminal
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = stdin.Close() }()
+	var stdout strings.Builder
+	err = agreed("beijing", &preview.Result{Services: []preview.Service{lost, ends}}, stdin, &stdout)
+	if err == nil || !strings.Contains(err.Error(), "beijing hasn't left") || stdout.String() != "  shop/a\n" {
+		t.Errorf("%v, %q", err, stdout.String())
+	}
+}
+
 func TestPreviewIsAskedForWrongly(t *testing.T) {
 	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
 	with := func(args ...string) []string { return append([]string{"preview", "--manifests", previewFrom}, args...) }
