@@ -184,6 +184,9 @@ func (c *comparison) service(key types.NamespacedName) *Service {
 		return cmp.Or(cmp.Compare(a.severity(), b.severity()), cmp.Compare(b.load(), a.load()))
 	})
 	svc.conflict(conflicts[0], conflicts[1])
+	if svc.Effects == nil {
+		svc.Effects = []Effect{} // in JSON a list, even if only a conflict ends
+	}
 	if len(svc.Effects)+len(svc.Conflicts) == 0 && !c.options.All {
 		return nil
 	}

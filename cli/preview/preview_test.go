@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -250,6 +251,18 @@ func TestRefused(t *testing.T) {
 		if _, err := left.state().Preview(t.Context(), []Change{c.what}, Options{}); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%+v: %v, want %q", c.what, err, c.want)
 		}
+	}
+}
+
+// A service of which only a conflict ends is listed without effects, and they are a list.
+func TestOnlyAConflictEnds(t *testing.T) {
+	s := asia(t)
+	s.export("beijing", "shop/web", "")
+	s.export("shanghai", "shop/web", "", "sh=1")
+	s.services[0].Spec.SessionAffinity = corev1.ServiceAffinityClientIP
+	r := expect(t, s.state(), Options{}, []Change{{Leave: []string{"beijing"}}}, "shop/web: conflict over sessionAffinity, beijing wins, [shanghai] differ, ends true")
+	if got, err := json.Marshal(r.Services[0].Effects); err != nil || string(got) != "[]" || r.Summary.Changed != 0 {
+		t.Errorf("the effects are %s, %v, and %d services change", got, err, r.Summary.Changed)
 	}
 }
 
