@@ -73,6 +73,7 @@ func TestOnlyTheOwnPageIsAnswered(t *testing.T) {
 		"a query that can't be read":     {"/api/services?q=%zz", nil, 400},
 		"changes that are none":          {"/api/map?changes=drain", nil, 400},
 		"a change of an unknown kind":    {`/api/map?changes=[{"destroy":["a"]}]`, nil, 400},
+		"a change that says nothing":     {`/api/map?changes=[{}]`, nil, 400},
 		"a change of an unknown cluster": {`/api/map?changes=[{"drain":["a"]}]`, nil, 400},
 		"an export without a context":    {`/api/map?changes=[{"export":{"service":"a/b","from":"c"}}]`, nil, 400},
 		"too many changes":               {"/api/map?changes=[" + strings.Repeat("{},", maxChanges) + "{}]", nil, 400},

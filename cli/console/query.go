@@ -70,15 +70,13 @@ func (s *Server) asked(ctx context.Context, q query) (a question, err error) {
 		return a, badRequest("there are %d changes; want %d at most", len(a.list), maxChanges)
 	}
 	for i := range a.list {
-		word := a.list[i].String()
-		a.words = append(a.words, word)
 		if e := a.list[i].Export; e != nil {
 			if s.options.Records == nil {
-				return a, badRequest("%s: the Service is read in the cluster that would export it; start the console with --context for it", word)
+				return a, badRequest("%s: the Service is read in the cluster that would export it; start the console with --context for it", &a.list[i])
 			}
 			notes, err := s.options.Records(ctx, e, s.current().set.state.Networks(a.list...))
 			if err != nil {
-				return a, badRequest("%s: %w", word, err)
+				return a, badRequest("%s: %w", &a.list[i], err)
 			}
 			a.notes = append(a.notes, notes...)
 		}
@@ -90,6 +88,9 @@ func (s *Server) asked(ctx context.Context, q query) (a question, err error) {
 			return a, badRequest("%w", err)
 		}
 		a.after, a.notes = after, append(a.notes, notes...)
+	}
+	for i := range a.list { // only now: a change that can't be applied may say nothing
+		a.words = append(a.words, a.list[i].String())
 	}
 	return a, nil
 }
