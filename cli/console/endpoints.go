@@ -45,8 +45,12 @@ func (s *Server) endpoints(ctx context.Context, q query) (any, error) {
 	return &out, err
 }
 
-// predicted explains what would be answered for the objects that the importer there writes. It returns nil if the name doesn't exist.
+// predicted explains what would be answered for the objects that the importer there writes. It returns nil if the name doesn't exist there, or
+// the cluster isn't in the set.
 func (s *Server) predicted(q explain.Query, state *preview.State, key types.NamespacedName) (*explain.Explanation, error) {
+	if state.Member(q.From.Cluster) == nil {
+		return nil, nil //nolint:nilnil // there is no answer
+	}
 	facts := explain.FromObjects(state.Objects(key, q.From.Cluster, s.options.Preview))
 	facts.Self = q.From.Cluster
 	facts.See(state.Records(key), state.Member, q.From.Cluster)

@@ -95,6 +95,19 @@ func TestViews(t *testing.T) {
 	}
 }
 
+// In a cluster that isn't in the set, or leaves it, no name has an endpoint.
+func TestEndpointsOutsideTheSet(t *testing.T) {
+	s, _ := hub(t)
+	leaves := "/api/endpoints?service=shop/web&place=beijing/cn-north-1a/cn-north-1&changes=" + url.QueryEscape(`[{"leave":["beijing"]}]`)
+	for target, before := range map[string]bool{leaves: true, "/api/endpoints?service=shop/web&place=typo": false, "/api/endpoints?service=shop/web&place=-/z/r": false} {
+		var got Endpoints
+		reply := ask(t, s, target, nil)
+		if err := json.Unmarshal(reply.Body.Bytes(), &got); err != nil || reply.Code != http.StatusOK || (got.Before != nil) != before || got.After != nil {
+			t.Errorf("%s: status %d, %v, %s", target, reply.Code, err, reply.Body)
+		}
+	}
+}
+
 // answers compares the answer to a request with its file in testdata.
 func answers(t *testing.T, s *Server, name, target string) {
 	t.Helper()
