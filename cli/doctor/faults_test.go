@@ -11,7 +11,9 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset/clusterset/api"
@@ -91,6 +93,11 @@ var faults = []struct {
 		b.Hub = &view.HubFacts{Err: errors.New("connection refused; check --hub-kubeconfig")}
 		b.checked.Hub.Err = b.Hub.Err
 	}, false},
+	{"the hub answers, and can't be read", func(b *broken) { b.Hub = &view.HubFacts{Err: errors.New("etcdserver: request timed out")} }, false},
+	{"the agent's token was revoked, and the operator can't read the hub", func(b *broken) {
+		conditioned(clustersetv1alpha1.ConditionHubAnswers, metav1.ConditionFalse, "")(&b.Local.Members[0])
+		b.Hub = &view.HubFacts{Err: apierrors.NewUnauthorized("no access")}
+	}, false},
 	{"no hub process runs, and a cluster is silent", func(b *broken) { b.Hub.Heard["shanghai"] = view.Heartbeat{Renewed: now.Add(-time.Hour)} }, false},
 	{"spec.cidrs are wrong", func(b *broken) {
 		b.shanghai(conditioned(clustersetv1alpha1.ConditionValid, metav1.ConditionFalse, "not used as it is: spec.cidrs[0]"))
@@ -149,10 +156,24 @@ func TestNoFaultIsGreen(t *testing.T) {
 	}
 }
 
+// That a member may not list the records of all clusters is as it should be with communities. For anyone else it is a problem.
+func TestAMemberNeedNotReadAllRecords(t *testing.T) {
+	refused := &view.HubFacts{Err: apierrors.NewForbidden(schema.GroupResource{Resource: "exportedservices"}, "", nil)}
+	member := &Gatherer{MemberNamespace: api.MemberNamespace("beijing")}
+	if member.read(refused) != nil || (&Gatherer{}).read(refused) != refused || member.read(&view.HubFacts{Err: errors.New("timeout")}) == nil {
+		t.Error("want none only of what a member may not read")
+	}
+}
+
 // said returns what status and doctor say of a set, and their exit codes.
 func said(b *broken) (says, exits string) {
 	r := view.Build(b.Facts)
 	b.checked.Set = r
+	if b.checked.Hub.Err != nil { // doctor reads no more of it
+		facts := b.Facts
+		facts.Hub = nil
+		b.checked.Set = view.Build(facts)
+	}
 	if b.Hub != nil {
 		b.checked.Names.see(b.Hub.Members)
 	}
@@ -161,9 +182,6 @@ func said(b *broken) (says, exits string) {
 	var reasons, checks []string
 	for _, p := range slices.Concat(r.Problems, r.Services.Problems) {
 		reasons = append(reasons, "`"+p.Reason+"`")
-	}
-	if b.Hub != nil && b.Hub.Err != nil {
-		reasons = append(reasons, "`"+string(r.Hub.State)+"`")
 	}
 	for _, f := range d.Findings {
 		if link := "[" + f.Check + "](doctor.md#" + f.Check + ")"; f.Level == Problem && !slices.Contains(checks, link) {

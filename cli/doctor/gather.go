@@ -62,8 +62,18 @@ func (g *Gatherer) Gather(ctx context.Context) *Facts {
 		f.SetErr, f.LastResortErr = err, err
 		return f
 	}
+	facts.Hub = g.read(facts.Hub)
 	f.See(&facts, view.Build(facts))
 	return f
+}
+
+// read returns what was read of the hub, nil if a member's account may not: with communities it may not list all records. checkRights says whether
+// it has the rights that it needs.
+func (g *Gatherer) read(hub *view.HubFacts) *view.HubFacts {
+	if hub != nil && g.MemberNamespace != "" && apierrors.IsForbidden(hub.Err) {
+		return nil
+	}
+	return hub
 }
 
 // Ask reads the Facts except those that See adds.

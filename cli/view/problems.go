@@ -46,7 +46,11 @@ func hubProblems(h *Hub, now time.Time) (all []Problem) {
 	add := func(reason, message, cure string) {
 		all = append(all, Problem{Name: "hub", What: "Hub", Reason: reason, Message: message, Cure: cure})
 	}
-	if h.State == HubQuiet {
+	if h.Error != "" {
+		did, cure, _ := strings.Cut(h.Error, "; ")
+		add(string(h.State), did, cure)
+	}
+	if h.AwaySince != nil {
 		add(string(HubQuiet), "it hasn't answered this cluster's agent for "+screen.Age(now.Sub(*h.AwaySince))+"; names stay as they are",
 			"check whether the hub's API server runs and can be reached from this cluster, and the log of clusterset-member: it says if the hub refuses its credentials")
 	}

@@ -61,13 +61,7 @@ func (s Screen) hub(w *screen.Writer, r Report) {
 		HubQuiet:       {Text: "hasn't answered the agent for " + away + "; names stay as they are", Colour: screen.Bad},
 		HubUnknown:     {Text: "unknown; ask it with --hub-kubeconfig"},
 	}[h.State]
-	if h.State == HubUnreachable && h.AwaySince != nil {
-		state.Text += ", and hasn't answered the agent for " + away + "; names stay as they are"
-	}
 	w.Line(screen.Cell{Text: "Hub       ", Colour: screen.Head}, screen.Cell{Text: at}, state)
-	if h.Error != "" {
-		w.Line(screen.Cell{Text: "          " + h.Error, Colour: screen.Faint})
-	}
 	if r.Cluster != "" {
 		w.Line(screen.Cell{Text: "Cluster   ", Colour: screen.Head}, screen.Cell{Text: r.Cluster})
 	}
