@@ -193,7 +193,16 @@ func (j *judge) pair(pair *Pair, here, there *Facts, dead Outcome) {
 		}
 		j.failed(here, there, a)
 	}
-	switch imp := here.Imports[serviceOf(there.Cluster)]; {
+	imp := here.Imports[serviceOf(there.Cluster)]
+	for _, f := range here.families(there) {
+		asked := func(kind Kind) bool {
+			return slices.ContainsFunc(pair.Checks, func(c Check) bool { return c.Kind == kind && c.Family == f.String() })
+		}
+		if !asked(Headless) || addressOf(f, imp.IPs) != "" && !asked(Name) {
+			j.problem("run the test again with a longer --timeout", "%s imported what %s exports only after the questions were asked", here.Cluster, there.Cluster)
+		}
+	}
+	switch {
 	case !imp.Unaddressed && len(imp.IPs) == 0:
 		j.problem(j.kubectl(here, "get events -A --field-selector reason=ForeignObject")+" may say more", "%s has no ClusterSetIP for what %s exports: %s", here.Cluster, there.Cluster, cmp.Or(imp.Message, "the ServiceImport isn't ready"))
 	case imp.Unaddressed:

@@ -197,6 +197,31 @@ func TestVerdicts(t *testing.T) {
 	page.Fresh(t, "testdata/verdicts.txt", b.String())
 }
 
+// What was imported only after the questions were asked is a problem: nobody knows whether it works.
+func TestImportedLate(t *testing.T) {
+	for name, early := range map[string]func(*world){
+		"all of it":            func(w *world) { withoutImports(w, "beijing", "shanghai") },
+		"the headless service": func(w *world) { delete(w.of("beijing").Imports, headlessOf("shanghai")) },
+		"an address": func(w *world) {
+			imports := w.of("beijing").Imports
+			imp := imports[serviceOf("shanghai")]
+			imp.IPs = imp.IPs[:1]
+			imports[serviceOf("shanghai")] = imp
+		},
+	} {
+		asked, late := working(), working()
+		early(asked)
+		asked.ask()
+		for i, f := range late.all {
+			f.Answers = asked.all[i].Answers
+		}
+		r := Judge(late.all, DefaultNamespace, "clusterset.local")
+		if len(r.Problems) != 1 || r.Problems[0].Message != "beijing imported what shanghai exports only after the questions were asked" {
+			t.Errorf("%s: %v", name, r.Problems)
+		}
+	}
+}
+
 // No question that fails may stay without a problem.
 func TestEachFailureIsAProblem(t *testing.T) {
 	for _, kind := range kinds {
