@@ -72,7 +72,7 @@ func healthy() *Facts {
 			{Part: view.PartDNS, Namespace: "clusterset-system", Name: "clusterset-dns-a", Version: "1.0.0", Ready: true},
 			{Part: view.PartDNS, Namespace: "clusterset-system", Name: "clusterset-dns-b", Version: "1.0.0", Ready: true},
 		},
-		Credentials: &Credentials{Key: "clusterset-system/clusterset-hub-credentials", Expires: now.Add(10 * 24 * time.Hour)},
+		Credentials: &Credentials{Key: "clusterset-system/clusterset-hub-credentials", Expires: now.Add(10 * 24 * time.Hour), Lifetime: 14 * 24 * time.Hour},
 	}
 }
 
@@ -247,6 +247,27 @@ func TestTheCureOfACorefileCuresIt(t *testing.T) {
 			if f.Level != OK {
 				t.Errorf("%s: %+v", check, f)
 			}
+		}
+	}
+}
+
+// A token that lives for a day or less isn't about to expire while the agent may yet renew it.
+func TestTokensOfAnyLifetime(t *testing.T) {
+	for _, c := range []struct {
+		lifetime, left time.Duration
+		want           Level
+	}{
+		{14 * 24 * time.Hour, 25 * time.Hour, OK},
+		{14 * 24 * time.Hour, 23 * time.Hour, Problem},
+		{24 * time.Hour, 12 * time.Hour, OK},
+		{24 * time.Hour, 7 * time.Hour, Problem},
+		{10 * time.Minute, 5 * time.Minute, OK},
+		{10 * time.Minute, 3 * time.Minute, Problem},
+		{10 * time.Minute, -time.Minute, Problem},
+	} {
+		f := checkCredentials(&Facts{Now: now, Credentials: &Credentials{Expires: now.Add(c.left), Lifetime: c.lifetime}})
+		if len(f) != 1 || f[0].Level != c.want {
+			t.Errorf("%s left of %s: %+v, want %s", c.left, c.lifetime, f, c.want)
 		}
 	}
 }

@@ -94,5 +94,7 @@ type Reply struct {
 type Credentials struct {
 	Key     string // namespace/name of the Secret
 	Expires time.Time
-	Server  string
+	// Lifetime is how long the token is valid after it was issued.
+	Lifetime time.Duration
+	Server   string
 }

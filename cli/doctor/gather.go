@@ -262,7 +262,8 @@ func credentials(ctx context.Context, c *objects.Cluster, key client.ObjectKey) 
 	if err != nil {
 		return nil
 	}
-	return &Credentials{Key: key.String(), Server: config.Host, Expires: connect.Expires(config.BearerToken)}
+	lifetime, _ := connect.Lifetime(config.BearerToken)
+	return &Credentials{Key: key.String(), Server: config.Host, Expires: connect.Expires(config.BearerToken), Lifetime: lifetime}
 }
 
 // query queries a server for the version record of a zone. A Corefile may still have the zone global, which contains

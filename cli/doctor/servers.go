@@ -163,7 +163,8 @@ func ahead(d time.Duration) string {
 	return fmt.Sprintf("%s %s", d.Abs().Round(time.Second), word)
 }
 
-// checkCredentials checks whether the agent's token is about to expire, which means that the agent doesn't renew it.
+// checkCredentials checks whether the agent's token is about to expire, which means that the agent doesn't renew it: it does that after half of the
+// token's lifetime, which may be minutes.
 func checkCredentials(f *Facts) []Finding {
 	c := f.Credentials
 	if c == nil || c.Expires.IsZero() {
@@ -173,8 +174,10 @@ func checkCredentials(f *Facts) []Finding {
 	switch left := c.Expires.Sub(f.Now); {
 	case left <= 0:
 		return []Finding{problem(fmt.Sprintf("the agent's token for the hub, in Secret %s, expired on %s", c.Key, c.Expires.UTC().Format(time.DateTime)), cure)}
-	case left < 24*time.Hour:
+	case left < min(24*time.Hour, c.Lifetime/3):
 		return []Finding{problem(fmt.Sprintf("the agent's token for the hub, in Secret %s, expires in %s and hasn't been renewed", c.Key, left.Round(time.Minute)), cure)}
+	case left < 48*time.Hour:
+		return []Finding{ok("the agent's token for the hub, in Secret %s, is valid for %s", c.Key, left.Round(time.Minute))}
 	default:
 		return []Finding{ok("the agent's token for the hub, in Secret %s, is valid for %d days", c.Key, int(left.Hours()/24))}
 	}
