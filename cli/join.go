@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/clusterset/clusterset/api"
@@ -20,6 +21,7 @@ import (
 	"github.com/clusterset/clusterset/cli/join"
 	"github.com/clusterset/clusterset/cli/objects"
 	"github.com/clusterset/clusterset/hub/access"
+	"github.com/clusterset/clusterset/internal/connect"
 )
 
 // joinCommand is `clusterset join`.
@@ -215,8 +217,7 @@ func (j *joinCommand) join(ctx context.Context, stdout, stderr io.Writer) (err e
 	if j.dryRun {
 		return nil
 	}
-	_, err = fmt.Fprintf(stdout, "%s is a member. Its agent finds its credentials, valid until %s and renewed before that, in Secret %s.\n",
-		name, time.Now().Add(j.options.Lifetime()).Format(time.DateOnly), j.secret)
+	_, err = fmt.Fprintf(stdout, "%s is a member. Its agent finds its credentials%s in Secret %s.\n", name, validUntil(kubeconfig), j.secret)
 	if err != nil || !j.wait {
 		return err
 	}
@@ -225,6 +226,15 @@ func (j *joinCommand) join(ctx context.Context, stdout, stderr io.Writer) (err e
 	}
 	_, err = fmt.Fprintf(stdout, "The hub hears %s, and it is Ready.\n", name)
 	return err
+}
+
+// validUntil says when the token of an agent's kubeconfig expires, if it does. The hub's API server may have given less than was asked for.
+func validUntil(kubeconfig []byte) string {
+	config, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig)
+	if err != nil || connect.Expires(config.BearerToken).IsZero() {
+		return ""
+	}
+	return fmt.Sprintf(", valid until %s and renewed before that,", connect.Expires(config.BearerToken).Format(time.DateOnly))
 }
 
 // lastHeartbeat returns the heartbeat that an earlier membership left, with --wait.
