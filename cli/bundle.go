@@ -138,7 +138,11 @@ func (c *bundled) output(ctx context.Context, command string) []byte {
 		args = append(args, "-o", "wide")
 	}
 	var out bytes.Buffer
-	code := run(ctx, args, &out, &out)
+	root := newRoot()
+	for _, cmd := range root.Commands() {
+		cmd.PreRunE = nil // the environment has the flags of bundle, not those of the commands for one of its clusters
+	}
+	code := execute(ctx, root, args, &out, &out)
 	fmt.Fprintf(&out, "[%d]\n", code)
 	return out.Bytes()
 }

@@ -68,6 +68,30 @@ func TestPrecedence(t *testing.T) {
 	}
 }
 
+// The variables that say what to bundle, or how other commands print, don't change what these print about a cluster of the bundle.
+func TestABundlesCommandsReadNoVariables(t *testing.T) {
+	for _, name := range []string{"CONTEXT", "HUB_CONTEXT", "OUTPUT"} {
+		t.Setenv("CLUSTERSET_"+name, "strange")
+	}
+	c := bundled{nil, []string{"--kubeconfig", nowhere(t), "--context", "", "--hub-context", ""}}
+	for _, command := range []string{"status", "services", "doctor"} {
+		if got := string(c.output(t.Context(), command)); strings.Contains(got, "strange") || !strings.Contains(got, "can't be reached") {
+			t.Errorf("%s says %s", command, got)
+		}
+	}
+}
+
+// nowhere returns a kubeconfig of a server that isn't there.
+func nowhere(t *testing.T) string {
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	content := "apiVersion: v1\nkind: Config\ncurrent-context: c\ncontexts: [{name: c, context: {cluster: c, user: u}}]\n" +
+		"clusters: [{name: c, cluster: {server: 'http://127.0.0.1:1'}}]\nusers: [{name: u, user: {}}]\n"
+	if err := os.WriteFile(kubeconfig, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return kubeconfig
+}
+
 func TestAWrongVariableIsNamed(t *testing.T) {
 	var s settings
 	err := fillIn(settingsFlags(&s), func(k string) (string, bool) { return "x", k == "CLUSTERSET_EVERY" })
@@ -78,12 +102,7 @@ func TestAWrongVariableIsNamed(t *testing.T) {
 
 func TestExitCodes(t *testing.T) {
 	none := filepath.Join(t.TempDir(), "none")
-	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
-	content := "apiVersion: v1\nkind: Config\ncurrent-context: c\ncontexts: [{name: c, context: {cluster: c, user: u}}]\n" +
-		"clusters: [{name: c, cluster: {server: 'http://127.0.0.1:1'}}]\nusers: [{name: u, user: {}}]\n"
-	if err := os.WriteFile(kubeconfig, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	kubeconfig := nowhere(t)
 	for _, c := range []struct {
 		args string
 		code int

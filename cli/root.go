@@ -46,7 +46,10 @@ func Main() {
 
 // run runs one command line and returns the exit code. An error is one line on stderr.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	root := newRoot()
+	return execute(ctx, newRoot(), args, stdout, stderr)
+}
+
+func execute(ctx context.Context, root *cobra.Command, args []string, stdout, stderr io.Writer) int {
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
