@@ -90,10 +90,10 @@ func (w *Writer) Close() error {
 }
 
 var credentials = []*regexp.Regexp{
-	regexp.MustCompile(`eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}`), // a JSON Web Token, as of ServiceAccounts
-	regexp.MustCompile(`(?s)-----BEGIN [A-Z ]*PRIVATE KEY-----.*?-----END [A-Z ]*PRIVATE KEY-----`),
+	regexp.MustCompile(`eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}`),                       // a JSON Web Token, as of ServiceAccounts
+	regexp.MustCompile(`(?s)-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\z)`), // the end may be cut off
 	regexp.MustCompile(`(?i)\b(?:bearer|basic) +[A-Za-z0-9._~+/=-]{8,}`),
-	regexp.MustCompile(`(?i)(?:token|password|client-key-data|secret[-_]?key)["']?\s*[:=]\s*["']?[A-Za-z0-9._~+/=-]{12,}`),
+	regexp.MustCompile(`(?i)(?:token|password|client-key-data|secret[-_]?key)["']?\s*[:=]\s*["']?[^\s"',;]{6,}`),
 }
 
 // Redact replaces what looks like a credential.

@@ -9,11 +9,15 @@ func TestRedact(t *testing.T) {
 	const jwt = "eyJhbGciOiJSUzI1NiIsImtpZCI6IjEifQ.eyJpc3MiOiJrdWJlcm5ldGVzIn0.c2lnbmF0dXJlLW9mLXRoZS10b2tlbg"
 	for _, secret := range []string{
 		jwt, "Bearer abcdefgh12345678", "basic YWRtaW46aHVudGVyMg==", `"token": "0123456789abcdef"`, "password=correct-horse-battery", "client-key-data: LS0tLS1CRUdJTiBSU0EK",
+		"password: Pa$$w0rd-2024!", "secretKey=hunter2",
 		"-----BEGIN EC PRIVATE KEY-----\nMHcCAQEEIA\n-----END EC PRIVATE KEY-----",
 	} {
 		if got := string(Redact([]byte("before " + secret + " after"))); got != "before [removed] after" && got != `before "[removed]" after` {
 			t.Errorf("%s: %s", secret, got)
 		}
+	}
+	if got := string(Redact([]byte("before -----BEGIN PRIVATE KEY-----\nMHcCAQEEIA\nthe log ends"))); got != "before [removed]" {
+		t.Errorf("a key without its end became %s", got)
 	}
 	for _, harmless := range []string{
 		"tokens are renewed", "token-lifetime: 336h", "the hub doesn't accept this member's token", "clusterset_hub_token_expiry_seconds 1.7e+09", "10.1.2.3:8080", strings.Repeat("a", 100),
