@@ -91,11 +91,10 @@ func (d *drainCommand) change(ctx context.Context, name string, stdout, stderr i
 	if err != nil {
 		return hub, err
 	}
-	at := slices.IndexFunc(members, func(mc clustersetv1alpha1.MemberCluster) bool { return mc.Name == name })
-	if at < 0 {
-		return nil, unknownMember(hub, name, members)
+	mc, err := present(hub, name, members)
+	if err != nil {
+		return nil, err
 	}
-	mc := &members[at]
 	if mc.Labels[api.LabelManagedBy] == api.ManagedByImporter {
 		// The importer would undo it, after members had used it for a while.
 		return nil, fmt.Errorf("%s is a member and not the hub: its MemberCluster %s is a copy; use the hub's kubeconfig with %s", hub.Server, name, hubFlags)
@@ -145,13 +144,23 @@ func (d *drainCommand) done(mc *clustersetv1alpha1.MemberCluster) string {
 // othersServe reports whether another cluster is healthy and undrained.
 func othersServe(members []clustersetv1alpha1.MemberCluster, name string) bool {
 	return slices.ContainsFunc(members, func(mc clustersetv1alpha1.MemberCluster) bool {
-		return mc.Name != name && !mc.Spec.Drain && !silent(&mc)
+		return mc.Name != name && !mc.Left() && !mc.Spec.Drain && mc.Status.Phase == clustersetv1alpha1.MemberReady
 	})
 }
 
 // silent reports whether the hub process has seen no heartbeat for a while.
 func silent(mc *clustersetv1alpha1.MemberCluster) bool {
 	return mc.Status.Phase == clustersetv1alpha1.MemberSuspect || mc.Status.Phase == clustersetv1alpha1.MemberExpired
+}
+
+// present returns the MemberCluster of a cluster that hasn't left.
+func present(hub *objects.Cluster, name string, members []clustersetv1alpha1.MemberCluster) (*clustersetv1alpha1.MemberCluster, error) {
+	for i := range members {
+		if members[i].Name == name && !members[i].Left() {
+			return &members[i], nil
+		}
+	}
+	return nil, unknownMember(hub, name, members)
 }
 
 func unknownMember(hub *objects.Cluster, name string, members []clustersetv1alpha1.MemberCluster) error {
