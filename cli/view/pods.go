@@ -3,12 +3,15 @@ package view
 import (
 	"context"
 	"path"
+	"reflect"
 	"slices"
 	"strings"
 
+	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/clusterset/clusterset/api"
 	"github.com/clusterset/clusterset/cli/objects"
 	"github.com/clusterset/clusterset/importer/desired"
 	"github.com/clusterset/clusterset/internal/namespaces"
@@ -107,40 +110,50 @@ func runs(c *corev1.Container, part string) bool {
 	return false
 }
 
-// settingsOf reads an agent's flags, each of which may be a variable of its environment instead.
-func settingsOf(command []string, env []corev1.EnvVar) Settings {
-	flag := func(name, otherwise string) string {
-		for i, arg := range command {
-			if value, ok := strings.CutPrefix(arg, "--"+name+"="); ok {
-				return value
-			}
-			if arg == "--"+name && i+1 < len(command) && !strings.HasPrefix(command[i+1], "--") {
-				return command[i+1]
-			}
-			if arg == "--"+name {
-				return "true"
-			}
-		}
+// settingsOf reads an agent's flags, as the agent does: each may be a variable of its environment instead.
+func settingsOf(command []string, env []corev1.EnvVar) (s Settings) {
+	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+	flags.Usage, flags.ParseErrorsAllowlist.UnknownFlags = func() {}, true
+	flags.StringSliceVar(&s.Imports.Include, "import-namespaces", nil, "")
+	flags.StringSliceVar(&s.Imports.Exclude, "exclude-namespaces", namespaces.System, "")
+	flags.StringVar((*string)(&s.DataPath), "data-path", string(desired.DataPathPods), "")
+	flags.BoolVar(&s.CreateNamespaces, "create-namespaces", false, "")
+	flags.BoolVar(&s.ExtendEverywhere, "extend-everywhere", false, "")
+	_ = flags.Parse(command) // an agent with a flag that is wrong doesn't run, nor with such a variable
+	flags.VisitAll(func(f *pflag.Flag) {
 		for _, e := range env {
-			if e.Name == "CLUSTERSET_"+strings.ToUpper(strings.ReplaceAll(name, "-", "_")) && e.Value != "" {
-				return e.Value
+			if !f.Changed && e.Value != "" && e.Name == "CLUSTERSET_"+strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_")) {
+				_ = flags.Set(f.Name, e.Value)
 			}
 		}
-		return otherwise
-	}
-	return Settings{
-		Imports:          namespaces.Filter{Include: split(flag("import-namespaces", "")), Exclude: split(flag("exclude-namespaces", strings.Join(namespaces.System, ",")))},
-		DataPath:         desired.DataPath(flag("data-path", string(desired.DataPathPods))),
-		CreateNamespaces: flag("create-namespaces", "") == "true", ExtendEverywhere: flag("extend-everywhere", "") == "true",
-	}
+	})
+	return s
 }
 
-// SettingsOf returns the settings of the cluster's agents, nil if no pod of one is known.
+// SettingsOf returns the settings of the cluster's agents, nil if no pod of one is known. Anyone who may create pods can create one that looks like
+// an agent's. So those in the usual namespace count, if there are any, and if not, none where those of several namespaces differ.
 func SettingsOf(pods []Pod) *Settings {
-	if at := slices.IndexFunc(pods, func(p Pod) bool { return p.Part == PartMember }); at >= 0 {
-		return &pods[at].settings
+	var agents, usual []Pod
+	for _, p := range pods {
+		if p.Part == PartMember {
+			agents = append(agents, p)
+		}
+		if p.Part == PartMember && p.Namespace == api.SystemNamespace {
+			usual = append(usual, p)
+		}
 	}
-	return nil
+	if len(usual) > 0 {
+		agents = usual
+	}
+	if len(agents) == 0 {
+		return nil
+	}
+	for i := range agents {
+		if agents[i].Namespace != agents[0].Namespace && !reflect.DeepEqual(agents[i].settings, agents[0].settings) {
+			return nil
+		}
+	}
+	return &agents[max(0, slices.IndexFunc(agents, func(p Pod) bool { return p.Ready }))].settings
 }
 
 // imports reports whether the agent imports into a namespace. While its settings aren't known these are the defaults.

@@ -44,3 +44,37 @@ func TestPods(t *testing.T) {
 		t.Error("our DNS server isn't ours")
 	}
 }
+
+// An agent's flags are read as it reads them: lists may be repeated, and switches have several words for true.
+func TestSettingsAreReadAsTheAgentDoes(t *testing.T) {
+	got := settingsOf([]string{
+		"/clusterset", "member", "--metrics-bind-address", ":8080", "--import-namespaces=shop", "--import-namespaces", "team-*", "--create-namespaces=1", "--leader-elect", "--data-path=none",
+	}, []corev1.EnvVar{{Name: "CLUSTERSET_EXTEND_EVERYWHERE", Value: "TRUE"}, {Name: "CLUSTERSET_DATA_PATH", Value: "pods"}, {Name: "CLUSTERSET_EXCLUDE_NAMESPACES", Value: "a,b"}})
+	want := Settings{Imports: namespaces.Filter{Include: []string{"shop", "team-*"}, Exclude: []string{"a", "b"}}, CreateNamespaces: true, ExtendEverywhere: true, DataPath: "none"}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+}
+
+// A tenant's pod that looks like an agent's doesn't decide what the agents' settings are.
+func TestOnlyTheAgentsOwnPodsDecide(t *testing.T) {
+	agent := func(namespace string, ready, creates bool) Pod {
+		return Pod{Part: PartMember, Namespace: namespace, Ready: ready, settings: Settings{CreateNamespaces: creates}}
+	}
+	for _, c := range []struct {
+		name  string
+		pods  []Pod
+		known bool
+	}{
+		{"a tenant's first", []Pod{agent("a-tenant", true, false), agent("clusterset-system", true, true)}, true},
+		{"an update whose pod isn't ready", []Pod{agent("clusterset-system", false, false), agent("clusterset-system", true, true)}, true},
+		{"none is ready", []Pod{agent("clusterset-system", false, true)}, true},
+		{"in another namespace", []Pod{agent("names", true, true)}, true},
+		{"in another namespace, and a tenant's", []Pod{agent("a-tenant", true, false), agent("names", true, true)}, false},
+		{"a tenant's that says the same", []Pod{agent("a-tenant", true, true), agent("names", true, true)}, true},
+	} {
+		if got := SettingsOf(c.pods); (got != nil) != c.known || got != nil && !got.CreateNamespaces {
+			t.Errorf("%s: %+v", c.name, got)
+		}
+	}
+}
