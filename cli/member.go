@@ -95,7 +95,7 @@ are answered. clusterset join creates the kubeconfig for the hub. With --hub-sec
 	flags.StringVar(&m.hubSecret, "hub-secret", "", "`namespace/name` of the Secret in this cluster that the file comes from. A renewed token is saved there (default: in the file itself)")
 	flags.StringVar(&m.cluster, "cluster", "", "this cluster's `name` in the set (default: the one the hub kubeconfig was made for)")
 	flags.DurationVar(&m.heartbeat, "heartbeat-interval", exporter.DefaultHeartbeatInterval, "how often to renew this cluster's Lease on the hub. The hub suspects a cluster after 40s of silence")
-	flags.IntVar(&m.workers, "workers", exporter.DefaultWorkers, "how many services to export in parallel")
+	flags.IntVar(&m.workers, "workers", exporter.DefaultWorkers, "how many services to export in parallel; the chart sets 4")
 	flags.IntVar(&m.imports.Concurrency, "import-workers", importer.DefaultConcurrency, "how many services to import in parallel")
 	flags.DurationVar(&m.holdWithdrawals, "hold-withdrawals", exporter.DefaultHoldWithdrawals,
 		"how long Services stay exported if most ServiceExports are deleted within seconds, or their CustomResourceDefinition is; 0: not at all")
@@ -103,7 +103,7 @@ are answered. clusterset join creates the kubeconfig for the hub. With --hub-sec
 	flags.StringSliceVar(&m.exportFrom.Exclude, "exclude-export-namespaces", namespaces.System, "`namespaces` not to export from; overrides --export-namespaces")
 	flags.IntVar(&m.maxPerNamespace, "max-exports-per-namespace", exporter.DefaultMaxPerNamespace, "how many services of one namespace to export, so that no tenant can use up what the others take from this cluster. ServiceExports beyond it are refused and report it")
 	flags.StringVar(&m.dataPath, "data-path", string(desired.DataPathPods),
-		"where imported ClusterSetIPs lead: `pods` (a pod network that all clusters share), clusterips (a service network that is routed between them) or none (DNS only, no ClusterSetIPs)")
+		"the data `path` of imported ClusterSetIPs: pods (a pod network that all clusters share), clusterips (a service network that is routed between them) or none (DNS only, no ClusterSetIPs)")
 	flags.StringVar(&m.prefer, "prefer", topology.FormatPrefer(topology.DefaultPrefer),
 		"preferred `tiers` of endpoints behind ClusterSetIPs if a service doesn't say, the most preferred first: cluster, zone and region, or none. Use the DNS servers' value")
 	flags.StringVar(&m.boundary, "boundary", "", "`tier` that limits which endpoints ClusterSetIPs lead to if a service doesn't say: cluster, zone or region (default: no limit)")
@@ -118,7 +118,7 @@ are answered. clusterset join creates the kubeconfig for the hub. With --hub-sec
 	flags.BoolVar(&m.imports.SkipGlobalServices, "skip-global-services", false, "write no GlobalServices, for clusters that don't use svc.global, and delete those written before")
 	flags.StringVar(&m.beaconBind, "beacon-bind-address", ":9471", "`address` at which other clusters measure whether they can reach this one. It is used only with --beacon-service or --beacon-addresses")
 	flags.StringVar(&m.beaconService, "beacon-service", "", "`namespace/name` of a Service with a port "+prober.PortName+" in front of the replicas' --beacon-bind-address. Its ready endpoints and its ClusterIPs are told the other clusters (default: none, this cluster isn't measured)")
-	flags.StringSliceVar(&m.beaconAddresses, "beacon-addresses", nil, "`addresses` with ports that lead to --beacon-bind-address, told the other clusters instead: those of a load balancer or a gateway")
+	flags.StringSliceVar(&m.beaconAddresses, "beacon-addresses", nil, "`addresses` with ports that lead to --beacon-bind-address, told the other clusters instead: those of a load balancer or a gateway (chart: member.beacon.addresses)")
 	flags.DurationVar(&m.beaconLinger, "beacon-linger", 0, "how long to go on answering there after being told to stop. The answers say so, and others look up the next agent's address before they fail to reach this cluster. Its pod's terminationGracePeriodSeconds must be longer")
 	return cmd
 }
