@@ -314,40 +314,6 @@ func golden(t *testing.T, name, got string) {
 	page.Fresh(t, filepath.Join("testdata", name), got)
 }
 
-// Exports that disagree are a conflict only if a cluster sees both of them.
-func TestConflictsOfWhoSeesBoth(t *testing.T) {
-	export := func(cluster string, port int32) clustersetv1alpha1.ExportedService {
-		return clustersetv1alpha1.ExportedService{
-			ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace(cluster), Name: api.ExportedServiceName("shop", "web")},
-			Spec: clustersetv1alpha1.ExportedServiceSpec{
-				ServiceNamespace: "shop", ServiceName: "web", Type: mcsv1beta1.ClusterSetIP, ExportedAt: *ago(time.Hour),
-				Ports: []clustersetv1alpha1.ServicePort{{Name: "http", Port: port}},
-			},
-		}
-	}
-	in := func(communities ...string) func(*clustersetv1alpha1.MemberCluster) {
-		return func(mc *clustersetv1alpha1.MemberCluster) { mc.Spec.Communities = communities }
-	}
-	hub := &HubFacts{
-		Exports: []clustersetv1alpha1.ExportedService{export("a", 80), export("b", 8080)},
-		Members: []clustersetv1alpha1.MemberCluster{
-			member("a", "z/r", clustersetv1alpha1.MemberReady, nil, in("x")), member("b", "z/r", clustersetv1alpha1.MemberReady, nil, in("y")),
-		},
-	}
-	conflicts := func() int {
-		var s Services
-		s.everywhere(hub)
-		return len(s.Conflicts)
-	}
-	if n := conflicts(); n != 0 {
-		t.Errorf("%d conflicts that no cluster sees", n)
-	}
-	hub.Members = append(hub.Members, member("c", "z/r", clustersetv1alpha1.MemberReady, nil, in("x", "y")))
-	if n := conflicts(); n != 1 {
-		t.Errorf("%d conflicts, want the one that c sees", n)
-	}
-}
-
 // A MemberCluster with an invalid value stands out, and the message of the hub says which.
 func TestInvalidMemberClusterIsNamed(t *testing.T) {
 	mc := member("lyon", "", clustersetv1alpha1.MemberReady, nil, func(mc *clustersetv1alpha1.MemberCluster) {
