@@ -2,7 +2,6 @@ package doctor
 
 import (
 	"errors"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -180,7 +179,7 @@ func TestRender(t *testing.T) {
 		f := healthy()
 		change(f)
 		d := Diagnose(f)
-		golden(t, name+".txt", Render(d, false))
+		page.Fresh(t, "testdata/"+name+".txt", Render(d, false))
 		for _, finding := range d.Findings {
 			if (finding.Level == Problem) != (finding.Cure != "") {
 				t.Errorf("%s: %s %q: a problem has a cure, and nothing else has", name, finding.Level, finding.Message)
@@ -270,9 +269,4 @@ func TestTokensOfAnyLifetime(t *testing.T) {
 			t.Errorf("%s left of %s: %+v, want %s", c.left, c.lifetime, f, c.want)
 		}
 	}
-}
-
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	page.Fresh(t, filepath.Join("testdata", name), got)
 }

@@ -3,7 +3,6 @@ package explain
 import (
 	"encoding/json"
 	"errors"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -95,14 +94,14 @@ func TestRender(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		golden(t, name+".txt", Screen{}.Render(e))
+		page.Fresh(t, "testdata/"+name+".txt", Screen{}.Render(e))
 		if name == "headless" {
-			golden(t, name+"-wide.txt", Screen{Wide: true}.Render(e))
+			page.Fresh(t, "testdata/"+name+"-wide.txt", Screen{Wide: true}.Render(e))
 			content, err := json.MarshalIndent(e, "", "  ")
 			if err != nil {
 				t.Fatal(err)
 			}
-			golden(t, name+".json", string(content)+"\n")
+			page.Fresh(t, "testdata/"+name+".json", string(content)+"\n")
 		}
 	}
 }
@@ -124,9 +123,4 @@ func TestNoSuchServiceNamesLikeOnes(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-}
-
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	page.Fresh(t, filepath.Join("testdata", name), got)
 }

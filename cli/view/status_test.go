@@ -3,7 +3,6 @@ package view
 import (
 	"encoding/json"
 	"errors"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -250,15 +249,15 @@ func facts() map[string]Facts {
 func TestRender(t *testing.T) {
 	for name, f := range facts() {
 		r := Build(f)
-		golden(t, name+".txt", Screen{}.Render(r))
+		page.Fresh(t, "testdata/"+name+".txt", Screen{}.Render(r))
 		if name == "hub" {
-			golden(t, name+"-wide.txt", Screen{Wide: true}.Render(r))
-			golden(t, name+"-colours.txt", Screen{Colours: true}.Render(r))
+			page.Fresh(t, "testdata/"+name+"-wide.txt", Screen{Wide: true}.Render(r))
+			page.Fresh(t, "testdata/"+name+"-colours.txt", Screen{Colours: true}.Render(r))
 			content, err := json.MarshalIndent(r, "", "  ")
 			if err != nil {
 				t.Fatal(err)
 			}
-			golden(t, name+".json", string(content)+"\n")
+			page.Fresh(t, "testdata/"+name+".json", string(content)+"\n")
 		}
 	}
 }
@@ -307,11 +306,6 @@ func TestOthersTextCannotSteerTheTerminal(t *testing.T) {
 			}
 		}
 	}
-}
-
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	page.Fresh(t, filepath.Join("testdata", name), got)
 }
 
 // A MemberCluster with an invalid value stands out, and the message of the hub says which.
