@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/clusterset/clusterset/api"
@@ -114,18 +115,14 @@ const (
 )
 
 func (o *Own) endpoint(s *discoveryv1.EndpointSlice, e *discoveryv1.Endpoint) Endpoint {
-	at := Endpoint{Place: place.Place{Cluster: o.Cluster}, Address: e.Addresses[0], Reason: isUnready}
+	at := Endpoint{Place: place.Place{Cluster: o.Cluster, Zone: ptr.Deref(e.Zone, "")}, Address: e.Addresses[0], Reason: isUnready}
 	if cluster := s.Labels[api.LabelSourceCluster]; desired.Extends(s) {
 		at.Cluster = cluster
 	}
-	if e.Zone != nil {
-		at.Zone = *e.Zone
-	}
-	is := func(c *bool, otherwise bool) bool { return c == nil && otherwise || c != nil && *c }
 	switch c := e.Conditions; {
-	case is(c.Ready, true):
+	case ptr.Deref(c.Ready, true):
 		at.Reason = isReady
-	case is(c.Serving, false) && is(c.Terminating, false):
+	case ptr.Deref(c.Serving, false) && ptr.Deref(c.Terminating, false):
 		at.Reason = isServing
 	}
 	return at

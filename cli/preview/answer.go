@@ -8,6 +8,7 @@ import (
 
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
@@ -228,11 +229,7 @@ func (l *look) extended(p place.Place, s *seen, svc *index.Service) *Answer {
 // endpoint converts an endpoint behind a ClusterSetIP for the ranking.
 func (l *look) endpoint(here string, e kubeproxy.Endpoint) topology.Endpoint {
 	addr, _ := netip.ParseAddr(e.Addresses[0]) // the importer has validated it
-	at := topology.Endpoint{Addr: addr, Cluster: e.Cluster, Member: l.member(here, e.Cluster), ClusterIP: e.ClusterIP}
-	if e.Zone != nil {
-		at.Zone = *e.Zone
-	}
-	return at
+	return topology.Endpoint{Addr: addr, Zone: ptr.Deref(e.Zone, ""), Cluster: e.Cluster, Member: l.member(here, e.Cluster), ClusterIP: e.ClusterIP}
 }
 
 // gathering collects the endpoints in use.

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/clusterset/clusterset/api"
 )
@@ -32,17 +33,11 @@ func Ready(all []*discoveryv1.EndpointSlice) map[Port][]Endpoint {
 	for _, s := range all {
 		for i := range s.Endpoints {
 			e := &s.Endpoints[i]
-			if e.Conditions.Ready != nil && !*e.Conditions.Ready {
+			if !ptr.Deref(e.Conditions.Ready, true) {
 				continue
 			}
 			for _, p := range s.Ports {
-				port := Port{Family: s.AddressType, Protocol: corev1.ProtocolTCP}
-				if p.Name != nil {
-					port.Name = *p.Name
-				}
-				if p.Protocol != nil {
-					port.Protocol = *p.Protocol
-				}
+				port := Port{s.AddressType, ptr.Deref(p.Name, ""), ptr.Deref(p.Protocol, corev1.ProtocolTCP)}
 				ports[port] = append(ports[port], Endpoint{e, s.Labels[api.LabelSourceCluster], s.Labels[api.LabelServiceName] == ""})
 			}
 		}
