@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+
+	"github.com/clusterset/clusterset/cli/screen"
 )
 
 // checkClusterDNS checks whether the cluster's DNS sends the zones to clusterset: to its own clusterset plugin, or on to a
@@ -18,7 +20,7 @@ func checkClusterDNS(f *Facts) []Finding {
 	case c.Data["stubDomains"] != "":
 		return checkStubDomains(c, f.Zones)
 	case c.Data["Corefile"] == "":
-		return []Finding{problem(fmt.Sprintf("the ConfigMap %s has no Corefile and no stubDomains, so nothing forwards %s", c.Key, listed(f.Zones)), "configure this cluster's DNS to forward these zones to the clusterset servers")}
+		return []Finding{problem(fmt.Sprintf("the ConfigMap %s has no Corefile and no stubDomains, so nothing forwards %s", c.Key, screen.And(f.Zones)), "configure this cluster's DNS to forward these zones to the clusterset servers")}
 	}
 	return checkCorefile("clusterdns", c, f.Zones)
 }
@@ -60,9 +62,9 @@ func checkCorefile(check string, c ConfigMap, zones []string) []Finding {
 	switch {
 	case len(missing) == 0:
 	case importsFiles(c.Data["Corefile"]):
-		all = append(all, skipped("no stanza for %s is seen in %s, but it imports files, which may have one; --dns asks the server itself", listed(missing), c.Key))
+		all = append(all, skipped("no stanza for %s is seen in %s, but it imports files, which may have one; --dns asks the server itself", screen.And(missing), c.Key))
 	default:
-		all = append(all, problem(fmt.Sprintf("the Corefile in %s has no stanza for %s: pods' queries there never reach the clusterset servers", c.Key, listed(missing)),
+		all = append(all, problem(fmt.Sprintf("the Corefile in %s has no stanza for %s: pods' queries there never reach the clusterset servers", c.Key, screen.And(missing)),
 			stanza(check, c.Key, missing)))
 	}
 	return all
@@ -135,11 +137,4 @@ func checkStubDomains(c ConfigMap, zones []string) []Finding {
 			fmt.Sprintf("add %q: [\"CLUSTER-IP\"], with the ClusterIP of the clusterset DNS Service", zone)))
 	}
 	return all
-}
-
-func listed(names []string) string {
-	if len(names) < 2 {
-		return strings.Join(names, "")
-	}
-	return strings.Join(names[:len(names)-1], ", ") + " and " + names[len(names)-1]
 }

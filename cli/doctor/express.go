@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"strings"
 	"time"
+
+	"github.com/clusterset/clusterset/cli/screen"
 )
 
 // Express is the state of a DNS server's express paths, from its metrics.
@@ -75,10 +77,10 @@ func checkExpress(f *Facts) []Finding {
 	}
 	var all []Finding
 	if off := e.On[false]; len(off) > 0 {
-		all = append(all, ok("the express path is off at %s, where every query takes the plugin chain; the log of the DNS server says why (docs/express.md)", listed(off)))
+		all = append(all, ok("the express path is off at %s, where every query takes the plugin chain; the log of the DNS server says why (docs/express.md)", screen.And(off)))
 	}
 	if on := e.On[true]; len(on) > 0 {
-		all = append(all, ok("the express path is on at %s", listed(on)))
+		all = append(all, ok("the express path is on at %s", screen.And(on)))
 	}
 	return all
 }

@@ -2,7 +2,8 @@ package doctor
 
 import (
 	"fmt"
-	"strings"
+
+	"github.com/clusterset/clusterset/cli/screen"
 )
 
 // shownServices is how many services a finding names.
@@ -19,18 +20,14 @@ func checkLastResort(f *Facts) []Finding {
 		return []Finding{ok("no service leads only to clusters that are silent or drained")}
 	}
 	var services []string
-	for i, p := range f.Set.Services.LastResort {
-		if i == shownServices {
-			services = append(services, fmt.Sprintf("and %d more", len(f.Set.Services.LastResort)-shownServices))
-			break
-		}
+	for _, p := range f.Set.Services.LastResort {
 		services = append(services, fmt.Sprintf("%s/%s (%s)", p.Namespace, p.Name, p.Message))
 	}
 	lead := "services lead"
 	if len(f.Set.Services.LastResort) == 1 {
 		lead = "service leads"
 	}
-	return []Finding{problem(fmt.Sprintf("%d %s only to clusters that are silent or drained: %s", len(f.Set.Services.LastResort), lead, strings.Join(services, "; ")),
+	return []Finding{problem(fmt.Sprintf("%d %s only to clusters that are silent or drained: %s", len(f.Set.Services.LastResort), lead, screen.Several(services, shownServices, "; ")),
 		"clusterset status -o wide lists them: undrain a cluster (clusterset undrain CLUSTER), find out why a silent one's agent doesn't reach the hub,\n"+
 			"or export the service from one more cluster; run clusterset leave for one that is gone for good")}
 }

@@ -42,7 +42,7 @@ func checkPods(f *Facts) []Finding {
 	}
 	slices.Sort(versions)
 	if versions = slices.Compact(versions); len(versions) > 1 {
-		all = append(all, problem(fmt.Sprintf("pods run different versions: %s", listed(versions)), "finish the upgrade: helm upgrade, and kubectl rollout status of each Deployment"))
+		all = append(all, problem(fmt.Sprintf("pods run different versions: %s", screen.And(versions)), "finish the upgrade: helm upgrade, and kubectl rollout status of each Deployment"))
 	}
 	return all
 }

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/clusterset/clusterset/cli/screen"
 )
 
 // checkServers checks whether the API servers answer.
@@ -54,7 +56,7 @@ func checkCRDs(f *Facts) []Finding {
 			fine = append(fine, c.Name)
 		}
 		if len(fine) > 0 {
-			all = append(all, ok("the %s serves %s", s.What, listed(fine)))
+			all = append(all, ok("the %s serves %s", s.What, screen.And(fine)))
 		}
 	}
 	return all
@@ -70,10 +72,10 @@ func checkCRD(s *Server, c CRD) (finding Finding, bad bool) {
 	case len(c.Served) == 0:
 		return problem(fmt.Sprintf("the %s doesn't serve %s", s.What, c.Name), cure), true
 	case !slices.ContainsFunc(c.Want, func(v string) bool { return slices.Contains(c.Served, v) }):
-		return problem(fmt.Sprintf("the %s serves %s in %s; we read %s", s.What, c.Name, listed(c.Served), strings.Join(c.Want, " or ")), cure), true
+		return problem(fmt.Sprintf("the %s serves %s in %s; we read %s", s.What, c.Name, screen.And(c.Served), strings.Join(c.Want, " or ")), cure), true
 	case len(c.Outdated) > 0:
 		return problem(fmt.Sprintf("the definition of %s in the %s is older than this clusterset: it lacks %s, which the API server silently drops",
-			c.Name, s.What, listed(c.Outdated[:min(3, len(c.Outdated))])), cure), true
+			c.Name, s.What, screen.And(c.Outdated[:min(3, len(c.Outdated))])), cure), true
 	}
 	return Finding{}, false
 }
@@ -104,7 +106,7 @@ func checkRights(f *Facts) []Finding {
 				all = append(all, ok("on the %s the account may do all that %s needs", s.What, need))
 				continue
 			}
-			all = append(all, problem(fmt.Sprintf("on the %s the account may not %s, which %s needs", s.What, listed(missing[need]), need),
+			all = append(all, problem(fmt.Sprintf("on the %s the account may not %s, which %s needs", s.What, screen.And(missing[need]), need),
 				"grant it with a Role and a binding (those of the chart and clusterset join are complete), or use another account"))
 		}
 	}

@@ -45,19 +45,19 @@ func (s *Summary) counts() string {
 func (c *Change) String() string {
 	switch {
 	case len(c.Down) > 0:
-		return "taking " + and(c.Down) + " down"
+		return "taking " + screen.And(c.Down) + " down"
 	case len(c.Drain) > 0:
-		return "draining " + and(c.Drain)
+		return "draining " + screen.And(c.Drain)
 	case len(c.Undrain) > 0:
-		return "undraining " + and(c.Undrain)
+		return "undraining " + screen.And(c.Undrain)
 	case len(c.Leave) > 0:
-		return "taking " + and(c.Leave) + " out of the set"
+		return "taking " + screen.And(c.Leave) + " out of the set"
 	case c.Unreachable != nil:
 		from := "other clusters"
 		if len(c.Unreachable.From) > 0 {
-			from = and(c.Unreachable.From)
+			from = screen.And(c.Unreachable.From)
 		}
-		return "cutting " + from + " off from " + and(c.Unreachable.Clusters)
+		return "cutting " + from + " off from " + screen.And(c.Unreachable.Clusters)
 	case c.Export != nil:
 		return "exporting " + c.Export.Service + " from " + c.Export.From
 	case c.Unexport != nil:
@@ -65,7 +65,7 @@ func (c *Change) String() string {
 	case c.Place != nil:
 		var to []string
 		if len(c.Place.Zones) > 0 {
-			to = append(to, "zone "+and(c.Place.Zones))
+			to = append(to, "zone "+screen.And(c.Place.Zones))
 		}
 		if c.Place.Region != "" {
 			to = append(to, "region "+c.Place.Region)
@@ -75,7 +75,7 @@ func (c *Change) String() string {
 		stated, _ := policy.FromExport(&c.Policy.ServicePolicy, nil) // validated when it was applied
 		return "giving " + exportsOf(c.Policy.Service, c.Policy.From) + " the policy " + stated.String()
 	case c.Communities != nil:
-		return "putting " + c.Communities.Cluster + " into the communities " + and(c.Communities.To)
+		return "putting " + c.Communities.Cluster + " into the communities " + screen.And(c.Communities.To)
 	case c.Network != nil && c.Network.To == "-":
 		return "putting " + c.Network.Cluster + " into the network without a name" + c.Network.external()
 	case c.Network != nil:
@@ -85,7 +85,7 @@ func (c *Change) String() string {
 	if slices.Equal(c.ExportTo.To, []string{"-"}) {
 		return "exporting " + service + " to all clusters"
 	}
-	return "limiting the export of " + service + " to " + and(c.ExportTo.To)
+	return "limiting the export of " + service + " to " + screen.And(c.ExportTo.To)
 }
 
 // external says what the change does to the external networks.
@@ -96,7 +96,7 @@ func (n *Network) external() string {
 	case slices.Equal(n.ExternalCIDRs, []string{"-"}):
 		return ", without external networks"
 	}
-	return ", with the external networks " + and(n.ExternalCIDRs)
+	return ", with the external networks " + screen.And(n.ExternalCIDRs)
 }
 
 // exportsOf names a service as one cluster exports it, or as all do.
@@ -105,12 +105,4 @@ func exportsOf(service, from string) string {
 		return service
 	}
 	return service + " of " + from
-}
-
-// and lists words.
-func and(all []string) string {
-	if len(all) < 2 {
-		return strings.Join(all, "")
-	}
-	return strings.Join(all[:len(all)-1], ", ") + " and " + all[len(all)-1]
 }

@@ -153,6 +153,14 @@ func Counted(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
+// And lists words: a, b and c.
+func And(words []string) string {
+	if len(words) < 2 {
+		return strings.Join(words, "")
+	}
+	return strings.Join(words[:len(words)-1], ", ") + " and " + words[len(words)-1]
+}
+
 // Several joins words. If there are more than n and one, it shows the first n.
 func Several(words []string, n int, separator string) string {
 	if len(words) > n+1 {
