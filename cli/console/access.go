@@ -11,9 +11,6 @@ import (
 	"github.com/clusterset/clusterset/cli/view"
 )
 
-// ownZone is the zone of a cluster's own names.
-const ownZone = "cluster.local"
-
 // asking returns the Service of a member that asks to be extended to other clusters, or nil.
 func asking(local *view.LocalFacts, key types.NamespacedName) *view.Asking {
 	at := slices.IndexFunc(local.Asking, func(a view.Asking) bool { return a.Service.Namespace == key.Namespace && a.Service.Name == key.Name })
@@ -65,8 +62,8 @@ func (s *Server) access(sources []*Source, key types.NamespacedName, rows []Row)
 		if asks := asking(from.Local, key); asks != nil {
 			m.Asks, m.Extended, m.Refused = true, asks.Is, asks.Refused()
 		}
-		if m.Extended && !slices.Contains(a.Names, below+ownZone) {
-			a.Names = append(a.Names, below+ownZone)
+		if m.Extended && !slices.Contains(a.Names, below+explain.OwnZone) {
+			a.Names = append(a.Names, below+explain.OwnZone)
 		}
 		a.Members = append(a.Members, m)
 		a.Commands = append(a.Commands, line(slices.Concat([]string{"clusterset", "explain", key.String()}, s.options.Flags.Members, []string{"--context", from.Context})...))
