@@ -10,13 +10,8 @@ import (
 	"github.com/clusterset/clusterset/cli/screen"
 )
 
-// Screen configures how an Explanation is rendered.
-type Screen struct {
-	// Wide shows each endpoint on its own line.
-	Wide bool
-	// Colours enables colours, for terminals.
-	Colours bool
-}
+// Screen is how an Explanation is shown. Wide shows each endpoint on its own line.
+type Screen screen.Style
 
 // Render returns the Explanation as text for people.
 func (s Screen) Render(e *Explanation) string {

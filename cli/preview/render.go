@@ -8,13 +8,8 @@ import (
 	"github.com/clusterset/clusterset/cli/screen"
 )
 
-// Screen configures how a Result is rendered.
-type Screen struct {
-	// Wide shows every row, and all places and clusters in it.
-	Wide bool
-	// Colours enables colours, for terminals.
-	Colours bool
-}
+// Screen is how a Result is shown. Wide shows every row, and all places and clusters in it.
+type Screen screen.Style
 
 // shownRows and shownWords limit a Result to one screen.
 const shownRows, shownWords = 20, 3
@@ -105,7 +100,7 @@ func (s Screen) rows(svc *Service) (rows [][]screen.Cell) {
 			if len(v.effects) == 0 {
 				continue
 			}
-			row := screen.T(words(v.effects), svc.Namespace+"/"+svc.Name, s.several(places), v.by, s.answer(v.before), s.answer(v.after))
+			row := screen.T(words(v.effects), svc.Namespace+"/"+svc.Name, screen.Style(s).Several(places, shownWords), v.by, s.answer(v.before), s.answer(v.after))
 			row[0].Colour = worst[v.effects[0].severity()].colour
 			alike := slices.IndexFunc(rows[first:], func(r []screen.Cell) bool { return r[0] == row[0] && r[4] == row[4] && r[5] == row[5] })
 			if alike >= 0 {
@@ -136,7 +131,7 @@ func (s Screen) answer(a *Answer) string {
 		}
 		all = append(all, text)
 	}
-	text := s.several(all)
+	text := screen.Style(s).Several(all, shownWords)
 	if len(a.Clusters) > 1 {
 		text += fmt.Sprintf(" = %d", a.Ready)
 	}
@@ -148,13 +143,6 @@ func (s Screen) answer(a *Answer) string {
 
 // tiers says how near the endpoints in use are, if the tier shows that.
 var tiers = map[string]string{"cluster": " (cluster)", "zone": " (zone)", "region": " (region)"}
-
-func (s Screen) several(all []string) string {
-	if s.Wide {
-		return strings.Join(all, ", ")
-	}
-	return screen.Several(all, shownWords, ", ")
-}
 
 func words(effects []Effect) string {
 	var all []string

@@ -153,6 +153,20 @@ func Counted(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
+// Style is how a command shows its result.
+type Style struct {
+	Wide    bool // shows all there is, not what fits one screen
+	Colours bool // for terminals
+}
+
+// Several lists words, all of them if Wide.
+func (s Style) Several(words []string, n int) string {
+	if s.Wide {
+		n = len(words)
+	}
+	return Several(words, n, ", ")
+}
+
 // And lists words: a, b and c.
 func And(words []string) string {
 	if len(words) < 2 {

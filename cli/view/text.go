@@ -15,13 +15,8 @@ import (
 	"github.com/clusterset/clusterset/internal/text"
 )
 
-// Screen is how a Report is shown.
-type Screen struct {
-	// Wide shows every column and every message in full.
-	Wide bool
-	// Colours are for terminals.
-	Colours bool
-}
+// Screen is how a Report is shown. Wide shows every column and every message in full.
+type Screen screen.Style
 
 // shown is how many problems of a kind are shown, so that a Report fits on one screen.
 const shown = 8
@@ -103,13 +98,13 @@ func (s Screen) clusters(w *screen.Writer, r Report) {
 		if c.Exports != nil {
 			exports = strconv.Itoa(*c.Exports)
 		}
-		rows[i] = screen.T(name, "", screen.Or(s.several(c.Zones, 2)), screen.Or(c.Region), heartbeat, exports)
+		rows[i] = screen.T(name, "", screen.Or(screen.Style(s).Several(c.Zones, 2)), screen.Or(c.Region), heartbeat, exports)
 		rows[i][1] = phase(c)
 		if networks {
 			rows[i] = append(rows[i], screen.Cell{Text: screen.Or(c.Network)})
 		}
 		if named {
-			rows[i] = append(rows[i], screen.Cell{Text: cmp.Or(s.several(c.Communities, 3), communities.Default)})
+			rows[i] = append(rows[i], screen.Cell{Text: cmp.Or(screen.Style(s).Several(c.Communities, 3), communities.Default)})
 		}
 		if measured {
 			rows[i] = append(rows[i], reached(&c, r.Time))
@@ -143,10 +138,10 @@ func (s Screen) matrix(w *screen.Writer, all []Cluster) {
 		c := &all[i]
 		cant, unmeasured := screen.Cell{Text: "none"}, screen.Cell{Text: "none"}
 		if len(c.CantReach) > 0 {
-			cant = screen.Cell{Text: s.several(c.CantReach, 3), Colour: screen.Bad}
+			cant = screen.Cell{Text: screen.Style(s).Several(c.CantReach, 3), Colour: screen.Bad}
 		}
 		if len(c.Unmeasured) > 0 {
-			unmeasured = screen.Cell{Text: s.several(c.Unmeasured, 3), Colour: screen.Faint}
+			unmeasured = screen.Cell{Text: screen.Style(s).Several(c.Unmeasured, 3), Colour: screen.Faint}
 		}
 		if !c.Measures {
 			cant, unmeasured = screen.Cell{Text: "-"}, screen.Cell{Text: "all: it hasn't said", Colour: screen.Faint}
@@ -155,14 +150,6 @@ func (s Screen) matrix(w *screen.Writer, all []Cluster) {
 	}
 	w.Blank()
 	w.Table([]string{"FROM", "CAN'T REACH", "NOT MEASURED"}, rows)
-}
-
-// several lists names, all of them if Wide.
-func (s Screen) several(names []string, most int) string {
-	if s.Wide {
-		most = len(names)
-	}
-	return screen.Several(names, most, ", ")
 }
 
 func phase(c Cluster) screen.Cell {
