@@ -2,13 +2,13 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
@@ -31,34 +31,25 @@ func (w *waiting) addFlags(flags *pflag.FlagSet, until string) {
 // until returns once look finds that nothing is missing; it says what is in a sentence. Its first error is returned at once, because it is most
 // likely the user's; later ones count as missing: the API server may be back in time.
 func (w waiting) until(ctx context.Context, look func(context.Context) (missing string, err error)) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, w.timeout, errTimeout)
-	defer cancel()
-	missing, err := look(ctx)
-	if err != nil {
-		return err
-	}
-	for missing != "" {
-		select {
-		case <-ctx.Done():
-			if errors.Is(context.Cause(ctx), errTimeout) {
-				return fmt.Errorf("gave up after %s: %s", w.timeout, missing)
-			}
-			return ctx.Err()
-		case <-time.After(time.Second):
-		}
-		now, err := look(ctx)
+	var missing string
+	err := wait.PollUntilContextTimeout(ctx, time.Second, w.timeout, true, func(within context.Context) (bool, error) {
+		now, err := look(within)
 		switch {
-		case ctx.Err() != nil: // the last look was cut short
+		case err != nil && missing == "":
+			return false, err
+		case within.Err() != nil: // it was cut short
+			return false, nil
 		case err != nil:
-			missing = err.Error()
-		default:
-			missing = now
+			now = err.Error()
 		}
+		missing = now
+		return missing == "", nil
+	})
+	if missing != "" && ctx.Err() == nil {
+		return fmt.Errorf("gave up after %s: %s", w.timeout, missing)
 	}
-	return nil
+	return err
 }
-
-var errTimeout = errors.New("--timeout is over")
 
 // followed waits until every member that the hub hears, other than the one that is changed, acts on the drains and leaves of the hub's
 // MemberClusters (C76).

@@ -13,6 +13,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -101,11 +102,9 @@ func (h *Hub) run(ctx context.Context) error {
 	var workers sync.WaitGroup
 	workers.Go(func() { relistWhenBack(ctx, hub.Cache) })
 	workers.Go(func() { h.pass(ctx, synced) })
+	workers.Go(func() { wait.UntilWithContext(ctx, func(ctx context.Context) { h.ask(ctx, synced) }, ask) })
 	workers.Go(func() {
-		each(ctx, ask, func() { h.ask(ctx, synced) })
-	})
-	workers.Go(func() {
-		each(ctx, look, func() { h.source.tell(ctx, h.cluster, ofHub) })
+		wait.UntilWithContext(ctx, func(ctx context.Context) { h.source.tell(ctx, h.cluster, ofHub) }, look)
 	})
 	workers.Go(func() { h.source.checkUps(ctx, h.asks.Ask) })
 	err = hub.Start(ctx)

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
@@ -49,7 +50,7 @@ func (m *Member) Run(ctx context.Context) {
 	var asks sync.WaitGroup
 	defer asks.Wait()
 	asks.Go(func() { m.source.checkUps(ctx, m.asks.Ask) })
-	each(ctx, look, func() {
+	wait.UntilWithContext(ctx, func(ctx context.Context) {
 		local, err := view.FetchLocal(ctx, m.cluster)
 		if ctx.Err() != nil {
 			return
@@ -67,7 +68,7 @@ func (m *Member) Run(ctx context.Context) {
 			}
 		})
 		m.source.tell(ctx, m.cluster, ofMember)
-	})
+	}, look)
 }
 
 // Of returns the context of a cluster, or "" if none is known.

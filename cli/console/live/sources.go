@@ -63,16 +63,6 @@ func (s *Sources) Files(path string, objects []runtime.Object) {
 	s.console.SetRecords(objects)
 }
 
-// each calls f at once, and then in intervals until the context is done.
-func each(ctx context.Context, interval time.Duration, f func()) {
-	for {
-		f()
-		if !sleep(ctx, interval) {
-			return
-		}
-	}
-}
-
 // sleep reports whether the time has passed before the context is done.
 func sleep(ctx context.Context, d time.Duration) bool {
 	select {
