@@ -6,9 +6,8 @@ import (
 	"maps"
 	"runtime"
 	"slices"
-	"sync"
-	"sync/atomic"
 
+	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/clusterset/clusterset/cli/near"
@@ -47,12 +46,17 @@ func (s *State) Preview(ctx context.Context, changes []Change, o Options) (*Resu
 		}
 	}
 	services := make([]*Service, len(all))
-	each(len(all), func(i int) {
-		if ctx.Err() == nil {
-			services[i] = c.service(all[i])
-		}
-	})
-	if err := ctx.Err(); err != nil {
+	var workers errgroup.Group
+	workers.SetLimit(runtime.GOMAXPROCS(0))
+	for i, key := range all {
+		workers.Go(func() error {
+			if ctx.Err() == nil {
+				services[i] = c.service(key)
+			}
+			return ctx.Err()
+		})
+	}
+	if err := workers.Wait(); err != nil {
 		return nil, err
 	}
 	for _, svc := range services {
@@ -100,20 +104,6 @@ func (o *Options) known(services map[types.NamespacedName]bool, places []pair) e
 		return near.Unknown("cluster with clients", o.From.Cluster, clusters)
 	}
 	return near.Unknown("place", place.Place(o.From).String(), all)
-}
-
-// each calls f for 0 to n-1, several calls at once.
-func each(n int, f func(i int)) {
-	var next atomic.Int64
-	var workers sync.WaitGroup
-	for range min(n, runtime.GOMAXPROCS(0)) {
-		workers.Go(func() {
-			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
-				f(i)
-			}
-		})
-	}
-	workers.Wait()
 }
 
 // pair is a place before and after the changes. They differ if the cluster was moved.
