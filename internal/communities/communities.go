@@ -59,13 +59,7 @@ func Read(all []clustersetv1alpha1.MemberCluster, own string) []string {
 	if !set.On() {
 		return nil
 	}
-	read := []string{own}
-	for _, peer := range set.Peers(own) {
-		if peer != own {
-			read = append(read, peer)
-		}
-	}
-	return read
+	return append([]string{own}, slices.DeleteFunc(set.Peers(own), func(peer string) bool { return peer == own })...)
 }
 
 // Share says whether two members share a community, given the communities that their MemberClusters name.
