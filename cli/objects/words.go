@@ -27,11 +27,8 @@ func (e *Error) Unwrap() error { return e.Err }
 // Words says what an error of the cluster's API server means for the user. It takes the error of a request, as the client returns
 // it.
 func (c *Cluster) Words(err error) error {
-	if err == nil || errors.As(err, new(*Error)) {
+	if err = c.Explain(err); err == nil || errors.As(err, new(*Error)) {
 		return err
-	}
-	if did, cure, ok := c.known(err); ok {
-		return &Error{Did: did, Cure: cure, Err: err}
 	}
 	return &Error{Did: fmt.Sprintf("the %s at %s: %s", c.What, c.Server, oneLine(err)), Cure: "check " + c.Flags, Err: err}
 }
