@@ -37,8 +37,8 @@ func (w waiting) until(ctx context.Context, look func(context.Context) (missing 
 		switch {
 		case err != nil && missing == "":
 			return false, err
-		case within.Err() != nil: // it was cut short
-			return false, nil
+		case within.Err() != nil:
+			return false, nil //nolint:nilerr // the look was cut short
 		case err != nil:
 			now = err.Error()
 		}
