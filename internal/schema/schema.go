@@ -60,10 +60,14 @@ func CheckHub(ctx context.Context, hub *rest.Config) error {
 	return nil
 }
 
-// checkHub compares the definitions of all kinds of a hub. known means that it could.
+// membersOnly is the definition of ours that a hub which isn't a member doesn't have: the chart installs it in members alone.
+const membersOnly = "reachabilities." + clustersetv1alpha1.GroupName
+
+// checkHub compares the definitions of all kinds that a hub needs. known means that it could.
 func checkHub(ctx context.Context, hub *rest.Config) (known bool, err error) {
 	lacking, err := Lacking(ctx, hub, clustersetv1alpha1.GroupName)
-	if err != nil || len(lacking) < len(ours(clustersetv1alpha1.GroupName)) {
+	delete(lacking, membersOnly)
+	if err != nil || len(lacking) < len(ours(clustersetv1alpha1.GroupName))-1 {
 		return false, err
 	}
 	for _, name := range slices.Sorted(maps.Keys(lacking)) {

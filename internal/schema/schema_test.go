@@ -28,6 +28,9 @@ func TestAHubThatIsTooOldIsFound(t *testing.T) {
 	cancel()
 
 	for _, content := range crds.All() {
+		if bytes.Contains(content, []byte("kind: Reachability\n")) {
+			continue // a hub that the chart installs doesn't have it
+		}
 		for _, field := range []string{"exportTo", "communities", "zone"} {
 			content = bytes.ReplaceAll(content, []byte(" "+field+":\n"), []byte(" "+field+"Formerly:\n"))
 		}
