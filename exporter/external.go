@@ -33,6 +33,8 @@ type External struct {
 	Resolve func(host string) (addresses []netip.Addr, known bool)
 	// CIDRs are spec.externalCIDRs of the cluster.
 	CIDRs []string
+	// Unstated means that it isn't known what the ServiceExport stated, because it went before this process began.
+	Unstated bool
 	// Last are the records with external addresses that are on the hub. Their addresses are kept while the current ones aren't known.
 	Last []clustersetv1alpha1.ExportedEndpoints
 }
@@ -74,6 +76,9 @@ func externalAddresses(src *Source) reached {
 
 // stated returns the addresses of the first source that a Service has.
 func stated(src *Source) (r reached) {
+	if src.External.Unstated {
+		return reached{unknown: true}
+	}
 	spec, ingress := &src.Service.Spec, src.Service.Status.LoadBalancer.Ingress
 	addresses, path, found := listed(*src, api.AnnotationExternalAddresses)
 	switch balanced := spec.Type == corev1.ServiceTypeLoadBalancer; {

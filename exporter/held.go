@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -32,6 +33,15 @@ func (r *reconciler) staying(ctx context.Context, src Source, want Desired, onHu
 	// What was given up by a process before this one isn't brought back.
 	nothing := onHub == nil || withdrawn(onHub) || src.Excluded
 	since := known.missing.note(missing && !nothing)
+	switch {
+	case src.Export != nil:
+		known.external = map[string]string{}
+		if at, ok := src.Export.Annotations[api.AnnotationExternalAddresses]; ok {
+			known.external[api.AnnotationExternalAddresses] = at
+		}
+	case nothing:
+		known.external = nil
+	}
 	if nothing || !abandoned(src) {
 		r.withdrawals.forget(src.Key)
 	}
@@ -52,6 +62,8 @@ func (r *reconciler) staying(ctx context.Context, src Source, want Desired, onHu
 			"The ServiceExport was deleted, with many others or with its kind, and the Service stays exported for now. Create it again; or, to confirm, delete the Service or start the agent with --hold-withdrawals=0")
 	}
 	src.Export = keptExport(onHub, src.Key)
+	maps.Copy(src.Export.Annotations, known.external)
+	src.External.Unstated = known.external == nil
 	if src.Slices, err = r.slices(ctx, src.Key); err != nil {
 		return want, stop, err
 	}

@@ -83,9 +83,8 @@ func (r *reconciler) reconcile(ctx context.Context, req reconcile.Request, known
 			src.Full = r.places.most
 		}
 	}
-	resolved := r.gatherExternal(ctx, &src, have)
+	defer r.gatherExternal(ctx, &src, have)()
 	want := desired(src)
-	resolved()
 	// Before the hub's cache has synced, every record would seem missing. The first pass brings every key back then, so there
 	// is nothing to requeue.
 	out := outcome{err: r.unheard()}
@@ -248,13 +247,14 @@ func (r *reconciler) records(key types.NamespacedName) (have Records, others []*
 	return have, others
 }
 
-// gatherExternal reads what the Service's external addresses are found with. done is called when they have been.
+// gatherExternal reads what the Service's external addresses are found with, also while only its ServiceExport is gone. done is called when they
+// have been.
 func (r *reconciler) gatherExternal(ctx context.Context, src *Source, have Records) (done func()) {
 	src.External.Last = have.Endpoints
 	if m := r.member(ctx, r.cluster); m != nil {
 		src.External.CIDRs = m.Spec.ExternalCIDRs
 	}
-	if src.Service != nil && src.Export != nil && hasNodePort(src.Service) {
+	if src.Service != nil && (src.Export != nil || have.Service != nil) && hasNodePort(src.Service) {
 		src.External.Nodes = r.nodes.nodesFor(src.Key)
 	} else {
 		r.nodes.forget(src.Key)

@@ -38,13 +38,15 @@ func (s *states) tidy(key types.NamespacedName) {
 type serviceState struct {
 	failing since // to write its records
 	missing since // its Service, while its ServiceExport may still exist
+	// external is AnnotationExternalAddresses of its ServiceExport, if it has it. Nil means that it isn't known.
+	external map[string]string
 	counted entry
 	wrote   written
 	unread  unread
 }
 
 func (s *serviceState) over() bool {
-	return s.failing.IsZero() && s.missing.IsZero() && s.counted == entry{} && s.wrote == written{} && len(s.unread) == 0
+	return s.failing.IsZero() && s.missing.IsZero() && s.external == nil && s.counted == entry{} && s.wrote == written{} && len(s.unread) == 0
 }
 
 // since is when something that still is so began.
