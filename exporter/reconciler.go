@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"golang.org/x/time/rate"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -49,6 +50,7 @@ type reconciler struct {
 	visible     visibility
 	nodes       *nodeUsers
 	names       *names
+	conflicts   *rate.Limiter
 
 	// fought has an element if someone else has changed the same records again; see written.
 	fought chan struct{}
@@ -109,7 +111,8 @@ func (r *reconciler) reconcile(ctx context.Context, req reconcile.Request, known
 		// A record that the hub rejects is as done as it can be: it must not hold back the whole cluster's heartbeat.
 		r.pass.done(src.Key)
 	}
-	return r.next(ctx, out, stop, r.report(ctx, src, want, out, conflict))
+	later, err := r.report(ctx, src, want, out, conflict, &known.told)
+	return r.next(ctx, out, soonest(stop.retry, later), err)
 }
 
 // bring makes the hub have what it should of a service, or returns how long to leave that.
@@ -133,8 +136,18 @@ func (r *reconciler) bring(ctx context.Context, src Source, have Records, want D
 	return out, 0
 }
 
-// next returns when a service is reconciled again. reported is the error of reporting on its ServiceExport.
-func (r *reconciler) next(ctx context.Context, out outcome, stop stopped, reported error) (reconcile.Result, error) {
+// soonest returns the shortest of some waits, of which 0 is none.
+func soonest(waits ...time.Duration) (wait time.Duration) {
+	for _, w := range waits {
+		if w > 0 && (wait == 0 || w < wait) {
+			wait = w
+		}
+	}
+	return wait
+}
+
+// next returns when a service is reconciled again: after retry, if nothing else is sooner. reported is the error of reporting on its ServiceExport.
+func (r *reconciler) next(ctx context.Context, out outcome, retry time.Duration, reported error) (reconcile.Result, error) {
 	failed := out.transient()
 	switch {
 	case apierrors.IsConflict(reported) && failed == nil:
@@ -143,10 +156,10 @@ func (r *reconciler) next(ctx context.Context, out outcome, stop stopped, report
 		return reconcile.Result{RequeueAfter: retryConflict}, nil
 	case reported != nil:
 		return reconcile.Result{}, errors.Join(reported, failed)
-	case failed == nil && stop.retry > 0:
-		// A withdrawal isn't urgent: when many are due at once, changes of other services come first.
+	case failed == nil && retry > 0:
+		// What could wait isn't urgent: when many are due at once, changes of other services come first.
 		low := handler.LowPriority
-		return reconcile.Result{RequeueAfter: stop.retry, Priority: &low}, nil
+		return reconcile.Result{RequeueAfter: retry, Priority: &low}, nil
 	case out.refused:
 		return reconcile.Result{RequeueAfter: retryRefused}, nil
 	case apierrors.IsConflict(out.err) || apierrors.IsAlreadyExists(out.err):

@@ -209,6 +209,8 @@ func newReconciler(mgr manager.Manager, hub cluster.Cluster, opts Options, name 
 		gate:    newGate(),
 		visible: visibility{own: opts.Cluster},
 		fought:  make(chan struct{}, 1),
+
+		conflicts: newConflicts(),
 	}
 	name.report = r.reportAll
 	r.nodes = &nodeUsers{nodes: opts.Nodes, of: sets.New[types.NamespacedName]()}

@@ -40,9 +40,10 @@ type serviceState struct {
 	missing since // its Service, while its ServiceExport may still exist
 	// external is AnnotationExternalAddresses of its ServiceExport, if it has it. Nil means that it isn't known.
 	external map[string]string
-	counted entry
-	wrote   written
-	unread  unread
+	counted  entry
+	wrote    written
+	unread   unread
+	told     time.Time // when its conflict was last written alone
 }
 
 func (s *serviceState) over() bool {

@@ -166,32 +166,40 @@ func (o outcome) transient() error {
 	return o.err
 }
 
-// report writes the ServiceExport's conditions if they changed, and Events about what people may have to act on.
-func (r *reconciler) report(ctx context.Context, src Source, want Desired, out outcome, conflict *metav1.Condition) error {
+// report writes the ServiceExport's conditions if they changed, and Events about what people may have to act on. It returns how long it leaves
+// that, if it does.
+func (r *reconciler) report(ctx context.Context, src Source, want Desired, out outcome, conflict *metav1.Condition, told *time.Time) (time.Duration, error) {
 	if src.Export == nil || src.Export.DeletionTimestamp != nil {
-		return nil
+		return 0, nil
 	}
 	export := src.Export.DeepCopy()
 	transitions, changed := setConditions(export, conditions(src.Export, want, out, conflict))
 	news, too := r.visible.put(export, want)
 	if !changed && !too {
-		return nil
+		return 0, nil
+	}
+	alone := onlyConflict(src.Export.Status.Conditions, export.Status.Conditions)
+	if alone && time.Since(*told) < conflictSeldom && !r.conflicts.Allow() {
+		return conflictRetry, nil
 	}
 	if news != nil {
 		transitions = append(transitions, *news)
 	}
 	if err := r.exports.patchStatus(ctx, src.Export, export); err != nil {
 		if apierrors.IsNotFound(err) {
-			return nil
+			return 0, nil
 		}
-		return fmt.Errorf("patch status of ServiceExport %s: %w", src.Key, err)
+		return 0, fmt.Errorf("patch status of ServiceExport %s: %w", src.Key, err)
+	}
+	if alone {
+		*told = time.Now()
 	}
 	for _, c := range transitions {
 		if kind, worth := eventType(c); worth {
 			r.events.Eventf(r.exports.version.EncodeExport(export), nil, kind, eventReason(c), "Export", "%s", text.Truncate(c.Message, maxNote))
 		}
 	}
-	return nil
+	return 0, nil
 }
 
 // maxNote keeps an Event's note within the API's limit of 1 KiB, with an ellipsis.
