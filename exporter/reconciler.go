@@ -24,7 +24,7 @@ import (
 	"github.com/clusterset/clusterset/internal/text"
 )
 
-// retryRefused is when to retry a record that the hub rejected: we aren't notified when a quota is raised.
+// retryRefused is when to retry what the hub or the member rejected: we aren't notified when a quota is raised.
 const retryRefused = time.Minute
 
 // retryConflict is how long to wait for our cache to catch up with a write, most likely our own.
@@ -72,7 +72,8 @@ func (r *reconciler) reconcile(ctx context.Context, req reconcile.Request, known
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	if waiting, err := r.honourMark(ctx, src); waiting || err != nil {
+	waiting, again, err := r.honourMark(ctx, src)
+	if waiting || err != nil {
 		return reconcile.Result{}, err
 	}
 
@@ -112,7 +113,7 @@ func (r *reconciler) reconcile(ctx context.Context, req reconcile.Request, known
 		r.pass.done(src.Key)
 	}
 	later, err := r.report(ctx, src, want, out, conflict, &known.told)
-	return r.next(ctx, out, soonest(stop.retry, later), err)
+	return r.next(ctx, out, soonest(stop.retry, later, again), err)
 }
 
 // bring makes the hub have what it should of a service, or returns how long to leave that.
@@ -216,32 +217,32 @@ func (r *reconciler) slices(ctx context.Context, key types.NamespacedName) ([]di
 }
 
 // honourMark creates or deletes the ServiceExport for a mark on the Service. waiting means that it did so: the event that
-// follows brings the key back.
-func (r *reconciler) honourMark(ctx context.Context, src Source) (waiting bool, err error) {
+// follows brings the key back. again is when to try again what the member refuses.
+func (r *reconciler) honourMark(ctx context.Context, src Source) (waiting bool, again time.Duration, err error) {
 	if export := markedExport(src.Service, src.Marked, src.Export); export != nil {
 		switch err := r.exports.create(ctx, export); {
 		case err == nil:
 			r.events.Eventf(src.Service, nil, corev1.EventTypeNormal, "ServiceExportCreated", "Export",
 				"Created a ServiceExport because of %s", api.KeyGlobalService)
-			return true, nil
+			return true, 0, nil
 		case apierrors.IsAlreadyExists(err): // our cache will have it in a moment
-			return true, nil
+			return true, 0, nil
 		case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
-			return false, nil
-		case refused(err): // a retry wouldn't change that
+			return false, 0, nil
+		case refused(err):
 			r.events.Eventf(src.Service, nil, corev1.EventTypeWarning, "ServiceExportRefused", "Export", "%s", text.Truncate(err.Error(), maxNote))
-			return false, nil
+			return false, retryRefused, nil
 		default:
-			return false, fmt.Errorf("create ServiceExport %s: %w", src.Key, err)
+			return false, 0, fmt.Errorf("create ServiceExport %s: %w", src.Key, err)
 		}
 	}
 	if unmarkedExport(src.Service, src.Marked, src.Export) {
 		if err := r.exports.delete(ctx, src.Export); err != nil && !apierrors.IsNotFound(err) {
-			return false, fmt.Errorf("delete ServiceExport %s: %w", src.Key, err)
+			return false, 0, fmt.Errorf("delete ServiceExport %s: %w", src.Key, err)
 		}
-		return true, nil
+		return true, 0, nil
 	}
-	return false, nil
+	return false, 0, nil
 }
 
 // records returns the hub's records of a service: our own, and those of every other member for the conflicts.
