@@ -2,9 +2,11 @@ package exporter
 
 import (
 	"hash/maphash"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 )
 
 // rewriteEvery is the least time between two writes of a service's records that are only needed because someone else changed
@@ -63,6 +65,11 @@ func versionOf(src Source, want Desired) (sum uint64) {
 	}
 	for i := range src.Slices {
 		add(&src.Slices[i])
+	}
+	for i := range want.external { // they change with the nodes, names and the cluster's networks
+		for _, at := range want.external[i].Spec.Endpoints {
+			sum += maphash.String(versionSeed, want.external[i].Name+" "+ptr.Deref(at.Zone, "")+" "+strings.Join(at.Addresses, " "))
+		}
 	}
 	return sum
 }

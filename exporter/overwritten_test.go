@@ -56,3 +56,23 @@ func TestRecordsThatOthersChange(t *testing.T) {
 		}
 	})
 }
+
+// What changes with the nodes, names or networks of this cluster is no change of somebody else's.
+func TestExternalAddressesChangeHere(t *testing.T) {
+	for what, change := range map[string]func(*Source){
+		"nodes":    func(s *Source) { s.External.Nodes = s.External.Nodes[:1] },
+		"a zone":   func(s *Source) { s.External.Nodes[0].At.Zone = "z3" },
+		"networks": func(s *Source) { s.External.CIDRs = []string{"192.0.2.2/32"} },
+	} {
+		var w written
+		src := exposed()
+		w.note(src, desired(src), false)
+		if others, _ := w.ask(src, desired(src), true); !others {
+			t.Errorf("%s: nothing changed here, and it isn't somebody else's change", what)
+		}
+		change(&src)
+		if others, _ := w.ask(src, desired(src), true); others {
+			t.Errorf("%s: it counts as somebody else's change", what)
+		}
+	}
+}
