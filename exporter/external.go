@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -219,14 +220,6 @@ func externalRecords(src *Source, r *reached) (records []clustersetv1alpha1.Expo
 			},
 		}
 		last := slices.IndexFunc(src.External.Last, func(l clustersetv1alpha1.ExportedEndpoints) bool { return l.Name == name && l.Spec.External })
-		if r.unknown && len(r.at) == 0 && last >= 0 {
-			e.Spec.Endpoints, e.Spec.Ports = slices.Clone(src.External.Last[last].Spec.Endpoints), src.External.Last[last].Spec.Ports
-			for i := range e.Spec.Endpoints {
-				e.Spec.Endpoints[i].Conditions = discoveryv1.EndpointConditions{Ready: &ready}
-			}
-			records = append(records, e)
-			continue
-		}
 		for _, p := range r.at {
 			if p.addr.Is4() != (family == corev1.IPv4Protocol) || len(e.Spec.Endpoints) == maxExternal {
 				continue
@@ -240,12 +233,29 @@ func externalRecords(src *Source, r *reached) (records []clustersetv1alpha1.Expo
 			}
 			e.Spec.Endpoints = append(e.Spec.Endpoints, at)
 		}
+		if r.unknown && last >= 0 {
+			stay(&e.Spec, &src.External.Last[last].Spec, &ready)
+		}
 		if len(e.Spec.Endpoints) > 0 && len(e.Spec.Ports) > 0 {
-			slices.SortFunc(e.Spec.Endpoints, func(a, b clustersetv1alpha1.Endpoint) int { return cmp.Compare(a.Addresses[0], b.Addresses[0]) })
+			slices.SortFunc(e.Spec.Endpoints, func(a, b clustersetv1alpha1.Endpoint) int { return slices.Compare(a.Addresses, b.Addresses) })
 			records = append(records, e)
 		}
 	}
 	return records
+}
+
+// stay adds the endpoints of the last record that aren't there, unless they have other ports.
+func stay(now, last *clustersetv1alpha1.ExportedEndpointsSpec, ready *bool) {
+	if now.Endpoints == nil {
+		now.Ports = last.Ports
+	}
+	for _, at := range last.Endpoints {
+		there := func(e clustersetv1alpha1.Endpoint) bool { return slices.Equal(e.Addresses, at.Addresses) }
+		if len(now.Endpoints) < maxExternal && equality.Semantic.DeepEqual(now.Ports, last.Ports) && !slices.ContainsFunc(now.Endpoints, there) {
+			at.Conditions = discoveryv1.EndpointConditions{Ready: ready}
+			now.Endpoints = append(now.Endpoints, at)
+		}
+	}
 }
 
 // portsAt returns the ports of a Service with the numbers that they have at an external address.

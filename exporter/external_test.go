@@ -92,7 +92,7 @@ func TestExternalAddresses(t *testing.T) {
 		src.External.Last = []clustersetv1alpha1.ExportedEndpoints{{
 			ObjectMeta: metav1.ObjectMeta{Name: api.ExportedEndpointsName("shop", "web", api.ExternalOrigin("IPv4"), 0)},
 			Spec: clustersetv1alpha1.ExportedEndpointsSpec{
-				External: true, Ports: []clustersetv1alpha1.EndpointPort{{Name: ptrTo("http"), Port: ptrTo(int32(80))}},
+				External: true, Ports: portsAt(src.Service, src.Service.Spec.Type == corev1.ServiceTypeNodePort),
 				Endpoints: []clustersetv1alpha1.Endpoint{{Addresses: []string{"198.51.100.7"}, Conditions: discoveryv1.EndpointConditions{Ready: ptrTo(false)}}},
 			},
 		}}
@@ -125,11 +125,21 @@ func TestExternalAddresses(t *testing.T) {
 			resolves(s, false)
 			last(s)
 		}, "198.51.100.7:80 (2)"},
+		{"also beside an address", func(s *Source) {
+			ingress(s, corev1.LoadBalancerIngress{IP: "203.0.113.1"}, corev1.LoadBalancerIngress{Hostname: "lb.example.com"})
+			resolves(s, false)
+			last(s)
+		}, "198.51.100.7:80 203.0.113.1:80 (2)"},
+		{"but not at another port", func(s *Source) {
+			last(s)
+			ingress(s, corev1.LoadBalancerIngress{IP: "203.0.113.1"}, corev1.LoadBalancerIngress{Hostname: "lb.example.com"})
+			resolves(s, false)
+		}, "203.0.113.1:80 (2)"},
 		{"and is nothing if it has nothing", func(s *Source) {
 			ingress(s, corev1.LoadBalancerIngress{Hostname: "lb.example.com"})
 			resolves(s, false)
 		}, api.ReasonNoExternalAddress},
-		{"nodes that aren't known keep it too", func(s *Source) { s.External.Nodes = nil; last(s) }, "198.51.100.7:80 (2)"},
+		{"nodes that aren't known keep it too", func(s *Source) { s.External.Nodes = nil; last(s) }, "198.51.100.7:31234 (2)"},
 		{"no nodes are no addresses", func(s *Source) { s.External.Nodes = []nodes.Node{}; last(s) }, api.ReasonNoExternalAddress},
 		{"the Service's annotation before all", func(s *Source) {
 			ingress(s, corev1.LoadBalancerIngress{IP: "203.0.113.1"})
