@@ -111,11 +111,15 @@ func hasNodePort(svc *corev1.Service) bool {
 
 // annotated returns the addresses that an annotation lists.
 func annotated(src *Source, addresses []string, path *field.Path) reached {
-	r := reached{from: "the annotation " + api.AnnotationExternalAddresses}
+	r, valid := reached{from: "the annotation " + api.AnnotationExternalAddresses}, 0
 	for _, s := range addresses {
 		if _, err := api.ParseAddress(s); err != nil && !isName(s) {
 			r.wrong = append(r.wrong, field.Invalid(path, shortened(s), "must be IP addresses that other clusters can reach, or DNS names, separated by commas"))
 		} else {
+			if valid++; valid > 2*maxExternal { // each name is resolved again and again
+				r.wrong = append(r.wrong, field.TooMany(path, valid, 2*maxExternal))
+				break
+			}
 			r.add(src, s)
 		}
 		if len(r.wrong) == maxExportToErrors {

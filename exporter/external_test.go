@@ -187,6 +187,17 @@ func TestWrongExternalAddresses(t *testing.T) {
 	}
 }
 
+// However many names an annotation lists, few are resolved, and that is said. Rule D90.
+func TestTooManyNames(t *testing.T) {
+	src := exposed()
+	asked := 0
+	src.External.Resolve = func(string) ([]netip.Addr, bool) { asked++; return nil, true }
+	src.Export.Annotations = map[string]string{api.AnnotationExternalAddresses: strings.Repeat("a.example.com,", 1000)}
+	if d := desired(src); asked != 2*maxExternal || d.LeftOut.Count != 1 || !strings.Contains(d.LeftOut.String(), "must have at most 16 items") {
+		t.Errorf("%d are resolved; it says %s", asked, d.LeftOut.String())
+	}
+}
+
 // At most eight nodes are used, of all zones, and when one goes only it is replaced. Rule D91.
 func TestNodesAreSpreadAndStay(t *testing.T) {
 	src := exposed()
