@@ -30,10 +30,10 @@ type placesOf struct {
 // seed gives places in this order.
 func (p *places) seed(order []types.NamespacedName) {
 	p.mu.Lock()
+	defer p.mu.Unlock()
 	p.of = map[string]*placesOf{}
-	p.mu.Unlock()
 	for _, key := range order {
-		p.take(key)
+		p.give(key)
 	}
 }
 
@@ -47,6 +47,11 @@ func (p *places) seeded() bool {
 func (p *places) take(key types.NamespacedName) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	return p.give(key)
+}
+
+// give is take for a caller that holds the lock.
+func (p *places) give(key types.NamespacedName) bool {
 	of := p.of[key.Namespace]
 	if of == nil {
 		of = &placesOf{sets.New[string](), sets.New[string]()}

@@ -3,6 +3,7 @@ package exporter
 import (
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -66,5 +67,26 @@ func TestPlacesOfANamespace(t *testing.T) {
 		if len(p.of) > 0 {
 			t.Errorf("seed %d: %d namespaces are remembered without exports", seed, len(p.of))
 		}
+	}
+}
+
+// Nobody gets a place before all are given to those that are first. Rule C60 of docs/spec/control-plane.md.
+func TestPlacesAreGivenAtOnce(t *testing.T) {
+	const most = 1000
+	var first []types.NamespacedName
+	for i := range most {
+		first = append(first, types.NamespacedName{Namespace: "shop", Name: fmt.Sprint(i)})
+	}
+	p := &places{most: most}
+	taken := make(chan bool)
+	go func() {
+		for !p.seeded() {
+			runtime.Gosched()
+		}
+		taken <- p.take(types.NamespacedName{Namespace: "shop", Name: "last"})
+	}()
+	p.seed(first)
+	if <-taken {
+		t.Error("the last one took a place of the first")
 	}
 }
