@@ -121,16 +121,19 @@ func (r *reconciler) abandonedAll(ctx context.Context) (keys []types.NamespacedN
 }
 
 // served checks with a dry run whether the member would accept a ServiceExport. It wouldn't if the CustomResourceDefinition is
-// gone, or is being deleted together with all objects.
-func (e exports) served(ctx context.Context, key types.NamespacedName) error {
+// gone, or is being deleted together with all objects; then gone says so. err means that the API server isn't reached. What takes too long
+// may be a webhook, which the API server calls only for a kind that it serves.
+func (e exports) served(ctx context.Context, key types.NamespacedName) (gone, err error) {
 	probe := &mcsv1beta1.ServiceExport{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
-	err := e.client.Create(ctx, e.version.EncodeExport(probe), client.DryRunAll)
+	err = e.client.Create(ctx, e.version.EncodeExport(probe), client.DryRunAll)
 	var status apierrors.APIStatus
-	if errors.As(err, &status) && status.Status().Details != nil && status.Status().Details.Kind == "namespaces" {
-		return nil // its namespace is gone
+	switch answered := errors.As(err, &status); {
+	case err != nil && !answered && !errors.Is(err, context.DeadlineExceeded):
+		return nil, fmt.Errorf("ask whether ServiceExports are served: %w", err)
+	case answered && status.Status().Details != nil && status.Status().Details.Kind == "namespaces":
+		return nil, nil // its namespace is gone
+	case schema.Terminating(err) || apierrors.IsNotFound(err):
+		return fmt.Errorf("ServiceExports aren't served: %w", err), nil
 	}
-	if schema.Terminating(err) || apierrors.IsNotFound(err) {
-		return fmt.Errorf("ServiceExports aren't served: %w", err)
-	}
-	return nil // it knows the kind; a policy's refusal is no loss
+	return nil, nil // it knows the kind; a policy's refusal is no loss
 }

@@ -38,9 +38,9 @@ const DefaultHoldWithdrawals = 10 * time.Minute
 type withdrawalGuard struct {
 	holdFor    time.Duration // 0: nothing is held
 	replaceFor time.Duration // see Options.ReplaceFor
-	// served returns nil if the member serves ServiceExports. If the kind is gone, or being deleted, missing objects mean
+	// served asks whether the member serves ServiceExports, and returns why not. If the kind is gone, or being deleted, missing objects mean
 	// nothing.
-	served func(ctx context.Context, key types.NamespacedName) error
+	served func(ctx context.Context, key types.NamespacedName) (gone, err error)
 	// count returns the services on the hub that have a Service but no ServiceExport, and how many services are on the hub.
 	count func(ctx context.Context) (going []types.NamespacedName, exported int, err error)
 
@@ -89,8 +89,8 @@ func (b *withdrawalGuard) ask(ctx context.Context, key types.NamespacedName) (st
 	defer cancel()
 	var going []types.NamespacedName
 	var exported int
-	kind, err := b.served(ctx, key), error(nil)
-	if kind == nil {
+	kind, err := b.served(ctx, key)
+	if kind == nil && err == nil {
 		going, exported, err = b.count(ctx)
 	}
 	b.mu.Lock()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"net/url"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -35,7 +36,7 @@ type braked struct {
 func newBraked(t *testing.T, exported int) *braked {
 	b := &braked{T: t, exported: exported, going: map[types.NamespacedName]bool{}}
 	b.withdrawalGuard = newWithdrawalGuard(DefaultHoldWithdrawals, DefaultReplaceFor)
-	b.served = func(context.Context, types.NamespacedName) error { return b.kind }
+	b.served = func(context.Context, types.NamespacedName) (error, error) { return b.kind, nil }
 	b.count = func(context.Context) (keys []types.NamespacedName, exported int, err error) {
 		b.counts++
 		return slices.Collect(maps.Keys(b.going)), b.exported, nil
@@ -153,10 +154,10 @@ func TestBrakeAsksWithoutItsLock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBraked(t, 20)
 		asked := 0
-		b.served = func(ctx context.Context, _ types.NamespacedName) error {
+		b.served = func(ctx context.Context, _ types.NamespacedName) (error, error) {
 			asked++
 			<-ctx.Done()
-			return nil
+			return nil, nil
 		}
 		keys := b.lose(0, 3)
 		for _, key := range keys {
@@ -253,7 +254,8 @@ func TestBrakeOff(t *testing.T) {
 	})
 }
 
-// What the member's API server answers to a ServiceExport says whether it serves the kind.
+// What the member's API server answers to a ServiceExport says whether it serves the kind; no answer doesn't. Rule C7 of
+// docs/spec/control-plane.md.
 func TestServed(t *testing.T) {
 	kind := runtimeschema.GroupResource{Group: mcsv1beta1.GroupName, Resource: "serviceexports"}
 	for what, c := range map[string]struct {
@@ -261,6 +263,7 @@ func TestServed(t *testing.T) {
 		served bool
 	}{
 		"taken":              {nil, true},
+		"a webhook hangs":    {&url.Error{Op: "Post", Err: context.DeadlineExceeded}, true},
 		"there already":      {apierrors.NewAlreadyExists(kind, web.Name), true},
 		"a policy's refusal": {apierrors.NewForbidden(kind, web.Name, errors.New("denied by policy")), true},
 		"no namespace":       {apierrors.NewNotFound(runtimeschema.GroupResource{Resource: "namespaces"}, web.Namespace), true},
@@ -270,8 +273,16 @@ func TestServed(t *testing.T) {
 		e := exports{version: mcs.Version("v1beta1"), client: interceptor.NewClient(fake.NewClientBuilder().Build(), interceptor.Funcs{
 			Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error { return c.answer },
 		})}
-		if err := e.served(t.Context(), web); (err == nil) != c.served {
-			t.Errorf("%s: %v", what, err)
+		if gone, err := e.served(t.Context(), web); (gone == nil) != c.served || err != nil {
+			t.Errorf("%s: %v, %v", what, gone, err)
 		}
+	}
+	e := exports{version: mcs.Version("v1beta1"), client: interceptor.NewClient(fake.NewClientBuilder().Build(), interceptor.Funcs{
+		Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error {
+			return &url.Error{Op: "Post", Err: errors.New("connection refused")}
+		},
+	})}
+	if _, err := e.served(t.Context(), web); err == nil {
+		t.Error("an API server that isn't reached serves the kind")
 	}
 }
