@@ -45,6 +45,7 @@ type Liveness struct {
 type member struct {
 	phase clustersetv1alpha1.MemberClusterPhase // empty: never heard
 	beat  string                                // the Lease's content when last seen; see Observe
+	older string                                // the one before
 	first bool                                  // whether a Lease has been seen at all
 
 	// silentSince is when its silence began: the last change seen, or when we began to watch; later by the time that doesn't count.
@@ -83,14 +84,15 @@ func (l *Liveness) Know(name string, phase clustersetv1alpha1.MemberClusterPhase
 func (l *Liveness) Drop(name string) { delete(l.members, name) }
 
 // Observe records the content of a known member's Lease. The first Lease seen is only the one to compare with: it may be as old
-// as the hub's last restart, so it is no sign of life unless the member has never given one.
+// as the hub's last restart, so it is no sign of life unless the member has never given one. Nor is the one before the last, which a cache may
+// still have when the API server was asked.
 func (l *Liveness) Observe(name, beat string, now time.Time) {
 	m := l.members[name]
-	if m == nil || m.first && m.beat == beat {
+	if m == nil || m.first && (m.beat == beat || m.older == beat) {
 		return
 	}
 	changed := m.first || m.phase == ""
-	m.first, m.beat = true, beat
+	m.first, m.older, m.beat = true, m.beat, beat
 	if changed {
 		l.hear(now)
 		m.phase, m.heard, m.silentSince = clustersetv1alpha1.MemberReady, now, now

@@ -199,6 +199,26 @@ func TestNobodyAliveIsEverTakenForSilent(t *testing.T) {
 	})
 }
 
+// A hub whose watch is behind reads the last heartbeat from the API server, and an older one from its cache again and again. A dead member is
+// suspected all the same. Rule C22 of docs/spec/control-plane.md.
+func TestAnOlderLeaseIsNoHeartbeat(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	l := New(DefaultThresholds)
+	l.Know("a", "", time.Time{}, now)
+	for _, beat := range []string{"1", "2", "1", "2", "1"} {
+		l.Observe("a", beat, now)
+		now = now.Add(10 * time.Second)
+		l.Decide(now)
+	}
+	if phase := l.Decide(now)["a"].Phase; phase != clustersetv1alpha1.MemberSuspect {
+		t.Errorf("it is %s after 40 s of silence", phase)
+	}
+	l.Observe("a", "3", now)
+	if phase := l.Decide(now)["a"].Phase; phase != clustersetv1alpha1.MemberReady {
+		t.Errorf("it is %s after a heartbeat", phase)
+	}
+}
+
 // Setting a clock changes what time it is, but not how much time has passed. A Go time contains both, unless its monotonic reading is
 // stripped. So every time from which a member's silence is measured must have that reading.
 func TestStepsOfTheClockChangeNothing(t *testing.T) {
