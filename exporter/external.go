@@ -116,7 +116,8 @@ func annotated(src *Source, addresses []string, path *field.Path) reached {
 		if _, err := api.ParseAddress(s); err != nil && !isName(s) {
 			r.wrong = append(r.wrong, field.Invalid(path, shortened(s), "must be IP addresses that other clusters can reach, or DNS names, separated by commas"))
 		} else {
-			if valid++; valid > 2*maxExternal { // each name is resolved again and again
+			valid++
+			if valid > 2*maxExternal { // each name is resolved again and again
 				r.wrong = append(r.wrong, field.TooMany(path, valid, 2*maxExternal))
 				break
 			}

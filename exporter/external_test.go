@@ -75,7 +75,7 @@ func where(d Desired) string {
 	return fmt.Sprintf("%s (%d)", strings.Join(all, " "), d.external[0].Spec.Behind)
 }
 
-// Rules D90, D91, D93 and D94 of docs/spec/data-path.md.
+// Rules D90 to D94 of docs/spec/data-path.md.
 func TestExternalAddresses(t *testing.T) {
 	ingress := func(src *Source, all ...corev1.LoadBalancerIngress) {
 		src.Service.Spec.Type, src.Service.Status.LoadBalancer.Ingress = corev1.ServiceTypeLoadBalancer, all
