@@ -47,7 +47,7 @@ type serviceState struct {
 }
 
 func (s *serviceState) over() bool {
-	return s.failing.IsZero() && s.missing.IsZero() && s.external == nil && s.counted == entry{} && s.wrote == written{} && len(s.unread) == 0
+	return s.failing.IsZero() && s.missing.IsZero() && s.external == nil && s.counted == entry{} && s.wrote == written{} && len(s.unread) == 0 && s.told.IsZero()
 }
 
 // since is when something that still is so began.

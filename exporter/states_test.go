@@ -10,11 +10,13 @@ import (
 // A service is forgotten once nothing is known of it any more, and not before.
 func TestStateEndsWithAllOfItsParts(t *testing.T) {
 	cases := map[string]func(*serviceState){
-		"failing": func(s *serviceState) { s.failing.note(true) },
-		"missing": func(s *serviceState) { s.missing.note(true) },
-		"counted": func(s *serviceState) { s.counted.state = stateExported },
-		"wrote":   func(s *serviceState) { s.wrote.from = 1 },
-		"unread":  func(s *serviceState) { s.unread = unread{kindService + "web.shop": {}} },
+		"failing":  func(s *serviceState) { s.failing.note(true) },
+		"missing":  func(s *serviceState) { s.missing.note(true) },
+		"external": func(s *serviceState) { s.external = map[string]string{} },
+		"told":     func(s *serviceState) { s.told = time.Now() },
+		"counted":  func(s *serviceState) { s.counted.state = stateExported },
+		"wrote":    func(s *serviceState) { s.wrote.from = 1 },
+		"unread":   func(s *serviceState) { s.unread = unread{kindService + "web.shop": {}} },
 	}
 	if n := reflect.TypeFor[serviceState]().NumField(); n != len(cases) {
 		t.Errorf("%d of %d parts have a case", len(cases), n)

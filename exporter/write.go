@@ -170,6 +170,7 @@ func (o outcome) transient() error {
 // that, if it does.
 func (r *reconciler) report(ctx context.Context, src Source, want Desired, out outcome, conflict *metav1.Condition, told *time.Time) (time.Duration, error) {
 	if src.Export == nil || src.Export.DeletionTimestamp != nil {
+		*told = time.Time{}
 		return 0, nil
 	}
 	export := src.Export.DeepCopy()
