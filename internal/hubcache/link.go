@@ -135,6 +135,9 @@ func open(w watch.Interface, err error) (watch.Interface, error) {
 func jittered(d time.Duration) time.Duration { return d + rand.N(d/2) }
 
 func sleep(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return ctx.Err()
+	}
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {

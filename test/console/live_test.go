@@ -14,6 +14,7 @@ func TestLive(t *testing.T) {
 	f := theFleet(t)
 	p := open(t, f.console(t, "beijing", "shanghai"), "#/map")
 	p.until(found(".tile", "beijing") + `?.innerText.includes("Ready")`)
+	p.until(found(".tile", "shanghai") + `?.innerText.includes("Ready")`) // or that would be announced together with the drain
 	p.until(found(".tile", "shanghai") + `?.innerText.includes("heartbeat")`)
 	p.sees("The cluster beijing (context beijing)")
 	p.accessible()
