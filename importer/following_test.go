@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
@@ -64,4 +66,19 @@ func TestHeartbeatSaysWhatIsFollowed(t *testing.T) {
 	change(`{"spec":{"drain":null}}`)
 	follows(undrained)
 	run.stop()
+}
+
+// Clusters that join and leave under ever new names take no memory.
+func TestClustersThatWereDrainedAreForgotten(t *testing.T) {
+	var f following
+	here := fake.NewClientBuilder().WithScheme(testScheme).Build()
+	f.begin(here, here)
+	f.note(t.Context(), change{is: &clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "shanghai"}}}, nil)
+	if len(f.drained) != 1 {
+		t.Fatalf("%v is known", f.drained)
+	}
+	f.digest(t.Context())
+	if len(f.drained) != 0 {
+		t.Errorf("%v is known of clusters that aren't there", f.drained)
+	}
 }

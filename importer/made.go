@@ -32,7 +32,7 @@ type unseen struct {
 	at      time.Time
 }
 
-// unseenFor is how long a namespace may take to be in the cache. One that is deleted before the next one is created is never seen there.
+// unseenFor is how long a new namespace may take to appear in the cache. One that is deleted soon may never appear there.
 const unseenFor = time.Minute
 
 func newMade() *made { return &made{unseen: map[string]unseen{}, full: map[string]bool{}} }

@@ -3,6 +3,7 @@ package importer
 import (
 	"context"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -15,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/importer/desired"
 	"github.com/clusterset/clusterset/importer/retention"
@@ -152,5 +154,30 @@ func TestInvalidMemberClusterIsCopiedAsFarAsPossible(t *testing.T) {
 				t.Errorf("the copy has %+v and %+v, want %+v", got.Spec, got.Status, c.spec)
 			}
 		})
+	}
+}
+
+// A cluster that the hub lost is no longer waited for once a person deletes its copy here, as the Event advises.
+func TestALostClusterThatIsGivenUpIsNotAwaited(t *testing.T) {
+	member := func(cluster string, uid types.UID) *clustersetv1alpha1.MemberCluster {
+		return &clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: cluster, UID: uid}}
+	}
+	left := member("shanghai", "3")
+	left.DeletionTimestamp, left.Finalizers = &metav1.Time{Time: time.Now()}, []string{api.MemberFinalizer}
+	for what, onHub := range map[string][]client.Object{"the hub doesn't know it": nil, "it has left": {left}} {
+		m := &mirror{
+			hub:    fake.NewClientBuilder().WithScheme(testScheme).WithObjects(append(onHub, member("beijing", "1"))...).Build(),
+			keeper: &retention.Keeper{Trust: &retention.HubTrust{Cluster: "beijing"}}, report: newReporter(events.NewFakeRecorder(10)),
+		}
+		here := fake.NewClientBuilder().WithScheme(testScheme).Build()
+		m.local = &local{cache: here, live: here, client: here, echoes: newEchoes()}
+		m.report.awaited("shanghai", true)
+		if _, err := m.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Name: "shanghai"}}); err != nil {
+			t.Error(err)
+		}
+		if m.report.absent["shanghai"] {
+			t.Errorf("%s: it is still waited for", what)
+			m.report.awaited("shanghai", false)
+		}
 	}
 }

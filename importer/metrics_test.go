@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/tools/events"
 
 	"github.com/clusterset/clusterset/api"
+	"github.com/clusterset/clusterset/importer/desired"
 	"github.com/clusterset/clusterset/internal/merge"
 )
 
@@ -103,4 +104,32 @@ func TestForeignErrors(t *testing.T) {
 			t.Errorf("%s: %v, %v", tc.name, found, only)
 		}
 	}
+}
+
+// Exporters name the namespaces that are missing, ever new ones if they like. Rule C59 of docs/spec/control-plane.md.
+func TestMissingNamespacesTakeBoundedMemory(t *testing.T) {
+	r := newReporter(events.NewFakeRecorder(1))
+	for n := range 10 * maxNamespaces {
+		r.namespaceMissing(t.Context(), fmt.Sprint("shop-", n))
+	}
+	if n := len(r.namespaces); n > maxNamespaces {
+		t.Errorf("%d are remembered, want at most %d", n, maxNamespaces)
+	}
+}
+
+// What is in the way of a service, or too large of it, no longer counts when nothing of it is written.
+func TestWhatIsNotWrittenIsNotReported(t *testing.T) {
+	g := newRig(Options{DataPath: desired.DataPathPods})
+	foreign, truncated := metric(t, "clusterset_importer_foreign_objects", "kind", "Service"), metric(t, "clusterset_importer_truncated_endpoints", "", "")
+	g.report.outcome(web, stateImported)
+	g.report.foreign(t.Context(), web, []*foreignError{{"Service", &corev1.Service{}}})
+	g.report.truncated(web, 7)
+	g.forget(web)
+	if n := metric(t, "clusterset_importer_foreign_objects", "kind", "Service"); n != foreign {
+		t.Errorf("%v foreign objects", n-foreign)
+	}
+	if n := metric(t, "clusterset_importer_truncated_endpoints", "", ""); n != truncated {
+		t.Errorf("%v truncated endpoints", n-truncated)
+	}
+	g.report.outcome(web, "")
 }

@@ -29,7 +29,7 @@ func (c change) object() client.Object {
 // noting wraps a handler, so that what an event says is known before services are enqueued.
 type noting struct {
 	handler.EventHandler
-	in    func(client.Object, queue) queue // whose turn what is enqueued waits for
+	in    func(client.Object, queue) queue // the queue for what the object's change enqueues, by whose turn it is
 	notes []func(context.Context, change, queue)
 }
 

@@ -252,7 +252,7 @@ func (r *reconciler) effective(ctx context.Context, in *desired.Input, last func
 func (r *reconciler) forget(service types.NamespacedName) {
 	r.memories.forget(service)
 	r.globalBudget.done(service, nil)
-	r.report.nothing(service)
+	r.report.unwritten(service)
 }
 
 // input returns the part of the input that is the same for all services.

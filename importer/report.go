@@ -260,8 +260,8 @@ func (r *reporter) notExtended(ctx context.Context, key types.NamespacedName, e 
 	}
 }
 
-// nothing records that nothing of a service is written at this moment: neither is in the way of what isn't, nor is anything too large.
-func (r *reporter) nothing(key types.NamespacedName) {
+// unwritten records that no object of a service is written at this moment. So none is in the way of one, and none is too large.
+func (r *reporter) unwritten(key types.NamespacedName) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if rep := r.services[key]; rep != nil {

@@ -17,7 +17,7 @@ import (
 // at the same time.
 const perTurn = 16
 
-// us is in place of a cluster's name for changes in this cluster. They don't wait for a turn.
+// us stands for this cluster where it changed a service itself. Its changes don't wait for a turn.
 const us = ""
 
 // turns shares the workers out among the source clusters: of two clusters, the one with fewer services waiting goes first, and none has all
@@ -57,9 +57,9 @@ func (t *turns) enqueued(cluster string, service types.NamespacedName) (priority
 	return priority
 }
 
-// begin notes that a service is being reconciled until end is called, on the account of the clusters that changed it; if none is known, because
-// something changed that all services depend on, on that of its only exporter. If all of these have as many workers as they may, begin returns nil; the service is then
-// enqueued again when one of them is done.
+// begin notes that a service is being reconciled until end is called, on the account of the clusters that changed it. If none is known, because
+// something changed that all services depend on, that is its only exporter. If all of these have as many workers as they may, begin returns
+// nil, and the service is enqueued again when one of them is done.
 func (t *turns) begin(service types.NamespacedName, onlyExporter string) (end func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

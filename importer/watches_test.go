@@ -1,0 +1,38 @@
+package importer
+
+import (
+	"testing"
+
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset/clusterset/importer/desired"
+)
+
+// This cluster's endpoints are followed although the hub has lost its record. Rule D9 of docs/spec/data-path.md.
+func TestOwnEndpointsAreFollowedWhileTheHubHasLostThem(t *testing.T) {
+	g := newRig(Options{DataPath: desired.DataPathPods})
+	changed := func() int {
+		q := priorityqueue.New[reconcile.Request](t.Name())
+		defer q.ShutDown()
+		own := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-1", Labels: map[string]string{discoveryv1.LabelServiceName: "web"}}}
+		exportedHere(g.reconciler, "here", backedBy).Create(t.Context(), event.CreateEvent{Object: own}, q)
+		return q.Len()
+	}
+	if n := changed(); n != 0 {
+		t.Errorf("%d services are enqueued for one that this cluster never exported", n)
+	}
+	g.hub.put(exportedBy("here", mcsv1beta1.ClusterSetIP, 1))
+	g.ownEndpoint("10.9.0.1")
+	g.reconcile(t)
+	if err := g.hub.Delete(t.Context(), exportedBy("here", mcsv1beta1.ClusterSetIP, 1)); err != nil {
+		t.Fatal(err)
+	}
+	if n := changed(); n != 1 {
+		t.Errorf("%d services are enqueued, want the one that is imported", n)
+	}
+}
