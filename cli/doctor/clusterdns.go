@@ -47,13 +47,13 @@ func checkCorefile(check string, c ConfigMap, zones []string) []Finding {
 		switch {
 		case block == nil:
 			missing = append(missing, zone)
-		case block.plugin(zone, "clusterset") != nil:
+		case block.plugin(zone, "clusterset") != nil && (key != "" || block.names(zone, "clusterset")):
 			all = append(all, ok("%s answers %s itself", c.Key, zone))
 		case block.plugin(zone, "multicluster", "kubernetes") != nil:
 			p := block.plugin(zone, "multicluster", "kubernetes")
 			all = append(all, problem(fmt.Sprintf("in %s the plugin %s answers %s instead of clusterset", c.Key, p.Name, zone),
 				fmt.Sprintf("remove %s from the line of %s, and\n%s", zone, p.Name, stanza(check, c.Key, []string{zone}))))
-		case block.plugin(zone, "forward") != nil && (key != "" || block.sends(zone)):
+		case block.plugin(zone, "forward") != nil && (key != "" || block.names(zone, "forward")):
 			all = append(all, ok("%s forwards %s to %s", c.Key, zone, strings.Join(block.plugin(zone, "forward").servers(), " ")))
 		default:
 			missing = append(missing, zone)
@@ -81,9 +81,10 @@ func importsFiles(corefile string) bool {
 	return false
 }
 
-// sends reports whether a block for the root sends the zone to a server of its own, rather than with everything else.
-func (b *Block) sends(zone string) bool {
-	p := b.plugin(zone, "forward")
+// names reports whether a plugin in a block for the root names the zone, or one that it is in. Without that, forward sends it where everything
+// else goes, and clusterset refuses to start.
+func (b *Block) names(zone, plugin string) bool {
+	p := b.plugin(zone, plugin)
 	return p != nil && len(p.Args) > 0 && zoneOf(p.Args[0]) != ""
 }
 

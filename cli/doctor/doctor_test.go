@@ -201,7 +201,7 @@ func TestCorefiles(t *testing.T) {
 		"stock":                 {stock, "problem"},
 		"one zone":              {stock + "\nsvc.global {\n forward . 10.0.0.1\n}", "ok problem"},
 		"plugin in the root":    {".:53 {\n clusterset clusterset.local svc.global\n forward . 1.1.1.1\n}", "ok ok"},
-		"plugin for any zone":   {". {\n clusterset\n}", "ok ok"},
+		"plugin for any zone":   {". {\n clusterset\n}", "problem"},
 		"plugin elsewhere":      {". {\n clusterset fleet.example\n forward . 1.1.1.1\n}", "problem"},
 		"forward in the root":   {". {\n forward clusterset.local 10.0.0.1\n forward svc.global 10.0.0.1\n forward . 1.1.1.1\n}", "ok ok"},
 		"a snippet":             {"(us) {\n forward . 10.0.0.1\n}\nclusterset.local, svc.global:53 {\n import us\n}", "ok ok"},
