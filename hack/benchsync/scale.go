@@ -94,7 +94,7 @@ func (b *bench) idles(ctx context.Context, d time.Duration) error {
 	b.row(fmt.Sprintf("writes in the member in %s without changes", d), "", "", "", strings.TrimRight(fmt.Sprintf("%d %s", n, what), " "))
 	b.row("processor time meanwhile", "", "", "", used)
 	b.row("resident memory then", "", "", "", fmt.Sprintf("agent %d MiB, CoreDNS %d MiB", agent, dns))
-	if n > 0 {
+	if n > 0 && what != "update reachabilities: 1" { // its stamp, every three minutes (D51)
 		return fmt.Errorf("the agent wrote while nothing changed: %d %s", n, what)
 	}
 	return nil

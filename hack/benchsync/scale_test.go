@@ -9,7 +9,7 @@ import (
 )
 
 // A small cluster set goes through the measurements of make bench-scale: everything is imported, every change is answered, nothing is lost,
-// and the agent holds three watches and writes nothing while idle. The times are not checked.
+// and the agent holds three watches and writes nothing while idle but the stamp of its Reachability. The times are not checked.
 func TestScale(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts two control planes")

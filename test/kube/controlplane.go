@@ -140,6 +140,8 @@ func (c *ControlPlane) start(ctx context.Context, p **process.Process, path stri
 		// kube-apiserver needs to start, and tests start it by the dozen.
 		// Collecting less costs memory instead.
 		"GOGC=400",
+		// But not all of it: those of a hub and a member of 250 clusters must fit into 24 GiB.
+		"GOMEMLIMIT=7GiB",
 		// Dozens of idle servers that look for work on two processors each
 		// take a seventh more than on one.
 		"GOMAXPROCS=1",
