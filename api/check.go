@@ -127,6 +127,16 @@ func CheckLocation(s string) error {
 	return nil
 }
 
+// Networks parses networks, and leaves out what is none.
+func Networks(cidrs []string) (all []netip.Prefix) {
+	for _, s := range cidrs {
+		if p, err := netip.ParsePrefix(s); err == nil {
+			all = append(all, p.Masked())
+		}
+	}
+	return all
+}
+
 // IsReservedKey reports whether a label or annotation key controls clusterset or Kubernetes itself. The importer drops
 // exported labels and annotations with such keys: otherwise a member could mark another's objects as managed by
 // clusterset, or hide a Service from kube-proxy, in every other cluster. Keys like app.kubernetes.io/name are not

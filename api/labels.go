@@ -245,11 +245,6 @@ const (
 	// KeyGlobalService, as a label (FabDNS) or as an annotation (so that an object whose labels are managed elsewhere can be exported too),
 	// exports a Service if its value is "true", and on a Namespace all of its Services. See IsGlobal.
 	KeyGlobalService = "fabedge.io/global-service"
-
-	// LabelFabDNSCreatedBy with the value FabDNSServiceHub marks a GlobalService that FabDNS's service-hub wrote. The
-	// importer leaves such objects alone.
-	LabelFabDNSCreatedBy = "fabedge.io/created-by"
-	FabDNSServiceHub     = "service-hub"
 )
 
 // Well-known object names.

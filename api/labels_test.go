@@ -121,7 +121,7 @@ func TestDerivedServiceNamesDiffer(t *testing.T) {
 func TestKeysAreValidLabelKeys(t *testing.T) {
 	for _, key := range []string{
 		LabelManagedBy, LabelCluster, LabelExportedNamespace, LabelExportedName, AnnotationAgentVersion,
-		AnnotationDerivedService, KeyGlobalService, LabelFabDNSCreatedBy,
+		AnnotationDerivedService, KeyGlobalService,
 	} {
 		if errs := validation.IsQualifiedName(key); len(errs) > 0 {
 			t.Errorf("%s: %v", key, errs)

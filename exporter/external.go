@@ -61,7 +61,7 @@ type place struct {
 // externalAddresses returns the external addresses of a Service (D90 to D93 of docs/spec/data-path.md).
 func externalAddresses(src *Source) reached {
 	r := stated(src)
-	within := prefixes(src.External.CIDRs)
+	within := api.Networks(src.External.CIDRs)
 	seen := map[netip.Addr]bool{}
 	r.at = slices.DeleteFunc(r.at, func(p place) bool {
 		twice := seen[p.addr]
@@ -277,15 +277,6 @@ func portsAt(svc *corev1.Service, atNode bool) (ports []clustersetv1alpha1.Endpo
 		}
 	}
 	return ports
-}
-
-func prefixes(cidrs []string) (all []netip.Prefix) {
-	for _, s := range cidrs {
-		if p, err := netip.ParsePrefix(s); err == nil {
-			all = append(all, p)
-		}
-	}
-	return all
 }
 
 // why says why clusters of other networks can't reach a Service, and what to do about it; "" if they can.

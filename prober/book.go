@@ -74,7 +74,7 @@ func (b *book) set(own *clustersetv1alpha1.MemberCluster, others map[string]*clu
 			delete(b.of, name)
 		}
 	}
-	b.ours = networks(own.Spec.CIDRs)
+	b.ours = api.Networks(own.Spec.CIDRs)
 	without = map[string]verdict.Reason{}
 	now := time.Now()
 	for name, m := range others {
@@ -86,9 +86,9 @@ func (b *book) set(own *clustersetv1alpha1.MemberCluster, others map[string]*clu
 		apart := m.Apart(own)
 		e.due = e.due || e.apart != apart // the Lease has other addresses for it
 		if e.apart = apart; apart {
-			e.theirs = networks(m.Spec.ExternalCIDRs)
+			e.theirs = api.Networks(m.Spec.ExternalCIDRs)
 		} else {
-			e.theirs = networks(m.Spec.CIDRs)
+			e.theirs = api.Networks(m.Spec.CIDRs)
 		}
 		b.choose(e)
 		again := readEvery
@@ -256,13 +256,4 @@ func (b *book) readLease(ctx context.Context, cluster string) {
 	}
 	e.pause = min(e.pause, readSeldom)
 	b.choose(e)
-}
-
-func networks(cidrs []string) (all []netip.Prefix) {
-	for _, s := range cidrs {
-		if n, err := netip.ParsePrefix(s); err == nil {
-			all = append(all, n)
-		}
-	}
-	return all
 }

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"slices"
 
+	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 )
 
@@ -19,10 +20,11 @@ func overlaps(members []clustersetv1alpha1.MemberCluster) (problems []Problem) {
 	var all []network
 	for i := range members {
 		m := &members[i]
-		for _, cidr := range m.Spec.CIDRs {
-			if p, err := netip.ParsePrefix(cidr); err == nil && !m.Left() {
-				all = append(all, network{p.Masked(), m})
-			}
+		if m.Left() {
+			continue
+		}
+		for _, p := range api.Networks(m.Spec.CIDRs) {
+			all = append(all, network{p, m})
 		}
 	}
 	slices.SortFunc(all, func(a, b network) int {

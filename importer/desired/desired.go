@@ -266,12 +266,7 @@ func confineEndpoints(e *clustersetv1alpha1.ExportedEndpoints, beyond func(strin
 
 // outside reports whether an address is in none of a cluster's networks, and counts it.
 func outside(path *field.Path, cidrs []string, what string, left *api.LeftOut) func(string) bool {
-	var networks []netip.Prefix
-	for _, cidr := range cidrs {
-		if p, err := netip.ParsePrefix(cidr); err == nil {
-			networks = append(networks, p)
-		}
-	}
+	networks := api.Networks(cidrs)
 	return func(s string) bool {
 		addr, err := netip.ParseAddr(s)
 		if err == nil && slices.ContainsFunc(networks, func(p netip.Prefix) bool { return p.Contains(addr) }) {

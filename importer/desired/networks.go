@@ -20,13 +20,8 @@ func (in *Input) Apart(cluster string) bool {
 // cluster may be (D82).
 func Inside(own *clustersetv1alpha1.MemberCluster, members iter.Seq[*clustersetv1alpha1.MemberCluster]) (all []netip.Prefix) {
 	for m := range members {
-		if m.Apart(own) || m.Left() {
-			continue
-		}
-		for _, cidr := range m.Spec.CIDRs {
-			if p, err := netip.ParsePrefix(cidr); err == nil {
-				all = append(all, p)
-			}
+		if !m.Apart(own) && !m.Left() {
+			all = append(all, api.Networks(m.Spec.CIDRs)...)
 		}
 	}
 	return all

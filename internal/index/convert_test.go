@@ -298,7 +298,7 @@ func TestFromMemberCluster(t *testing.T) {
 		for _, drain := range []bool{false, true} {
 			o := &clustersetv1alpha1.MemberCluster{
 				ObjectMeta: metav1.ObjectMeta{Name: "C1"},
-				Spec:       clustersetv1alpha1.MemberClusterSpec{Zone: "z2", Zones: []string{"z3", "z1", "z3"}, Region: "r1", Drain: drain},
+				Spec:       clustersetv1alpha1.MemberClusterSpec{Zone: "z2", Zones: []string{"z3", "z1", "z2"}, Region: "r1", Drain: drain},
 				Status:     clustersetv1alpha1.MemberClusterStatus{Phase: tt.phase},
 			}
 			got, errs := FromMemberCluster(o)
