@@ -5,11 +5,15 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
+	"github.com/clusterset/clusterset/api"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
 	"github.com/clusterset/clusterset/importer/desired"
 )
@@ -26,6 +30,61 @@ func TestWhatOthersChangeIsRestoredOnceASecond(t *testing.T) {
 		g.here.put(&fabedgev1alpha1.GlobalService{ObjectMeta: metav1.ObjectMeta{Namespace: web.Namespace, Name: web.Name}})
 		restoredOnceASecond(t, g)
 	})
+}
+
+// A Service of this cluster is extended, and isn't any more; its own pods become ready, and fail; all at once. That is no fight. Rules C79 of
+// docs/spec/control-plane.md, D60 and D64 of docs/spec/data-path.md.
+func TestWhatTheOwnServiceAsksForIsNotDelayed(t *testing.T) {
+	g := newRig(Options{DataPath: desired.DataPathPods, ExtendEverywhere: true})
+	exported := exportedBy("shanghai", mcsv1beta1.ClusterSetIP, 1)
+	exported.Spec.Policy = &clustersetv1alpha1.ServicePolicy{MinReady: 2}
+	g.hub.put(memberAt("shanghai", "zone-1"))
+	g.hub.put(exported)
+	g.hub.put(endpointsOf("shanghai", 1, 0, 1))
+	asks := func(extend string) {
+		g.here.put(&corev1.Service{
+			ObjectMeta: metav1.ObjectMeta{Namespace: web.Namespace, Name: web.Name, UID: "1", Annotations: map[string]string{api.KeyExtend: extend}},
+			Spec: corev1.ServiceSpec{
+				Selector: map[string]string{"app": "web"}, IPFamilies: []corev1.IPFamily{corev1.IPv4Protocol},
+				Ports: []corev1.ServicePort{{Name: "http", Protocol: corev1.ProtocolTCP, Port: 80}},
+			},
+		})
+	}
+	ready := func(own ...string) {
+		s := &discoveryv1.EndpointSlice{
+			ObjectMeta:  metav1.ObjectMeta{Namespace: web.Namespace, Name: "web-own", Labels: map[string]string{discoveryv1.LabelServiceName: web.Name}},
+			AddressType: discoveryv1.AddressTypeIPv4, Ports: []discoveryv1.EndpointPort{{Name: ptr.To("http"), Protocol: ptr.To(corev1.ProtocolTCP), Port: ptr.To[int32](8080)}},
+		}
+		for _, addr := range own {
+			s.Endpoints = append(s.Endpoints, discoveryv1.Endpoint{Addresses: []string{addr}})
+		}
+		g.here.put(s)
+	}
+	uses := func(want string) {
+		t.Helper()
+		if _, err := g.Reconcile(t.Context(), reconcile.Request{NamespacedName: web}); err != nil {
+			t.Fatal(err)
+		}
+		got := "none"
+		for _, o := range g.here.of(&discoveryv1.EndpointSlice{}).List() {
+			if s := o.(*discoveryv1.EndpointSlice); desired.Extends(s) {
+				got = map[bool]string{true: "shared", false: "last resort"}[*s.Endpoints[0].Conditions.Ready]
+			}
+		}
+		if got != want {
+			t.Errorf("other clusters' endpoints behind the own Service: %s, want %s", got, want)
+		}
+	}
+	for range 3 {
+		asks("true")
+		uses("shared")
+		ready("10.0.0.1", "10.0.0.2")
+		uses("last resort")
+		ready("10.0.0.1")
+		uses("shared")
+		asks("false")
+		uses("none")
+	}
 }
 
 func restoredOnceASecond(t *testing.T, g *rig) {

@@ -156,7 +156,7 @@ func (m *Memory) Compute(in Input, cur Current) Output {
 	in.localFirst()
 	w := &work{in: &in, memory: m, merged: m.merge(&in)}
 	in.byNetwork(w.resolved.Type == mcsv1beta1.Headless)
-	m.begin(w)
+	m.begin(w, here)
 	defer m.end()
 	out := Output{Resolved: w.resolved, Drops: w.admit()}
 	if len(w.resolved.Clusters) == 0 {

@@ -30,6 +30,7 @@ type Memory struct {
 	merged   *merged
 	clusters []*cluster                           // sorted by name
 	records  []*record                            // sorted by namespace and name
+	extends  *extends                             // nil unless this cluster's own Service asks for that
 	built    map[*discoveryv1.EndpointSlice]built // of the last output, until it is found here
 	changed  bool                                 // whether the last computation was of something else than the one before
 
@@ -80,6 +81,20 @@ func shareViews(views []topology.View) []topology.View {
 	}
 	lastViews.Store(&views)
 	return views
+}
+
+// extends is what the slices that extend this cluster's own Service depend on besides.
+type extends struct {
+	service           Version
+	own               *Own
+	allowed, excluded bool
+}
+
+func (e *extends) equal(o *extends) bool {
+	if e == nil || o == nil {
+		return e == o
+	}
+	return e.service.Same(o.service) && e.own == o.own && e.allowed == o.allowed && e.excluded == o.excluded
 }
 
 // merged is the result of merging the exports of all clusters.
@@ -214,11 +229,16 @@ func find(clusters []*cluster, name string) *cluster {
 	return clusters[i]
 }
 
-// begin records the state of the clusters that export the service, and drops remembered results that are outdated.
-func (m *Memory) begin(w *work) {
+// begin records the state of the clusters that export the service, and drops remembered results that are outdated. own is the state of the
+// service in this cluster, whether it exports it or not.
+func (m *Memory) begin(w *work, own *Own) {
 	now := make([]*cluster, len(w.resolved.Clusters))
-	m.changed = m.merged != w.merged || len(m.clusters) != len(now)
-	m.merged, m.built = w.merged, nil
+	var asks *extends
+	if e := w.in.Extended; e != nil {
+		asks = &extends{VersionOf(e.Service), own, e.Allowed, e.Excluded}
+	}
+	m.changed = m.merged != w.merged || len(m.clusters) != len(now) || !m.extends.equal(asks)
+	m.merged, m.built, m.extends = w.merged, nil, asks
 	former := w.formerPorts()
 	for i, name := range w.resolved.Clusters {
 		c := cluster{name: name, ports: w.exposed(name), member: w.in.member(name), export: w.offer(name).export}
@@ -251,8 +271,8 @@ func (m *Memory) begin(w *work) {
 	}
 }
 
-// Changed reports whether the last computation was of other records, clusters or places than the one before, or is the first. If it wasn't, what
-// it wants is the same, and an object that differs was changed by somebody else, or can't be written yet.
+// Changed reports whether the last computation was of other records, clusters, places or own objects than the one before, or is the first. If it
+// wasn't, what it wants is the same, and an object that differs was changed by somebody else, or can't be written yet.
 func (m *Memory) Changed() bool { return m.changed }
 
 // end drops what was only needed for this computation, and records that are gone.
