@@ -26,6 +26,8 @@ func TestInvalidValues(t *testing.T) {
 		{"a port too high", "networkPolicy: {apiServerPorts: [70000]}", "", "", `at '/networkPolicy/apiServerPorts/0': maximum: got 70,000, want 65,535`},
 		{"unknown policy", "hub: {admissionPolicy: {strict: true}}", "", "", `at '/hub/admissionPolicy': additional properties 'strict' not allowed`},
 		{"resources beside limits", "dns: {resources: {memory: 1Gi}}", "", "", `at '/dns/resources': additional properties 'memory' not allowed`},
+		{"an empty key", "member: {excludeNamespaces: }", "", "", `at '/member': missing property 'excludeNamespaces'`},
+		{"a key with a quote", "member: {admissionPolicy: {allowedKeys: [\"a'b\"]}}", "", "", `at '/member/admissionPolicy/allowedKeys/0': 'a\'b' does not match pattern`},
 
 		// Wrong formats.
 		{"cluster name", "location: {cluster: Bei_jing}", "", "", `location.cluster is "Bei_jing"; want the cluster's name in the set, a DNS label`},

@@ -246,6 +246,8 @@ var writes = []write{
 	{"with another name besides", "create", "services", derived("derived-new", ", externalName: example.org"), plain},
 	{"with the address of a load balancer", "create", "services", derived("derived-new", ", loadBalancerIP: 8.8.8.8"), plain},
 	{"in a public zone", "create", "services", strings.Replace(derived("derived-new", ""), "labels:", "annotations: {external-dns.alpha.kubernetes.io/hostname: www.example.org}, labels:", 1), keys},
+	{"with what a webhook may add", "create", "services", strings.Replace(derived("derived-new", ""), "labels:", "annotations: {cloud.google.com/neg: x}, labels:", 1), ""},
+	{"with what a webhook may not add", "create", "services", strings.Replace(derived("derived-new", ""), "labels:", "annotations: {cloud.google.com/negs: x}, labels:", 1), "and not cloud.google.com/negs; if an admission webhook adds it here"},
 	{"as part of a gateway", "create", "services", strings.Replace(derived("derived-new", ""), ours, ours+", gateway.networking.k8s.io/gateway-name: x", 1), keys},
 	{"that can't be deleted", "create", "services", strings.Replace(derived("derived-new", ""), "labels:", "finalizers: [example.com/stay], labels:", 1), finalizers},
 	{"as the importer", "update", "services", "{metadata: {namespace: confined, name: derived-ours}, spec: {ports: [{port: 81}]}}", ""},
@@ -363,7 +365,7 @@ var writes = []write{
 
 // confinesAgents makes every write that the role of the agent's account allows. Rule C56 of docs/spec/control-plane.md.
 func (c *cluster) confinesAgents(t *testing.T) {
-	const values = "{member: {createNamespaces: true}}"
+	const values = "{member: {createNamespaces: true, admissionPolicy: {allowedKeys: [cloud.google.com/neg]}}}"
 	agent, admin := c.confined(t, values)
 	all := objects(t, render(t, Options{"clusterset", "clusterset-system", values, newest}).Manifests)
 	c.Apply(t, []byte(propertyCRD))

@@ -36,19 +36,37 @@ system:serviceaccount:{{ (index . 0).Release.Namespace }}:{{ include "clusterset
 {{- end }}
 
 {{- define "clusterset.labels" -}}
+{{ include "clusterset.labelsAnd" (list . dict) }}
+{{- end }}
+
+{{- /* With more labels, which the user chose for this object. */}}
+{{- define "clusterset.labelsAnd" -}}
+{{- with index . 0 -}}
 helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version | replace "+" "_" }}
 app.kubernetes.io/name: {{ include "clusterset.name" . }}
 app.kubernetes.io/instance: {{ .Release.Name }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
-{{- with .Values.commonLabels }}
-{{ toYaml . }}
+{{- end }}
+{{- with include "clusterset.chosenLabels" . }}
+{{ . }}
 {{- end }}
 {{- end }}
 
-{{- /* Cluster-scoped, and a DNS name, so it holds the namespace like an admission policy's. */}}
+{{- /* The user's labels: those of one object win over those of all, as a key may not be there twice. */}}
+{{- define "clusterset.chosenLabels" -}}
+{{- with mustMergeOverwrite (deepCopy (index . 0).Values.commonLabels) (index . 1) }}
+{{- toYaml . }}
+{{- end }}
+{{- end }}
+
+{{- /* Cluster-scoped, and a DNS name, so it holds the namespace like an admission policy's. A PriorityClass's value can't be changed, so
+another value has another name. */}}
 {{- define "clusterset.priorityClass" -}}
 {{ include "clusterset.fullname" . }}.{{ .Release.Namespace }}
+{{- with int64 .Values.priorityClass.value }}
+{{- if ne . 900000000 }}.{{ . }}{{ end }}
+{{- end }}
 {{- end }}
 
 {{- define "clusterset.componentLabels" -}}

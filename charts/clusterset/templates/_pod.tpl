@@ -8,11 +8,8 @@ labels:
   {{- if and (eq (index . 1) "dns") (eq $root.Values.dns.mode "clusterDNS") }}
   k8s-app: kube-dns
   {{- end }}
-  {{- with $root.Values.commonLabels }}
-  {{- toYaml . | nindent 2 }}
-  {{- end }}
-  {{- with $values.podLabels }}
-  {{- toYaml . | nindent 2 }}
+  {{- with include "clusterset.chosenLabels" (list $root $values.podLabels) }}
+  {{- . | nindent 2 }}
   {{- end }}
 {{- with $values.podAnnotations }}
 annotations:

@@ -1,5 +1,5 @@
 {{/*
-NetworkPolicy of a component. servesDNS: it is asked; asksDNS: it asks other servers; probes: the ports that the kubelet asks; beacon: other clusters measure whether they reach it.
+NetworkPolicy of a component. servesDNS: it is asked; asksDNS: it asks other servers, those of upstream on their ports; probes: the ports that the kubelet asks; beacon: other clusters measure whether they reach it.
 */}}
 
 {{- define "clusterset.networkPolicy" -}}
@@ -58,13 +58,29 @@ spec:
       {{- end }}
     {{- if .beacon }}
     - ports:
+        {{- $own := int .root.Values.member.beacon.port }}
+        - {port: {{ $own }}, protocol: TCP}
         {{- range $policy.beaconPorts }}
+        {{- if ne (int .) $own }}
         - {port: {{ int . }}, protocol: TCP}
+        {{- end }}
         {{- end }}
     {{- end }}
     {{- if .asksDNS }}
     - ports:
         - {port: 53, protocol: UDP}
         - {port: 53, protocol: TCP}
+        {{- range .upstream }}
+        {{- /* Such as 192.0.2.53:5353, [2001:db8::53]:5353, tls://192.0.2.53 and tls://192.0.2.53:8853. */}}
+        {{- $server := regexReplaceAll "^.*://" . "" }}
+        {{- $port := ternary 853 53 (hasPrefix "tls://" .) }}
+        {{- if regexMatch "^([^:]+|[[].*[]]):[0-9]+$" $server }}
+        {{- $port = int (regexFind "[0-9]+$" $server) }}
+        {{- end }}
+        {{- if ne $port 53 }}
+        - {port: {{ $port }}, protocol: UDP}
+        - {port: {{ $port }}, protocol: TCP}
+        {{- end }}
+        {{- end }}
     {{- end }}
 {{- end }}
