@@ -199,7 +199,7 @@ func (l *leaveCommand) ask(ctx context.Context, stdout io.Writer) error {
 	case err != nil:
 		return err
 	case r != nil && r.Loses():
-		return agreed(l.cluster, r, os.Stdin, stdout)
+		return agreed(ctx, l.cluster, r, os.Stdin, stdout)
 	}
 	return nil
 }

@@ -226,7 +226,7 @@ func before(ctx context.Context, hub *objects.Cluster, change preview.Change, st
 }
 
 // agreed asks a person at a terminal whether to go on if names are lost.
-func agreed(name string, r *preview.Result, stdin *os.File, stdout io.Writer) error {
+func agreed(ctx context.Context, name string, r *preview.Result, stdin *os.File, stdout io.Writer) error {
 	for i, svc := range r.Services {
 		if !slices.Contains(svc.Effects, preview.Lost) {
 			break
@@ -241,7 +241,16 @@ func agreed(name string, r *preview.Result, stdin *os.File, stdout io.Writer) er
 		return fmt.Errorf("%s hasn't left: %s; clusterset preview leave %s shows where; use --yes to leave anyway", name, lostError{r.Summary.Effects[preview.Lost]}.Error(), name)
 	}
 	_, _ = fmt.Fprintf(stdout, "Take %s off the hub anyway? [y/N] ", name)
-	answer, _ := bufio.NewReader(stdin).ReadString('\n')
+	line := make(chan string, 1)
+	go func() { // a read doesn't end with ctx, but the process does
+		answer, _ := bufio.NewReader(stdin).ReadString('\n')
+		line <- answer
+	}()
+	answer := ""
+	select {
+	case <-ctx.Done():
+	case answer = <-line:
+	}
 	if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
 		return fmt.Errorf("%s hasn't left; nothing was changed", name)
 	}

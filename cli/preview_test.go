@@ -1,8 +1,10 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -85,9 +87,23 @@ func TestAQuestionListsWhatIsLost(t *testing.T) {
 	}
 	defer func() { _ = stdin.Close() }()
 	var stdout strings.Builder
-	err = agreed("beijing", &preview.Result{Services: []preview.Service{lost, ends}}, stdin, &stdout)
+	err = agreed(t.Context(), "beijing", &preview.Result{Services: []preview.Service{lost, ends}}, stdin, &stdout)
 	if err == nil || !strings.Contains(err.Error(), "beijing hasn't left") || stdout.String() != "  shop/a\n" {
 		t.Errorf("%v, %q", err, stdout.String())
+	}
+}
+
+// Ctrl-C at the question is a no, though nobody presses Enter.
+func TestCtrlCAtTheQuestion(t *testing.T) {
+	stdin, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
+	if err != nil {
+		t.Skipf("there is no terminal to ask at: %v", err)
+	}
+	defer func() { _ = stdin.Close() }()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := agreed(ctx, "beijing", &preview.Result{}, stdin, io.Discard); err == nil || !strings.Contains(err.Error(), "nothing was changed") {
+		t.Errorf("%v", err)
 	}
 }
 

@@ -39,6 +39,7 @@ func usagef(format string, args ...any) error { return usageError{fmt.Errorf(for
 func Main() {
 	tuneMemory()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the process whatever it waits for
 	code := run(ctx, commandLine(os.Args), os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)

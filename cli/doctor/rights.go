@@ -75,8 +75,8 @@ var roles = map[string][]rbacv1.PolicyRule{
 
 // hubRoles are the rights that parts need on the hub.
 var hubRoles = map[string][]rbacv1.PolicyRule{
-	"cli": { // clusterset status, preview, drain
-		rule(clustersetv1alpha1.GroupName, []string{"memberclusters"}, []string{"get", "list", "patch"}),
+	"cli": { // clusterset status and preview; not drain, which a reader doesn't use
+		rule(clustersetv1alpha1.GroupName, []string{"memberclusters"}, []string{"get", "list"}),
 		rule(clustersetv1alpha1.GroupName, []string{"exportedservices", "exportedendpoints"}, []string{"list"}),
 		rule("coordination.k8s.io", []string{"leases"}, []string{"list"}),
 	},

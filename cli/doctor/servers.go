@@ -175,7 +175,7 @@ func checkCredentials(f *Facts) []Finding {
 	cure := "find out why the agent (clusterset member) doesn't renew it; or clusterset join CLUSTER --rejoin gives it a new one"
 	switch left := c.Expires.Sub(f.Now); {
 	case left <= 0:
-		return []Finding{problem(fmt.Sprintf("the agent's token for the hub, in Secret %s, expired on %s", c.Key, c.Expires.UTC().Format(time.DateTime)), cure)}
+		return []Finding{problem(fmt.Sprintf("the agent's token for the hub, in Secret %s, expired on %s", c.Key, c.Expires.UTC().Format(time.RFC3339)), cure)}
 	case left < min(24*time.Hour, c.Lifetime/3):
 		return []Finding{problem(fmt.Sprintf("the agent's token for the hub, in Secret %s, expires in %s and hasn't been renewed", c.Key, left.Round(time.Minute)), cure)}
 	case left < 48*time.Hour:

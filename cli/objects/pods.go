@@ -3,6 +3,7 @@ package objects
 import (
 	"errors"
 	"net/http"
+	"strings"
 
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -32,4 +33,13 @@ func (d distrust) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	resp.Body = http.MaxBytesReader(nil, resp.Body, d.most)
 	return resp, nil
+}
+
+// ImageTag returns an image's tag and digest, each empty if there is none.
+func ImageTag(image string) (tag, digest string) {
+	name, digest, _ := strings.Cut(image, "@")
+	if i := strings.LastIndexByte(name, ':'); i > strings.LastIndexByte(name, '/') {
+		tag = name[i+1:]
+	}
+	return tag, digest
 }

@@ -63,18 +63,10 @@ func In(ctx context.Context, c *objects.Cluster, name string) ([]Part, error) {
 		if what == "" || len(pods.Items[i].Spec.Containers) == 0 {
 			continue
 		}
-		parts = append(parts, Part{What: what, Cluster: name, Version: tag(pods.Items[i].Spec.Containers[0].Image)})
+		tag, digest := objects.ImageTag(pods.Items[i].Spec.Containers[0].Image)
+		parts = append(parts, Part{What: what, Cluster: name, Version: cmp.Or(tag, digest, "latest")})
 	}
 	return parts, nil
-}
-
-// tag returns an image's tag, or what it has instead.
-func tag(image string) string {
-	name, digest, _ := strings.Cut(image, "@")
-	if i := strings.LastIndexByte(name, ':'); i > strings.LastIndexByte(name, '/') {
-		return name[i+1:]
-	}
-	return cmp.Or(digest, "latest")
 }
 
 // Compare sorts the parts, each once, and says which are more than a minor version from the newest. Versions that aren't releases aren't

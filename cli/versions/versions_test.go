@@ -29,14 +29,3 @@ DNS server    lyon      dev
 		t.Errorf("%d are skewed", n)
 	}
 }
-
-func TestTags(t *testing.T) {
-	for image, want := range map[string]string{
-		"clusterset/clusterset:v1.2.3": "v1.2.3", "registry:5000/clusterset:v1.2.3": "v1.2.3", "registry:5000/clusterset": "latest",
-		"clusterset/clusterset:v1.2.3@sha256:00": "v1.2.3", "clusterset/clusterset@sha256:00": "sha256:00",
-	} {
-		if got := tag(image); got != want {
-			t.Errorf("%s: %s, want %s", image, got, want)
-		}
-	}
-}

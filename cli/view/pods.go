@@ -72,9 +72,7 @@ func podOf(pod *corev1.Pod) (Pod, bool) {
 		return p, false
 	}
 	c := &pod.Spec.Containers[at]
-	if _, tag, ok := strings.Cut(path.Base(c.Image), ":"); ok {
-		p.Version = strings.TrimSuffix(tag, "@sha256")
-	}
+	p.Version, _ = objects.ImageTag(c.Image)
 	for _, port := range c.Ports {
 		if port.Name == "metrics" {
 			p.MetricsPort = port.ContainerPort

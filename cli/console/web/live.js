@@ -24,22 +24,32 @@ function connect(up, ended = false) {
 
 let source;
 export function listen() {
-  source = new EventSource("api/events");
-  source.onmessage = () => {
+  source?.close();
+  source = undefined;
+  if (document.hidden) return;
+  const stream = new EventSource("api/events");
+  source = stream;
+  stream.onmessage = () => {
     connect(true);
     changed();
   };
-  source.onopen = () => {
+  stream.onopen = () => {
     if (!connection.get().up) changed();
     connect(true);
   };
-  source.onerror = async () => {
-    const closed = source.readyState === EventSource.CLOSED;
+  stream.onerror = async () => {
+    const closed = stream.readyState === EventSource.CLOSED;
     const ended = closed && (await refused());
     connect(false, ended);
     if (closed && !ended) setTimeout(listen, 2000);
   };
 }
+
+// A browser opens six connections to a server at a time, for all tabs. A tab that nobody sees gives the one of its stream back.
+document.addEventListener("visibilitychange", () => {
+  listen();
+  if (!document.hidden) changed();
+});
 
 /** refused says whether the server is there and doesn't know this session. */
 async function refused() {
@@ -70,7 +80,7 @@ export function useApi(url, { key = "", once = false } = {}) {
   useEffect(() => {
     if (!url) return set({});
     const aborter = new AbortController();
-    let busy = false, again = false, timer;
+    let busy = false, again = false;
     const load = async () => {
       busy = true;
       again = false;
@@ -80,12 +90,9 @@ export function useApi(url, { key = "", once = false } = {}) {
         set({ key, url, data });
       } catch (error) {
         if (aborter.signal.aborted) return;
-        if (error.status === 429) timer = setTimeout(load, 1000);
-        else {
-          // Without a server or a session the last answer stays; the banner says how old it is.
-          const gone = !error.status || error.status === 401;
-          set((was) => ({ key, url, data: gone ? was.data : undefined, error: error.message }));
-        }
+        // Without a server or a session the last answer stays; the banner says how old it is.
+        const gone = !error.status || error.status === 401;
+        set((was) => ({ key, url, data: gone ? was.data : undefined, error: error.message }));
       }
       busy = false;
       if (again) load();
@@ -99,7 +106,6 @@ export function useApi(url, { key = "", once = false } = {}) {
     return () => {
       aborter.abort();
       listeners.delete(reload);
-      clearTimeout(timer);
     };
   }, [url, key]);
   return got.key === key ? got : {};
