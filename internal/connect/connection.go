@@ -99,7 +99,7 @@ func (c *Connection) adopt(token string, kubeconfig []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.token, c.kubeconfig, c.since, c.ours = token, kubeconfig, time.Now(), true
-	metricTokenExpiry.Set(expirySeconds(token))
+	showToken(token)
 }
 
 // Watch follows the file until ctx ends: another replica of the agent, or a new join, may have written a new token. If the hub
@@ -108,7 +108,7 @@ func (c *Connection) adopt(token string, kubeconfig []byte) {
 func (c *Connection) Watch(ctx context.Context) error {
 	registerMetrics()
 	token, _ := c.current()
-	metricTokenExpiry.Set(expirySeconds(token))
+	showToken(token)
 	tick := time.NewTicker(reread)
 	defer tick.Stop()
 	for {
@@ -154,7 +154,7 @@ func (c *Connection) reload(ctx context.Context) error {
 	if config.BearerToken != c.token {
 		logger.Info("Using the new token of the hub kubeconfig")
 		c.token, c.kubeconfig, c.since, c.ours = config.BearerToken, content, time.Now(), false
-		metricTokenExpiry.Set(expirySeconds(c.token))
+		showToken(c.token)
 	}
 	return nil
 }

@@ -22,6 +22,10 @@ var (
 		Name: "clusterset_hub_token_expiry_timestamp_seconds",
 		Help: "When the member's token for the hub expires, in seconds since the epoch; 0 if it doesn't or isn't a token.",
 	})
+	metricTokenLifetime = prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "clusterset_hub_token_lifetime_seconds",
+		Help: "How long the member's token for the hub is valid altogether, in seconds; it is renewed after half of that. 0 if it doesn't expire or isn't a token.",
+	})
 	metricRenewals = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "clusterset_hub_token_renewals_total",
 		Help: "Attempts to renew the member's token for the hub, by result: ok or error.",
@@ -36,18 +40,18 @@ func init() {
 
 // Collectors returns the metrics of a member's credentials for the hub.
 func Collectors() []prometheus.Collector {
-	return []prometheus.Collector{metricTokenExpiry, metricRenewals}
+	return []prometheus.Collector{metricTokenExpiry, metricTokenLifetime, metricRenewals}
 }
 
 // registerMetrics registers the metrics only in a member's agent. The hub process is the same program and has no such
 // credentials.
 var registerMetrics = sync.OnceFunc(func() { metrics.Registry.MustRegister(Collectors()...) })
 
-func expirySeconds(token string) float64 {
-	if c, ok := parseToken(token); ok {
-		return float64(c.Expires)
-	}
-	return 0
+// showToken sets the metrics of the token in use.
+func showToken(token string) {
+	c, _ := parseToken(token)
+	metricTokenExpiry.Set(float64(c.Expires))
+	metricTokenLifetime.Set(float64(c.Expires - c.Issued))
 }
 
 // Store stores a renewed kubeconfig, so that the next process starts with it.
