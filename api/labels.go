@@ -174,7 +174,8 @@ const (
 	AnnotationZones = Domain + "/zones"
 
 	// AnnotationBeacons lists, on the heartbeat Lease, the addresses at which the cluster's agents answer others that measure whether they
-	// can reach it, separated by commas; AnnotationBeaconServices lists ClusterIPs in front of them. They are absent if these aren't known.
+	// can reach it, separated by commas; AnnotationBeaconServices lists ClusterIPs in front of them. They are absent if these aren't known;
+	// AnnotationBeacons is empty if the cluster has no beacons.
 	AnnotationBeacons        = Domain + "/beacons"
 	AnnotationBeaconServices = Domain + "/beacon-services"
 

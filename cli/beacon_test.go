@@ -3,11 +3,14 @@ package cli
 import (
 	"context"
 	"errors"
+	"maps"
 	"net/netip"
 	"testing"
 	"time"
 
+	"github.com/clusterset/clusterset/api"
 	"github.com/clusterset/clusterset/internal/beacon"
+	"github.com/clusterset/clusterset/prober"
 	"github.com/clusterset/clusterset/test/freeport"
 )
 
@@ -40,8 +43,14 @@ func TestBeaconLingers(t *testing.T) {
 			}
 		})
 	}
-	t.Run("a port that is taken stops nothing else", func(t *testing.T) {
-		<-(&member{beaconBind: "192.0.2.1:9471", beaconAddresses: []string{"192.0.2.1:9471"}}).serveBeacon(t.Context())
+	// Rule D42: a beacon that there isn't must not be dialled, or the cluster would count as unreachable.
+	t.Run("a port that is taken stops nothing else, and isn't stated", func(t *testing.T) {
+		stated := []netip.AddrPort{netip.MustParseAddrPort("192.0.2.1:9471")}
+		m := &member{beaconBind: "192.0.2.1:9471", beaconAddresses: []string{"192.0.2.1:9471"}, announcer: prober.Announcer{Addresses: stated}}
+		<-m.serveBeacon(t.Context())
+		if notes := m.announcer.Notes(t.Context()); !maps.Equal(notes, map[string]string{api.AnnotationBeacons: ""}) {
+			t.Errorf("the Lease states %v", notes)
+		}
 	})
 	t.Run("nothing to tell the others", func(t *testing.T) {
 		<-(&member{beaconBind: "127.0.0.1:0"}).serveBeacon(t.Context())

@@ -236,7 +236,7 @@ func (m *member) run(ctx context.Context) error {
 }
 
 // serveBeacon answers other clusters that measure whether they can reach this one, until ctx ends and a little longer. Then the channel is
-// closed. If the port is taken the rest of the agent works.
+// closed. If the port is taken the rest of the agent works, and states no beacons: others would else take this cluster for unreachable.
 func (m *member) serveBeacon(ctx context.Context) <-chan struct{} {
 	ended := make(chan struct{})
 	if m.beaconService == "" && len(m.beaconAddresses) == 0 {
@@ -246,6 +246,7 @@ func (m *member) serveBeacon(ctx context.Context) <-chan struct{} {
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", m.beaconBind)
 	if err != nil {
 		log.Log.Error(err, "Other clusters can't measure whether they reach this one: can't listen on --beacon-bind-address")
+		m.announcer.Service, m.announcer.Addresses = types.NamespacedName{}, nil
 		close(ended)
 		return ended
 	}

@@ -29,7 +29,7 @@ type Announcer struct {
 	Here client.Reader
 	// Service is the one in front of the agents. Empty: none.
 	Service types.NamespacedName
-	// Addresses replace it.
+	// Addresses replace it. Without them and a Service the cluster has no beacons.
 	Addresses []netip.AddrPort
 }
 
@@ -38,8 +38,8 @@ func (a *Announcer) Notes(ctx context.Context) map[string]string {
 	if len(a.Addresses) > 0 {
 		return map[string]string{api.AnnotationBeacons: beacon.Format(a.Addresses)}
 	}
-	if a.Service.Name == "" {
-		return nil
+	if a.Service.Name == "" { // said, so that nobody goes on dialling those that there were before
+		return map[string]string{api.AnnotationBeacons: ""}
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()

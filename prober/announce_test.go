@@ -59,7 +59,7 @@ func TestAnnouncer(t *testing.T) {
 		want   map[string]string
 	}{
 		{"at most four ready replicas of a family, and the Service", Announcer{Service: own}, nil, map[string]string{api.AnnotationBeacons: four, api.AnnotationBeaconServices: services}},
-		{"neither a Service nor addresses", Announcer{}, nil, nil},
+		{"neither a Service nor addresses: there are none", Announcer{}, nil, map[string]string{api.AnnotationBeacons: ""}},
 		{"a Service that there isn't", Announcer{Service: types.NamespacedName{Namespace: "sys", Name: "none"}}, nil, nil},
 		{"addresses instead", Announcer{Service: own, Addresses: []netip.AddrPort{netip.MustParseAddrPort("192.0.2.7:443")}}, nil, map[string]string{api.AnnotationBeacons: "192.0.2.7:443"}},
 		{"none is ready: those known before stay", Announcer{Service: own}, func(t *testing.T, here client.Client) {

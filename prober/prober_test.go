@@ -138,6 +138,30 @@ func TestBeaconsThatAreStatedLater(t *testing.T) {
 	})
 }
 
+// Rule D42: a cluster that was measured and turns its beacons off isn't measured any more, and counts as reachable; one whose Lease doesn't
+// name them for a while, as its agents aren't ready, is still dialled where they were.
+func TestBeaconsThatAreTurnedOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, "b", "c", "d")
+		p, stop := w.start()
+		defer stop()
+		elapse(10 * time.Second)
+		w.beacons("b")
+		w.state("b", (&Announcer{}).Notes(t.Context()))
+		w.beacons("c")
+		w.state("c", nil)
+		elapse(time.Minute)
+		w.are("b Unknown NoBeacon, c False NoAnswer, d True Answers")
+		if p.Unreachable("b") {
+			t.Error("it counts as unreachable")
+		}
+		w.beacons("b", "10.1.0.2:9471")
+		w.beacons("c", "10.2.0.2:9471")
+		elapse(10 * time.Minute)
+		w.are("b True Answers, c True Answers, d True Answers")
+	})
+}
+
 // Rule D51, and that beacons are known while the hub is away.
 func TestRestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -106,6 +106,11 @@ func (w *world) beacons(cluster string, addresses ...string) {
 		w.at[a] = cluster
 	}
 	w.mu.Unlock()
+	w.state(cluster, map[string]string{api.AnnotationBeacons: strings.Join(addresses, ",")})
+}
+
+// state makes a cluster's Lease have these annotations.
+func (w *world) state(cluster string, notes map[string]string) {
 	// As one write, like an agent's: a prober that looked between two would see a cluster without beacons.
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace(cluster), Name: api.HeartbeatLease}}
 	write := w.hub.Create
@@ -114,7 +119,7 @@ func (w *world) beacons(cluster string, addresses ...string) {
 			return w.hub.Update(ctx, o)
 		}
 	}
-	lease.Annotations = map[string]string{api.AnnotationBeacons: strings.Join(addresses, ",")}
+	lease.Annotations = notes
 	if err := write(w.t.Context(), lease); err != nil {
 		w.t.Fatal(err)
 	}
