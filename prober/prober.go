@@ -25,6 +25,8 @@ const (
 	beat = 100 * time.Millisecond
 	// lookAround is how often this cluster's copies of the MemberClusters are read.
 	lookAround = 2 * time.Second
+	// explainEvery is how often verdicts are written if only their reasons change (D51).
+	explainEvery = time.Minute
 )
 
 // Options configure a Prober. All but Services and Dial are required.
@@ -50,7 +52,9 @@ type Prober struct {
 	loaded  chan struct{}
 	news    *news
 
-	verdicts atomic.Pointer[map[string]verdict.Verdict]
+	verdicts  atomic.Pointer[map[string]verdict.Verdict]
+	asked     map[string]verdict.Verdict // those that were last to be written
+	explained time.Time                  // when that was so only for their reasons
 }
 
 // New returns a Prober.
@@ -125,7 +129,9 @@ func (p *Prober) dial(ctx context.Context, wg *sync.WaitGroup, writes chan<- str
 			looked = now
 			p.look(ctx, now)
 		}
-		p.publish(p.machine.Decide(now), writes)
+		all := p.machine.Decide(now)
+		p.publish(all)
+		p.ask(all, now, writes)
 		for _, cluster := range p.machine.Due(now) {
 			at, ok := p.book.first(cluster)
 			if !ok {
@@ -189,15 +195,14 @@ func (p *Prober) look(ctx context.Context, now time.Time) {
 	p.machine.Set(measured, without, now)
 }
 
-// publish makes verdicts known, and asks for them to be written if they have changed.
-func (p *Prober) publish(now map[string]verdict.Verdict, writes chan<- struct{}) {
+// publish makes verdicts known.
+func (p *Prober) publish(now map[string]verdict.Verdict) {
 	was := map[string]verdict.Verdict{}
 	if all := p.verdicts.Load(); all != nil {
 		was = *all
 	}
 	p.verdicts.Store(&now)
-	same := maps.EqualFunc(was, now, verdict.Verdict.Same)
-	if same {
+	if maps.EqualFunc(was, now, verdict.Verdict.Same) {
 		return
 	}
 	for cluster := range was {
@@ -214,6 +219,20 @@ func (p *Prober) publish(now map[string]verdict.Verdict, writes chan<- struct{})
 			p.news.add(cluster)
 		}
 	}
+}
+
+// ask asks for verdicts to be written if they have changed. Reasons alone can change with every dial, where addresses fail in different ways.
+func (p *Prober) ask(all map[string]verdict.Verdict, now time.Time, writes chan<- struct{}) {
+	if maps.EqualFunc(p.asked, all, verdict.Verdict.Same) {
+		return
+	}
+	if maps.EqualFunc(p.asked, all, func(v, o verdict.Verdict) bool { v.Reason = o.Reason; return v.Same(o) }) {
+		if now.Sub(p.explained) < explainEvery {
+			return
+		}
+		p.explained = now
+	}
+	p.asked = all
 	select {
 	case writes <- struct{}{}:
 	default: // one is due already, and will write the latest
@@ -301,6 +320,7 @@ func (p *Prober) load(ctx context.Context) bool {
 				p.book.know(c.Name, c.Beacons)
 			}
 			all := p.machine.Decide(now)
+			p.asked = all
 			p.verdicts.Store(&all)
 			for cluster, v := range all {
 				showMetrics(cluster, v)

@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// What a cluster does with its beacons costs others few writes: one of the object of verdicts for each time that it stops and begins to answer, which
-// takes seconds to be seen. Endpoints follow a verdict, and that of a flapping cluster stays what it is ever longer (D5, D50). Rules D43 and D51
+// What a cluster does with its beacons costs others few writes of the object of verdicts: one for each verdict that changes, and one a minute
+// while only reasons do. Endpoints follow a verdict, and that of a flapping cluster stays what it is ever longer (D5, D50). Rules D43 and D51
 // of docs/spec/data-path.md.
 func TestFlappingBeaconsCostFewWrites(t *testing.T) {
-	const stamps, flaps = 20, 360 // an hour's
+	const stamps, minutes, flaps = 20, 60, 360 // an hour's
 	for what, c := range map[string]struct {
 		flap              func(w *world, i int)
 		writes, decisions int // at most
@@ -22,7 +22,13 @@ func TestFlappingBeaconsCostFewWrites(t *testing.T) {
 		}, stamps, 0},
 		"no answer every other time": {func(w *world, i int) {
 			w.set(func() { w.cut["10.1.0.1:9471"] = i%2 == 0 })
-		}, flaps + stamps, 12},
+		}, minutes + stamps + 12, 12},
+		"two addresses that fail in different ways": {func(w *world, i int) {
+			if i == 0 {
+				w.beacons("b", "10.1.0.1:9471", "10.1.0.2:9471")
+				w.set(func() { w.at["10.1.0.1:9471"], w.cut["10.1.0.2:9471"] = "c", true })
+			}
+		}, minutes + stamps + 1, 1},
 	} {
 		t.Run(what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
