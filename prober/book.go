@@ -245,15 +245,15 @@ func (b *book) readLease(ctx context.Context, cluster string) {
 	pods, known := lease.Annotations[api.AnnotationBeacons]
 	switch all, odd := beacon.Parse(services); {
 	case !ok && !known: // nothing is said
-		if len(e.told) == 0 {
-			e.pause = min(max(2*e.pause, 2*readUnknown), readEvery)
-		}
-		return
 	case b.options.Services && len(all) > 0 && !e.apart:
 		e.told, e.odd = all, odd
 	default:
 		e.told, e.odd = beacon.Parse(pods)
 	}
-	e.pause = min(e.pause, readSeldom)
+	if len(e.told) == 0 {
+		e.pause = min(max(2*e.pause, 2*readUnknown), readEvery)
+	} else {
+		e.pause = min(e.pause, readSeldom)
+	}
 	b.choose(e)
 }

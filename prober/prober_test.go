@@ -138,6 +138,29 @@ func TestBeaconsThatAreStatedLater(t *testing.T) {
 	})
 }
 
+// Rule D43: a Lease that states no beacons, or none that is an address with a port, costs the hub ever fewer reads.
+func TestLeasesWithoutBeaconsAreReadSeldom(t *testing.T) {
+	for name, notes := range map[string]map[string]string{
+		"nothing is said": nil, "there are none": {api.AnnotationBeacons: ""}, "no valid address": {api.AnnotationBeacons: "10.1.0.1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, "b", "c")
+				w.state("b", notes)
+				_, stop := w.start()
+				defer stop()
+				w.set(func() { w.reads = 0 })
+				elapse(time.Hour)
+				w.set(func() {
+					if w.reads > 20 { // c's every ten minutes, b's at first more often
+						t.Errorf("%d reads in an hour", w.reads)
+					}
+				})
+			})
+		})
+	}
+}
+
 // Rule D42: a cluster that was measured and turns its beacons off isn't measured any more, and counts as reachable; one whose Lease doesn't
 // name them for a while, as its agents aren't ready, is still dialled where they were.
 func TestBeaconsThatAreTurnedOff(t *testing.T) {
