@@ -106,17 +106,24 @@ func joined(names []string) string {
 }
 
 // Avoid returns a function for Options: the addresses of API servers, given their URLs, and those of this cluster's Service kubernetes.
-// Names are resolved every few minutes; the last answer stays if that fails.
+// Names are resolved every few minutes; the last answer stays if that fails. A name without one is resolved again soon.
 func Avoid(here client.Reader, servers ...string) func(context.Context) []netip.Addr {
+	return avoid(net.DefaultResolver.LookupNetIP, here, servers...)
+}
+
+func avoid(
+	lookup func(context.Context, string, string) ([]netip.Addr, error), here client.Reader, servers ...string,
+) func(context.Context) []netip.Addr {
 	var mu sync.Mutex
 	resolved := map[string][]netip.Addr{}
-	var at time.Time
+	var next time.Time
 	return func(ctx context.Context) (all []netip.Addr) {
 		mu.Lock()
 		defer mu.Unlock()
-		again := at.IsZero() || time.Since(at) > 5*time.Minute
+		now := time.Now()
+		again := !now.Before(next)
 		if again {
-			at = time.Now()
+			next = now.Add(5 * time.Minute)
 		}
 		for _, server := range servers {
 			host := server
@@ -129,8 +136,10 @@ func Avoid(here client.Reader, servers ...string) func(context.Context) []netip.
 			}
 			if again {
 				asking, cancel := context.WithTimeout(ctx, 2*time.Second)
-				if ips, err := net.DefaultResolver.LookupNetIP(asking, "ip", host); err == nil {
+				if ips, err := lookup(asking, "ip", host); err == nil {
 					resolved[host] = ips
+				} else if resolved[host] == nil {
+					next = now.Add(10 * time.Second)
 				}
 				cancel()
 			}

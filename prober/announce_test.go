@@ -7,6 +7,8 @@ import (
 	"net/netip"
 	"slices"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -126,4 +128,39 @@ endpoints: [{addresses: [192.0.2.10]}, {addresses: [192.0.2.11]}]
 			}
 		}
 	}
+}
+
+// Rule D44: the hub is not dialled either if its name couldn't be resolved when the agent started. Once it was, the addresses stay while that
+// fails, and are asked for only every few minutes.
+func TestAvoidAsksAgainForANameItHasNever(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hub, away, asked := netip.MustParseAddr("192.0.2.1"), true, 0
+		known := avoid(func(context.Context, string, string) ([]netip.Addr, error) {
+			asked++
+			if away {
+				return nil, errors.New("no such host")
+			}
+			return []netip.Addr{hub}, nil
+		}, fake.NewClientBuilder().Build(), "https://hub.example:6443")
+		for range 10 { // it is asked for often
+			if got := known(t.Context()); len(got) > 0 || asked != 1 {
+				t.Fatalf("%v after %d questions", got, asked)
+			}
+		}
+		away = false
+		elapse(10 * time.Second)
+		if got := known(t.Context()); !slices.Equal(got, []netip.Addr{hub}) {
+			t.Errorf("it avoids %v after 10 s", got)
+		}
+		away, asked = true, 0
+		for range 100 {
+			elapse(10 * time.Second)
+			if got := known(t.Context()); !slices.Equal(got, []netip.Addr{hub}) {
+				t.Fatalf("it avoids %v while names aren't resolved", got)
+			}
+		}
+		if asked != 3 { // in 1000 s
+			t.Errorf("%d questions", asked)
+		}
+	})
 }

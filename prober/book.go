@@ -36,7 +36,7 @@ type book struct {
 	of     map[string]*entry
 	ours   []netip.Prefix
 	avoid  []netip.Addr
-	wanted chan struct{} // some Lease is to be read
+	wanted chan struct{} // what is never dialled is to be looked at, and Leases that are due to be read
 	deaf   time.Time     // when the hub last didn't answer
 }
 
@@ -95,9 +95,7 @@ func (b *book) set(own *clustersetv1alpha1.MemberCluster, others map[string]*clu
 		if len(e.told) == 0 {
 			again = max(e.pause, readUnknown)
 		}
-		if e.due = e.due || e.read.IsZero() || now.Sub(e.read) >= again; e.due {
-			b.want()
-		}
+		e.due = e.due || e.read.IsZero() || now.Sub(e.read) >= again
 		switch {
 		case len(e.use) > 0:
 			measured = append(measured, name)
@@ -107,6 +105,7 @@ func (b *book) set(own *clustersetv1alpha1.MemberCluster, others map[string]*clu
 			without[name] = verdict.NoBeacon
 		}
 	}
+	b.want() // also if no Lease is due: what is never dialled may have become known
 	return measured, without
 }
 

@@ -1,10 +1,13 @@
 package prober
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -282,6 +285,29 @@ func TestAddressesThatAreNotDialled(t *testing.T) {
 		if c := w.stored().Clusters[0]; len(c.Beacons) > 0 || c.IgnoredBeacons != 5 {
 			t.Errorf("%v, and %d others", c.Beacons, c.IgnoredBeacons)
 		}
+	})
+}
+
+// Rule D44: an address of the hub that becomes known only later is no longer dialled soon after, whether or not a Lease is to be read.
+func TestAddressThatIsTheHubsAfterAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, "b", "c")
+		var hub atomic.Pointer[netip.Addr]
+		_, stop := w.start(func(o *Options) {
+			o.Avoid = func(context.Context) []netip.Addr {
+				if at := hub.Load(); at != nil {
+					return []netip.Addr{*at}
+				}
+				return nil
+			}
+		})
+		defer stop()
+		elapse(time.Minute)
+		w.are("b True Answers, c True Answers")
+		at := netip.MustParseAddr("10.1.0.1")
+		hub.Store(&at)
+		elapse(10 * time.Second)
+		w.are("b Unknown NotAllowed, c True Answers")
 	})
 }
 
