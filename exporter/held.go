@@ -27,8 +27,9 @@ func abandoned(src Source) bool {
 }
 
 // staying returns what is wanted on the hub of a service, of which something stays if its Service or ServiceExport is missing, and when to look
-// again. Rules C7 and C8 of docs/spec/control-plane.md.
-func (r *reconciler) staying(ctx context.Context, src Source, want Desired, onHub *clustersetv1alpha1.ExportedService, known *serviceState) (Desired, stopped, error) {
+// again. marking means that a mark asks for the ServiceExport, and it can't be created for the moment: then it isn't withdrawn. Rules C7 and C8 of
+// docs/spec/control-plane.md.
+func (r *reconciler) staying(ctx context.Context, src Source, want Desired, onHub *clustersetv1alpha1.ExportedService, known *serviceState, marking bool) (Desired, stopped, error) {
 	missing := src.Service == nil || src.Service.DeletionTimestamp != nil
 	// What was given up by a process before this one isn't brought back.
 	nothing := onHub == nil || withdrawn(onHub) || src.Excluded
@@ -54,7 +55,7 @@ func (r *reconciler) staying(ctx context.Context, src Source, want Desired, onHu
 		return want, stopped{}, nil
 	}
 	stop, err := r.withdrawals.ask(ctx, src.Key)
-	if err != nil || stop.retry == 0 {
+	if err != nil || stop.retry == 0 && !marking {
 		return want, stop, err
 	}
 	if stop.fresh {

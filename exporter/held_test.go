@@ -56,7 +56,7 @@ func TestExternalAddressesOfAServiceThatStays(t *testing.T) {
 					now := src
 					now.Slices, now.External = []discoveryv1.EndpointSlice{*slice}, External{}
 					defer r.gatherExternal(t.Context(), &now, have)()
-					want, _, err := r.staying(t.Context(), now, desired(now), have.Service, known)
+					want, _, err := r.staying(t.Context(), now, desired(now), have.Service, known, false)
 					if err != nil {
 						t.Fatal(err)
 					}

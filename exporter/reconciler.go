@@ -72,9 +72,10 @@ func (r *reconciler) reconcile(ctx context.Context, req reconcile.Request, known
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	waiting, again, err := r.honourMark(ctx, src)
-	if waiting || err != nil {
-		return reconcile.Result{}, err
+	// If the mark can't be honoured for the moment, what is on the hub still follows the Service.
+	waiting, again, marking := r.honourMark(ctx, src)
+	if waiting {
+		return reconcile.Result{}, nil
 	}
 
 	var have Records
@@ -93,8 +94,8 @@ func (r *reconciler) reconcile(ctx context.Context, req reconcile.Request, known
 	out := outcome{err: r.unheard()}
 	var stop stopped
 	if ready {
-		if want, stop, err = r.staying(ctx, src, want, have.Service, known); err != nil {
-			return reconcile.Result{}, err
+		if want, stop, err = r.staying(ctx, src, want, have.Service, known, marking != nil); err != nil {
+			return reconcile.Result{}, errors.Join(marking, err)
 		}
 		var wait time.Duration
 		if out, wait = r.bring(ctx, src, have, want, known); wait > 0 {
@@ -107,13 +108,13 @@ func (r *reconciler) reconcile(ctx context.Context, req reconcile.Request, known
 	}
 	out.failing = known.failing.note(out.transient() != nil)
 	known.counted.replace(entryOf(src, want, out, conflict, stop.held))
-	r.pass.lack(src.Key, want.Service != nil && out.err != nil)
+	r.pass.lack(src.Key, want.Service != nil && out.err != nil || want.Service == nil && marking != nil)
 	if out.err == nil || out.refused {
 		// A record that the hub rejects is as done as it can be: it must not hold back the whole cluster's heartbeat.
 		r.pass.done(src.Key)
 	}
 	later, err := r.report(ctx, src, want, out, conflict, &known.told)
-	return r.next(ctx, out, soonest(stop.retry, later, again), err)
+	return r.next(ctx, out, soonest(stop.retry, later, again), errors.Join(marking, err))
 }
 
 // bring makes the hub have what it should of a service, or returns how long to leave that.
@@ -147,7 +148,8 @@ func soonest(waits ...time.Duration) (wait time.Duration) {
 	return wait
 }
 
-// next returns when a service is reconciled again: after retry, if nothing else is sooner. reported is the error of reporting on its ServiceExport.
+// next returns when a service is reconciled again: after retry, if nothing else is sooner. reported is the error of creating its ServiceExport or
+// of reporting on it.
 func (r *reconciler) next(ctx context.Context, out outcome, retry time.Duration, reported error) (reconcile.Result, error) {
 	failed := out.transient()
 	switch {
