@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -178,10 +179,17 @@ func (b *withdrawalGuard) judge(ctx context.Context, one *ending, kind error, go
 	}
 }
 
-// decide holds all services whose exports end if they are most of the cluster's. Otherwise it lets go those that have waited for long enough.
+// decide holds all services whose exports end if they are most of the cluster's. Otherwise it lets go those that have waited for long enough. Those
+// that were decided on and ended earlier don't count, although they are still on the hub.
 func (b *withdrawalGuard) decide(logger logr.Logger, one *ending, going []types.NamespacedName, exported int) {
 	now := time.Now()
 	maps.DeleteFunc(b.gone, func(_ types.NamespacedName, at time.Time) bool { return now.Sub(at) > goneFor })
+	before := len(going)
+	going = slices.DeleteFunc(going, func(key types.NamespacedName) bool {
+		e := b.of[key]
+		return e != nil && !e.waits() && now.Sub(e.since) > goneFor
+	})
+	exported -= before - len(going)
 	gone := maps.Clone(b.gone)
 	for _, key := range going { // still on the hub, which refuses to withdraw it
 		delete(gone, key)
@@ -197,7 +205,9 @@ func (b *withdrawalGuard) decide(logger logr.Logger, one *ending, going []types.
 	}
 	until := now.Add(b.holdFor)
 	for _, key := range going {
-		b.at(key).hold(until)
+		if e := b.at(key); !e.held {
+			e.hold(until)
+		}
 	}
 	one.hold(until)
 	maps.DeleteFunc(b.of, func(_ types.NamespacedName, e *ending) bool { return e.waits() }) // their Services are gone too
@@ -222,8 +232,10 @@ func (b *withdrawalGuard) answer(e *ending) stopped {
 }
 
 func (b *withdrawalGuard) letGo(key types.NamespacedName, e *ending) {
+	if !e.held { // otherwise it ended long ago
+		b.gone[key] = time.Now()
+	}
 	*e = ending{since: e.since, released: true}
-	b.gone[key] = time.Now()
 }
 
 // forget forgets a service that is exported, not on the hub, or has no Service.

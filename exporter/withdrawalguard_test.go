@@ -123,6 +123,45 @@ func TestBrake(t *testing.T) {
 	}
 }
 
+// Exports are held for ten minutes, whatever else ends meanwhile, and don't count when others end. Those that end moments later do. Rule C7 of
+// docs/spec/control-plane.md.
+func TestBrakeHoldsForTenMinutesWhateverElseGoes(t *testing.T) {
+	for name, refuses := range map[string]bool{"the hub takes the withdrawals": false, "the hub refuses the withdrawals": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newBraked(t, 20)
+				keys := b.lose(0, 12)
+				if held, _ := b.run(keys); held != 12 {
+					t.Errorf("%d of twelve are held", held)
+				}
+				began := time.Now()
+				elapse(goneFor / 2)
+				if held, _ := b.run(b.lose(12, 2)); held != 2 {
+					t.Errorf("%d of the next two are held", held)
+				}
+				elapse(DefaultHoldWithdrawals / 2)
+				if held, gone := b.run(b.lose(14, 1)); held != 0 || gone != 1 {
+					t.Error("a single one is held")
+				}
+				elapse(DefaultHoldWithdrawals - time.Since(began))
+				if held, gone := b.run(keys); held != 0 || gone != 12 {
+					t.Errorf("after its time %d are held, %d are gone", held, gone)
+				}
+				if refuses {
+					b.lose(0, 12)
+					b.exported += 12
+					for _, key := range keys {
+						b.of[key] = &ending{since: began, released: true}
+					}
+				}
+				if held, gone := b.run(b.lose(15, 1)); held != 0 || gone != 1 {
+					t.Error("a single one is held when the others' time is over")
+				}
+			})
+		})
+	}
+}
+
 // Exports that end one after another are each withdrawn after the same few seconds; one whose ServiceExport is back by then isn't. Rule C8
 // of docs/spec/control-plane.md.
 func TestBrakeLetsSingleOnesGoSoon(t *testing.T) {
