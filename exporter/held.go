@@ -43,7 +43,7 @@ func (r *reconciler) staying(ctx context.Context, src Source, want Desired, onHu
 	case nothing:
 		known.external = nil
 	}
-	if nothing || !abandoned(src) {
+	if !abandoned(src) { // else what was un-exported stays known: a hub that is restored may bring back its record
 		r.withdrawals.forget(src.Key)
 	}
 	switch {

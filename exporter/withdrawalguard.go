@@ -238,7 +238,7 @@ func (b *withdrawalGuard) letGo(key types.NamespacedName, e *ending) {
 	*e = ending{since: e.since, released: true}
 }
 
-// forget forgets a service that is exported, not on the hub, or has no Service.
+// forget forgets a service that is exported or has no Service.
 func (b *withdrawalGuard) forget(key types.NamespacedName) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
