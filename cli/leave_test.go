@@ -8,7 +8,10 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -69,6 +72,34 @@ func TestLeaveFindsARunningAgent(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// Somebody may have copied the Secret from the hub without labels (docs/gitops.md). leave still refuses another member, and removes the Secret
+// of the right one.
+func TestLeaveKnowsAMemberByItsKubeconfig(t *testing.T) {
+	kubeconfig, err := connect.Kubeconfig(&rest.Config{Host: "https://hub.example.com"}, "", "beijing", "token")
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: api.SystemNamespace, Name: api.HubSecret},
+		Data:       map[string][]byte{api.HubSecretKey: kubeconfig},
+	}
+	key := client.ObjectKeyFromObject(secret)
+	member := &objects.Cluster{Client: fake.NewClientBuilder().WithScheme(connect.NewScheme()).WithObjects(secret).Build()}
+	l := leaveCommand{membership: membership{member: member, secret: key}}
+	if err := l.checkMember(t.Context(), "shanghai"); err == nil || !strings.Contains(err.Error(), "is beijing, not shanghai") {
+		t.Errorf("leave shanghai, in beijing: %v", err)
+	}
+	if err := l.checkMember(t.Context(), "beijing"); err != nil {
+		t.Errorf("leave beijing: %v", err)
+	}
+	if err := l.cleanUp(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if err := member.Get(t.Context(), key, secret); !apierrors.IsNotFound(err) {
+		t.Errorf("the Secret is left: %v", err)
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
@@ -28,14 +29,31 @@ import (
 	"github.com/clusterset/clusterset/internal/labels"
 )
 
-// MemberName returns a member's name, by the Secret that InstallSecret wrote, or "" if the cluster isn't a member.
+// MemberName returns a member's name, by its Secret with credentials for the hub, or "" if the cluster isn't a member.
 func MemberName(ctx context.Context, member client.Client, key types.NamespacedName) (string, error) {
-	secret := &metav1.PartialObjectMetadata{}
-	secret.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
+	secret := &corev1.Secret{}
 	if err := member.Get(ctx, key, secret); err != nil {
 		return "", client.IgnoreNotFound(err)
 	}
-	return secret.Labels[api.LabelCluster], nil
+	return nameIn(secret), nil
+}
+
+// nameIn returns the name of the member whose credentials a Secret holds, or "" if it holds none. A Secret that InstallSecret wrote says it
+// in a label. One that was copied from the hub need not have it, but its kubeconfig names the member's namespace.
+func nameIn(secret *corev1.Secret) string {
+	if name := secret.Labels[api.LabelCluster]; name != "" {
+		return name
+	}
+	config, err := clientcmd.Load(secret.Data[api.HubSecretKey])
+	if err != nil {
+		return ""
+	}
+	current := config.Contexts[config.CurrentContext]
+	if current == nil {
+		return ""
+	}
+	name, _ := api.ClusterOfNamespace(current.Namespace)
+	return name
 }
 
 // PreviouslyJoined returns when a member joined before, by its own copy of its MemberCluster, or zero if there is none.
@@ -72,9 +90,10 @@ func InstallSecret(ctx context.Context, member client.Client, key types.Namespac
 	return nil
 }
 
-// RemoveSecret deletes the Secret that InstallSecret wrote, unless it lacks our label.
+// RemoveSecret deletes the Secret with the member's credentials. One that holds something else stays.
 func RemoveSecret(ctx context.Context, member client.Client, key types.NamespacedName) error {
-	_, err := removeIf(ctx, member, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}, byJoin)
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
+	_, err := removeIf(ctx, member, secret, func(client.Object) bool { return nameIn(secret) != "" })
 	return err
 }
 
