@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -14,8 +15,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/discovery"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/clusterset/clusterset/api"
@@ -87,6 +91,10 @@ func TestAMembership(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	// A second member makes the agent write a Reachability.
+	if err := onHub.Create(ctx, &clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "shanghai"}}); err != nil {
+		t.Fatal(err)
+	}
 	secret := &corev1.Secret{}
 	key := types.NamespacedName{Namespace: api.SystemNamespace, Name: api.HubSecret}
 	if err := here.Get(ctx, key, secret); err != nil {
@@ -131,7 +139,8 @@ spec: {ports: [{port: 80}]}
 	kube.Eventually(t, func() error {
 		return errors.Join(
 			here.Get(ctx, types.NamespacedName{Namespace: "shop", Name: "web"}, serviceImport()),
-			here.Get(ctx, types.NamespacedName{Name: "beijing"}, &clustersetv1alpha1.MemberCluster{}))
+			here.Get(ctx, types.NamespacedName{Name: "beijing"}, &clustersetv1alpha1.MemberCluster{}),
+			here.Get(ctx, types.NamespacedName{Name: clustersetv1alpha1.ReachabilityName}, &clustersetv1alpha1.Reachability{}))
 	})
 	for _, tc := range []struct{ args, want []string }{
 		{[]string{"services", "-A"}, []string{"shop ", "web ", "beijing ", "1 ", "all "}},
@@ -155,7 +164,7 @@ spec: {ports: [{port: 80}]}
 		t.Errorf("hub: exit code %d", code)
 	}
 
-	code, stdout, stderr = cli(t, "leave", "--hub-kubeconfig", hub.Kubeconfig(), "--kubeconfig", member.Kubeconfig(), "beijing")
+	code, stdout, stderr = cli(t, "leave", "--hub-kubeconfig", hub.Kubeconfig(), "--kubeconfig", member.Kubeconfig(), "beijing", "--yes")
 	if code != 0 || !strings.Contains(stdout, "beijing has left") {
 		t.Errorf("leave: exit code %d, %s%s", code, stdout, stderr)
 	}
@@ -170,6 +179,9 @@ spec: {ports: [{port: 80}]}
 			t.Errorf("%s is left: %v", what, err)
 		}
 	}
+	if left := labelled(t, member, here); len(left) > 0 {
+		t.Errorf("objects with our label are left: %v", left)
+	}
 	var services corev1.ServiceList
 	if err := here.List(ctx, &services, client.InNamespace("shop")); err != nil || len(services.Items) != 1 {
 		t.Errorf("%d Services are left in shop, want the user's alone; %v", len(services.Items), err)
@@ -177,6 +189,35 @@ spec: {ports: [{port: 80}]}
 	if code, _, stderr := cli(t, "leave", "--hub-kubeconfig", hub.Kubeconfig(), "beijing"); code != exitUsage || !strings.Contains(stderr, "there is no") {
 		t.Errorf("leaving again: exit code %d, %s", code, stderr)
 	}
+}
+
+// labelled lists the objects of every kind of a cluster that have our label.
+func labelled(t *testing.T, plane *kube.ControlPlane, c client.Client) (all []string) {
+	t.Helper()
+	disco, err := discovery.NewDiscoveryClientForConfig(plane.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	groups, err := disco.ServerPreferredResources()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, group := range groups {
+		for _, kind := range group.APIResources {
+			if !slices.Contains(kind.Verbs, "list") {
+				continue
+			}
+			var list metav1.PartialObjectMetadataList
+			list.SetGroupVersionKind(schema.FromAPIVersionAndKind(group.GroupVersion, kind.Kind+"List"))
+			if err := c.List(t.Context(), &list, client.HasLabels{api.LabelManagedBy}); err != nil {
+				t.Fatal(err)
+			}
+			for i := range list.Items {
+				all = append(all, kind.Kind+" "+client.ObjectKeyFromObject(&list.Items[i]).String())
+			}
+		}
+	}
+	return all
 }
 
 func serviceExport() client.Object { return mcsObject("ServiceExport") }

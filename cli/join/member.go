@@ -210,6 +210,7 @@ var traces = []struct {
 	{discoveryv1.SchemeGroupVersion.WithKind("EndpointSlice").GroupKind(), api.ManagedByImporter},
 	{corev1.SchemeGroupVersion.WithKind("Service").GroupKind(), api.ManagedByImporter},
 	{schema.GroupKind{Group: clustersetv1alpha1.GroupName, Kind: "MemberCluster"}, api.ManagedByImporter},
+	{schema.GroupKind{Group: clustersetv1alpha1.GroupName, Kind: "Reachability"}, api.ManagedByImporter},
 }
 
 // RemoveTraces deletes everything that our agent wrote in a member that has left: imports, whose names would otherwise be
