@@ -9,6 +9,7 @@ OUT     ?= dist/manifests
 DIST    ?= dist
 REGISTRY ?= docker.io/clusterset
 VALUES  ?=
+KUBE_VERSION ?=
 
 # The race detector needs a C compiler. Without one the tests run without it, and say so.
 RACE    := $(if $(shell command -v gcc 2>/dev/null || command -v cc 2>/dev/null),-race,)
@@ -242,8 +243,8 @@ push: ## Push the image and the chart of the release VERSION in dist/ to REGISTR
 	done
 
 .PHONY: manifests
-manifests: ## Render the chart with VALUES=file as plain YAML into dist/manifests (OUT=…), for kubectl apply -k
-	@$(GO) -C test/chart run ./manifests -o $(abspath $(OUT)) $(if $(VALUES),-f $(abspath $(VALUES)))
+manifests: ## Render the chart with VALUES=file as plain YAML into dist/manifests (OUT=…), for kubectl apply -k (KUBE_VERSION=…)
+	@$(GO) -C test/chart run ./manifests -o $(abspath $(OUT)) $(if $(VALUES),-f $(abspath $(VALUES))) $(if $(KUBE_VERSION),-kube-version $(KUBE_VERSION))
 	@echo "kubectl apply --server-side -k $(OUT)"
 
 .PHONY: test-chart

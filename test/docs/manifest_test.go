@@ -131,6 +131,19 @@ func foreignCRDs(t *testing.T) [][]byte {
 	return all
 }
 
+// make manifests renders for the version of Kubernetes that it is told (docs/quickstart.md): PreferSameZone came with 1.34.
+func TestManifestsForAnOlderKubernetes(t *testing.T) {
+	for version, want := range map[string]string{"": "PreferSameZone", "v1.33.5": "PreferClose", "v1.33.5-gke.1162000": "PreferClose"} {
+		dir := t.TempDir()
+		if _, err := command(root, "make", "manifests", "OUT="+dir, "KUBE_VERSION="+version).Output(); err != nil {
+			t.Fatal(err)
+		}
+		if text := read(t, filepath.Join(dir, "clusterset.yaml")); !strings.Contains(text, "  trafficDistribution: "+want+"\n") {
+			t.Errorf("with KUBE_VERSION=%s the Service of the DNS servers hasn't %s", version, want)
+		}
+	}
+}
+
 // The chart accepts every set of values in a yaml block.
 func TestValues(t *testing.T) {
 	for _, b := range blocksOf(t, "yaml") {
