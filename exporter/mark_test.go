@@ -95,8 +95,10 @@ func TestMarkedServicesFollowWhileTheirKindIsGone(t *testing.T) {
 					}).Build()
 				before := desired(Source{Cluster: "beijing", Key: web, Service: svc, Export: export(), Slices: []discoveryv1.EndpointSlice{slice("web-1", 2)}})
 				hub := fake.NewClientBuilder().WithScheme(scheme).WithObjects(before.Service, &before.Endpoints[0]).Build()
-				onHub := indexes{hubcache.NewIndex("service", func(s *clustersetv1alpha1.ExportedService) string { return keyOfService(s).String() }),
-					hubcache.NewIndex("service", func(e *clustersetv1alpha1.ExportedEndpoints) string { return keyOfEndpoints(e).String() })}
+				onHub := indexes{
+					hubcache.NewIndex("service", func(s *clustersetv1alpha1.ExportedService) string { return keyOfService(s).String() }),
+					hubcache.NewIndex("service", func(e *clustersetv1alpha1.ExportedEndpoints) string { return keyOfEndpoints(e).String() }),
+				}
 				cache := toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, toolscache.Indexers{})
 				endpoints := toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, toolscache.Indexers{})
 				r := &reconciler{
