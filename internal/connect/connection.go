@@ -103,7 +103,7 @@ func (c *Connection) adopt(token string, kubeconfig []byte) {
 }
 
 // Watch follows the file until ctx ends: another replica of the agent, or a new join, may have written a new token. If the hub
-// rejects the token in use, Watch reads the file at once. It returns an error if the file names another hub, which needs a
+// rejects the token in use, Watch reads the file at once. It returns an error if more than the token has changed, which needs a
 // restart.
 func (c *Connection) Watch(ctx context.Context) error {
 	registerMetrics()
@@ -142,8 +142,8 @@ func (c *Connection) reload(ctx context.Context) error {
 		logger.Error(err, "Can't use the hub kubeconfig, using the previous one")
 		return nil
 	}
-	if config.Host != c.config.Host || !bytes.Equal(config.CAData, c.config.CAData) || (config.BearerToken == "") != (c.token == "") {
-		return fmt.Errorf("hub kubeconfig %s names another hub or user now; restart to use it", c.path)
+	if what := differs(c.kubeconfig, content); what != "" {
+		return fmt.Errorf("hub kubeconfig %s has another %s now; restart to use it", c.path, what)
 	}
 	c.read = content
 	is, isToken := parseToken(config.BearerToken)

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
 // token returns an unsigned token, because the package reads only the claims.
@@ -62,6 +64,64 @@ func TestKubeconfigFileIsFollowed(t *testing.T) {
 	}
 	if err := c.reload(t.Context()); err != nil {
 		t.Errorf("a file that is being written: %v", err)
+	}
+}
+
+// A token is replaced while the agent runs. Whatever else changes needs a restart, and the error says what it is.
+func TestKubeconfigThatDiffersInMoreThanItsTokenNeedsARestart(t *testing.T) {
+	type (
+		cluster = clientcmdapi.Cluster
+		user    = clientcmdapi.AuthInfo
+	)
+	write := func(t *testing.T, path, name string, change func(*clientcmdapi.Context, *cluster, *user)) {
+		t.Helper()
+		in := &clientcmdapi.Context{Cluster: name, AuthInfo: name, Namespace: "clusterset-member-beijing"}
+		c, u := &cluster{Server: "https://hub.example:6443"}, &user{}
+		change(in, c, u)
+		content, err := clientcmd.Write(clientcmdapi.Config{
+			Clusters: map[string]*cluster{name: c}, AuthInfos: map[string]*user{name: u}, Contexts: map[string]*clientcmdapi.Context{name: in}, CurrentContext: name,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	withToken := func(issued int64) func(*clientcmdapi.Context, *cluster, *user) {
+		return func(_ *clientcmdapi.Context, _ *cluster, u *user) { u.Token = token(issued) }
+	}
+	withCertificate := func(content string) func(*clientcmdapi.Context, *cluster, *user) {
+		return func(_ *clientcmdapi.Context, _ *cluster, u *user) {
+			u.ClientCertificateData, u.ClientKeyData = []byte(content), []byte("key")
+		}
+	}
+	for _, test := range []struct {
+		want    string // in the error; "": there is none
+		was, is func(*clientcmdapi.Context, *cluster, *user)
+	}{
+		{"", withToken(1000), withToken(2000)},
+		{"", withCertificate("a"), withCertificate("a")},
+		{"client-certificate-data", withCertificate("a"), withCertificate("b")},
+		{"client-certificate-data", withToken(1000), withCertificate("a")},
+		{"token", withToken(1000), func(*clientcmdapi.Context, *cluster, *user) {}},
+		{"server", withToken(1000), func(_ *clientcmdapi.Context, c *cluster, u *user) { c.Server, u.Token = "https://other.example:6443", token(2000) }},
+		{"proxy-url", withToken(1000), func(_ *clientcmdapi.Context, c *cluster, u *user) { c.ProxyURL, u.Token = "http://proxy.example", token(2000) }},
+		{"tls-server-name", withToken(1000), func(_ *clientcmdapi.Context, c *cluster, u *user) { c.TLSServerName, u.Token = "hub", token(2000) }},
+		{"insecure-skip-tls-verify", withToken(1000), func(_ *clientcmdapi.Context, c *cluster, u *user) { c.InsecureSkipTLSVerify, u.Token = true, token(2000) }},
+		{"namespace", withToken(1000), func(in *clientcmdapi.Context, _ *cluster, u *user) { in.Namespace, u.Token = "clusterset-member-shanghai", token(2000) }},
+	} {
+		path := filepath.Join(t.TempDir(), "kubeconfig")
+		write(t, path, "a", test.was)
+		c, err := Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		write(t, path, "b", test.is) // what things are called doesn't matter
+		err = c.reload(t.Context())
+		if got := fmt.Sprint(err); (err == nil) != (test.want == "") || err != nil && !strings.Contains(got, "has another "+test.want+" now; restart") {
+			t.Errorf("another %q: %v", test.want, err)
+		}
 	}
 }
 

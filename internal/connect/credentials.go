@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 	"time"
 
@@ -85,6 +86,45 @@ func replaceToken(kubeconfig []byte, token string) ([]byte, error) {
 	}
 	config.AuthInfos[current.AuthInfo].Token = token
 	return clientcmd.Write(*config)
+}
+
+// differs returns the first field in which another kubeconfig differs in what its current context leads to, "" if at most the token does.
+func differs(was, is []byte) string {
+	a, b := settings(was), settings(is)
+	for i := range a {
+		x, y := reflect.ValueOf(a[i]), reflect.ValueOf(b[i])
+		for j := range x.NumField() {
+			if !reflect.DeepEqual(x.Field(j).Interface(), y.Field(j).Interface()) {
+				name, _, _ := strings.Cut(x.Type().Field(j).Tag.Get("json"), ",")
+				return name
+			}
+		}
+	}
+	return ""
+}
+
+// settings returns what the current context of a kubeconfig leads to, without names, notes of other tools, and the token itself.
+func settings(kubeconfig []byte) []any {
+	var (
+		cluster clientcmdapi.Cluster
+		user    clientcmdapi.AuthInfo
+		in      clientcmdapi.Context
+	)
+	if config, err := clientcmd.Load(kubeconfig); err == nil && config.Contexts[config.CurrentContext] != nil {
+		current := config.Contexts[config.CurrentContext]
+		in.Namespace = current.Namespace
+		if c := config.Clusters[current.Cluster]; c != nil {
+			cluster = *c
+		}
+		if u := config.AuthInfos[current.AuthInfo]; u != nil {
+			user = *u
+		}
+	}
+	cluster.Extensions, user.Extensions = nil, nil
+	if user.Token != "" {
+		user.Token = "a token"
+	}
+	return []any{cluster, user, in}
 }
 
 // claims are the claims of a ServiceAccount token. They aren't verified here: the token is our own, and the hub will.
