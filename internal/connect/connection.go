@@ -137,6 +137,7 @@ func (c *Connection) reload(ctx context.Context) error {
 	if bytes.Equal(content, c.read) {
 		return nil
 	}
+	c.read = content // what is wrong with it is logged once
 	config, err := clientcmd.RESTConfigFromKubeConfig(content)
 	if err != nil {
 		logger.Error(err, "Can't use the hub kubeconfig, using the previous one")
@@ -145,7 +146,6 @@ func (c *Connection) reload(ctx context.Context) error {
 	if what := differs(c.kubeconfig, content); what != "" {
 		return fmt.Errorf("hub kubeconfig %s has another %s now; restart to use it", c.path, what)
 	}
-	c.read = content
 	is, isToken := parseToken(config.BearerToken)
 	was, wasToken := parseToken(c.token)
 	if isToken && wasToken && is.Issued <= was.Issued && c.token != c.refused { // the volume is older than our renewed token

@@ -11,9 +11,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-logr/logr/funcr"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
 // token returns an unsigned token, because the package reads only the claims.
@@ -105,11 +107,19 @@ func TestKubeconfigThatDiffersInMoreThanItsTokenNeedsARestart(t *testing.T) {
 		{"client-certificate-data", withCertificate("a"), withCertificate("b")},
 		{"client-certificate-data", withToken(1000), withCertificate("a")},
 		{"token", withToken(1000), func(*clientcmdapi.Context, *cluster, *user) {}},
-		{"server", withToken(1000), func(_ *clientcmdapi.Context, c *cluster, u *user) { c.Server, u.Token = "https://other.example:6443", token(2000) }},
-		{"proxy-url", withToken(1000), func(_ *clientcmdapi.Context, c *cluster, u *user) { c.ProxyURL, u.Token = "http://proxy.example", token(2000) }},
+		{"server", withToken(1000), func(_ *clientcmdapi.Context, c *cluster, u *user) {
+			c.Server, u.Token = "https://other.example:6443", token(2000)
+		}},
+		{"proxy-url", withToken(1000), func(_ *clientcmdapi.Context, c *cluster, u *user) {
+			c.ProxyURL, u.Token = "http://proxy.example", token(2000)
+		}},
 		{"tls-server-name", withToken(1000), func(_ *clientcmdapi.Context, c *cluster, u *user) { c.TLSServerName, u.Token = "hub", token(2000) }},
-		{"insecure-skip-tls-verify", withToken(1000), func(_ *clientcmdapi.Context, c *cluster, u *user) { c.InsecureSkipTLSVerify, u.Token = true, token(2000) }},
-		{"namespace", withToken(1000), func(in *clientcmdapi.Context, _ *cluster, u *user) { in.Namespace, u.Token = "clusterset-member-shanghai", token(2000) }},
+		{"insecure-skip-tls-verify", withToken(1000), func(_ *clientcmdapi.Context, c *cluster, u *user) {
+			c.InsecureSkipTLSVerify, u.Token = true, token(2000)
+		}},
+		{"namespace", withToken(1000), func(in *clientcmdapi.Context, _ *cluster, u *user) {
+			in.Namespace, u.Token = "clusterset-member-shanghai", token(2000)
+		}},
 	} {
 		path := filepath.Join(t.TempDir(), "kubeconfig")
 		write(t, path, "a", test.was)
@@ -122,6 +132,39 @@ func TestKubeconfigThatDiffersInMoreThanItsTokenNeedsARestart(t *testing.T) {
 		if got := fmt.Sprint(err); (err == nil) != (test.want == "") || err != nil && !strings.Contains(got, "has another "+test.want+" now; restart") {
 			t.Errorf("another %q: %v", test.want, err)
 		}
+	}
+}
+
+// The hub may reject the token in use many times a second, and each time the file is read.
+func TestBrokenKubeconfigIsReportedOnce(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	const server = "https://hub.example:6443"
+	writeKubeconfig(t, path, server, token(1000))
+	c, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var logged []string
+	ctx := log.IntoContext(t.Context(), funcr.New(func(_, line string) { logged = append(logged, line) }, funcr.Options{}))
+	for i, content := range []string{"half a fi", "half a file"} {
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for range 3 {
+			if err := c.reload(ctx); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if len(logged) != i+1 {
+			t.Errorf("of broken file %d it has logged %q", i+1, logged)
+		}
+	}
+	writeKubeconfig(t, path, server, token(2000))
+	if err := c.reload(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if got, _ := c.current(); got != token(2000) {
+		t.Error("the mended file isn't used")
 	}
 }
 
