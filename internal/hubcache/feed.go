@@ -87,6 +87,9 @@ func (f *feed) run(ctx context.Context) {
 
 // list lists a page.
 func (f *feed) list(ctx context.Context, options metav1.ListOptions) (page runtime.Object, err error) {
+	if options.Continue == "" {
+		f.kind.release(f)
+	}
 	consistent(&options)
 	err = f.kind.cache.link.ask(ctx, func() (err error) { page, err = f.kind.list(ctx, f, options); return err })
 	if err != nil {

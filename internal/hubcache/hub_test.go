@@ -40,6 +40,7 @@ type aHub struct {
 	forbidden map[string]bool // by namespace
 	silent    map[string]bool // namespaces in which requests get no answer
 	hold      chan struct{}   // if set, streamed lists wait for it before their end
+	breaks    bool            // lists don't come to their end: streams break, and all pages but the first have expired
 	changed   chan struct{}   // closed with each change
 	cut       chan struct{}   // closed to end all watches
 	gone      map[string]bool // namespaces in which open watches get an error 410
@@ -215,6 +216,8 @@ func (h *aHub) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, r.Context().Err()
 	case what != "watch" && version > h.version:
 		return refuse(r, http.StatusGatewayTimeout, `Timeout","details":{"causes":[{"reason":"ResourceVersionTooLarge"}]},"x":"`), nil
+	case what == "list" && h.breaks && query.Get("continue") != "":
+		return refuse(r, http.StatusGone, "Expired"), nil
 	case what == "list":
 		return h.list(r, resource, namespace), nil
 	case initial && h.noStreams:
@@ -234,6 +237,9 @@ func (h *aHub) RoundTrip(r *http.Request) (*http.Response, error) {
 			annotations, s.hold = `,"annotations":{"k8s.io/initial-events-end":"true"}`, h.hold
 		}
 		s.end = fmt.Sprintf(`{"type":"BOOKMARK","object":{%s,"metadata":{"resourceVersion":"%d"%s}}}`, typed(resource), s.after, annotations)
+		if initial && h.breaks {
+			s.end = `{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Timeout","code":504}}`
+		}
 	}
 	go s.serve(r.Context())
 	return &http.Response{Status: "200 OK", StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Body: body, Request: r}, nil

@@ -88,7 +88,7 @@ func (k *kind) want(ctx context.Context, namespaces []string, selector string, a
 			continue
 		}
 		f.stopped = true
-		k.release(f)
+		k.count(f)
 		f.stop()
 	}
 	for _, f := range was {
@@ -258,7 +258,7 @@ func (k *kind) refuse(f *feed) {
 func (k *kind) listing(f *feed) time.Duration {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.release(f)
+	k.count(f)
 	wait := max(0, time.Until(f.again))
 	f.again = time.Now().Add(wait + betweenLists)
 	return wait

@@ -132,8 +132,12 @@ func (k *kind) reserve(f *feed, namespace string, more int) {
 	k.quota.use(namespace, more)
 }
 
-// release ends the reservations of a feed. The caller has locked k.
-func (k *kind) release(f *feed) { k.count(f) }
+// release ends the reservations of a feed that begins another list: what the one before it had isn't going to be stored.
+func (k *kind) release(f *feed) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.count(f)
+}
 
 // count counts changes of the store, in place of what a feed has reserved for them; nil: nothing. It counts each member's at once: between
 // the two, a list of the other kind would be given the same room again. The caller has locked k.

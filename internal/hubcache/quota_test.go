@@ -152,6 +152,20 @@ func TestQuotaOfAListThatFails(t *testing.T) {
 	})
 }
 
+// A list that takes the place of one that broke counts alone: client-go begins it before it reports the failure.
+func TestQuotaOfAListAfterAStreamThatBroke(t *testing.T) {
+	streamsOrLists(t, func(t *testing.T, hub *aHub) {
+		hub.breaks = true
+		var q quotas
+		r := start(t, hub)
+		r.SetQuota(4*600, "a", q.changed) // there are three
+		r.SetNamespaces(nil)
+		r.SetPeers([]string{"a", "b"})
+		r.has("after one that broke", 5*time.Second, nsA, nsB)
+		q.said(t, "there is room for all")
+	})
+}
+
 // storing calls a function at each update of a store.
 type storing struct {
 	toolscache.Indexer
