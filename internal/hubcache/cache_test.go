@@ -8,10 +8,12 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/go-logr/logr/funcr"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/labels"
@@ -19,6 +21,7 @@ import (
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
@@ -41,6 +44,22 @@ type reader struct {
 	*Cache
 	t   *testing.T
 	hub *aHub
+
+	mu  sync.Mutex
+	log []string
+}
+
+// logged compares what it has logged about reading the hub since the last call, each line by a part of it.
+func (r *reader) logged(what string, want ...string) {
+	r.t.Helper()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	got := slices.DeleteFunc(r.log, func(line string) bool { return !strings.Contains(line, `"reason"=`) })
+	r.log = nil
+	slices.Sort(got)
+	if !slices.EqualFunc(got, want, strings.Contains) {
+		r.t.Errorf("%s: it logged %q, want %q", what, got, want)
+	}
 }
 
 func start(t *testing.T, hub *aHub) *reader {
@@ -53,11 +72,16 @@ func start(t *testing.T, hub *aHub) *reader {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(t.Context())
+	r := &reader{Cache: c, t: t, hub: hub}
+	ctx, cancel := context.WithCancel(log.IntoContext(t.Context(), funcr.New(func(_, line string) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.log = append(r.log, line)
+	}, funcr.Options{})))
 	done := make(chan struct{})
 	go func() { defer close(done); _ = c.Start(ctx) }()
 	t.Cleanup(func() { cancel(); <-done; synctest.Wait() })
-	return &reader{c, t, hub}
+	return r
 }
 
 // read starts a Cache of these peers, or of all.
@@ -316,6 +340,63 @@ func TestForbiddenNamespaceHoldsUpNobody(t *testing.T) {
 			if !strings.HasPrefix(asked, "watch ") {
 				t.Errorf("the hub was asked for %q, although a watch could go on", asked)
 			}
+		}
+	})
+}
+
+// Whoever runs an agent learns from its log why it can't read the hub, once each time.
+func TestRefusedWatchIsLoggedOnce(t *testing.T) {
+	streamsOrLists(t, func(t *testing.T, hub *aHub) {
+		r := read(t, hub, "a", "b")
+		r.has("at first", 2*time.Minute, nsA, nsB)
+		r.logged("all is well")
+		hub.endWatches()
+		elapse(time.Hour)
+		r.logged("watches end and go on")
+		for range 2 {
+			hub.forbid(true, nsB)
+			hub.endWatches()
+			elapse(time.Hour)
+			r.logged("without the right", `"kind"="exportedendpoints" "namespace"="`+nsB+`"`, `"kind"="exportedservices" "namespace"="`+nsB+`"`)
+			hub.forbid(false, nsB)
+			elapse(time.Hour)
+			r.logged("with the right")
+		}
+		hub.forbid(true, nsB)
+		hub.endWatches()
+		hub.put(nsB, "more")
+		hub.compact() // so that all are listed again
+		elapse(time.Hour)
+		r.logged("a list is refused", `"kind"="exportedendpoints" "namespace"="`+nsB+`"`, `"kind"="exportedservices" "namespace"="`+nsB+`"`)
+	})
+}
+
+// The same for a hub that doesn't answer: one line for all requests. Reasons that alternate take no more than a line a minute.
+func TestHubThatDoesNotAnswerIsLogged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hub := filled()
+		hub.do(func() { hub.status = http.StatusServiceUnavailable })
+		r := read(t, hub, "a", "b")
+		elapse(time.Hour)
+		r.logged("at the start", "The hub doesn't answer")
+		hub.start()
+		r.has("it answers", 10*time.Second, nsA, nsB)
+		for _, status := range []int{http.StatusTooManyRequests, http.StatusInternalServerError} {
+			hub.stop()
+			hub.do(func() { hub.status = status })
+			elapse(time.Hour)
+			r.logged("later", "The hub doesn't answer")
+			hub.start()
+			elapse(time.Hour)
+			r.logged("it answers")
+		}
+		hub.stop()
+		for i := range 100 {
+			hub.do(func() { hub.status = http.StatusInternalServerError + 3*(i%2) })
+			elapse(6 * time.Second)
+		}
+		if n := len(r.log); n < 5 || n > 10 {
+			t.Errorf("%d lines about two reasons in ten minutes", n)
 		}
 	})
 }

@@ -46,6 +46,7 @@ type feed struct {
 	suspect bool      // the first list may have other content under known resource versions
 	read    bool      // the first list is complete
 	refused bool      // it couldn't be read
+	said    string    // why it can't be read, once that has been logged; "": it can
 	group   *group    // whose first lists are shown with its own; nil: none
 	listed  *list     // waits for the group's others
 	open    int       // watches
@@ -61,7 +62,7 @@ func (f *feed) run(ctx context.Context) {
 	ctx = log.IntoContext(ctx, logger)
 	reflector := toolscache.NewReflectorWithOptions(&toolscache.ListWatch{ListWithContextFunc: f.list, WatchFuncWithContext: f.watch},
 		f.kind.example, f, toolscache.ReflectorOptions{Name: "hub", Logger: &logger})
-	said, pause := "", retryAfter
+	pause := retryAfter
 	for ctx.Err() == nil {
 		began := time.Now()
 		err := reflector.ListAndWatchWithContext(ctx)
@@ -69,11 +70,7 @@ func (f *feed) run(ctx context.Context) {
 			return
 		}
 		if err != nil {
-			f.kind.refuse(f)
-			if err.Error() != said {
-				said = err.Error()
-				logger.Info("Can't read the hub", "reason", said)
-			}
+			f.kind.refuse(ctx, f, err)
 		}
 		if time.Since(began) >= retryMost {
 			pause = 0
@@ -120,7 +117,11 @@ func (f *feed) watch(ctx context.Context, options metav1.ListOptions) (w watch.I
 			go o.run(f, options.SendInitialEvents != nil)
 			return o, nil
 		}
-		if options.SendInitialEvents != nil || expired(err) || sleep(ctx, jittered(pause)) != nil {
+		if options.SendInitialEvents != nil || expired(err) || ctx.Err() != nil {
+			return nil, err
+		}
+		f.kind.refuse(ctx, f, err)
+		if sleep(ctx, jittered(pause)) != nil {
 			return nil, err
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/clusterset/clusterset/internal/packed"
 )
@@ -246,11 +247,14 @@ func (k *kind) reached(f *feed, version string) {
 	f.version = version
 }
 
-// refuse records that a feed couldn't be read.
-func (k *kind) refuse(f *feed) {
+// refuse records that a feed couldn't be read. It logs each new reason, unless all that is needed is another list.
+func (k *kind) refuse(ctx context.Context, f *feed, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	f.refused = true
+	if f.refused = true; !expired(err) && f.said != err.Error() {
+		f.said = err.Error()
+		log.FromContext(ctx).Info("Can't read the hub", "reason", f.said)
+	}
 	k.check()
 }
 
@@ -269,7 +273,7 @@ func (k *kind) opened(f *feed, n int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	f.open += n
-	f.closed = time.Now()
+	f.closed, f.said = time.Now(), ""
 }
 
 // check ends the first reading once nothing more is waited for. The caller has locked k.

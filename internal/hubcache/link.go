@@ -3,8 +3,10 @@ package hubcache
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"net/url"
 	"reflect"
 	"sync"
 	"time"
@@ -12,11 +14,15 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
 // retryAfter is the pause before a request that failed is repeated, plus up to half of it at random, so that a hub that comes back doesn't
 // get all watches of all members at once (rule C70 of docs/spec/control-plane.md). Where pauses grow, they grow up to retryMost.
 const retryAfter, retryMost = time.Second, 30 * time.Second
+
+// saysEvery is the shortest time between two lines in the log about requests that are repeated.
+const saysEvery = time.Minute
 
 // Phase is whether the hub answers.
 type Phase int
@@ -45,6 +51,8 @@ type link struct {
 	mu    sync.Mutex
 	state State
 	up    chan struct{} // closed when the API server answers again
+	said  string        // why requests are repeated, once that has been logged; "": they aren't
+	at    time.Time     // when something was last logged
 }
 
 func newLink() *link {
@@ -56,7 +64,7 @@ func newLink() *link {
 func (l *link) ask(ctx context.Context, request func() error) error {
 	for {
 		up := l.awaited()
-		if err := request(); ctx.Err() != nil || l.note(err) {
+		if err := request(); ctx.Err() != nil || l.note(ctx, err) {
 			return err
 		}
 		for waiting := true; waiting; {
@@ -88,7 +96,7 @@ func (l *link) repeat(ctx context.Context, up <-chan struct{}, request func() er
 	case <-timer.C:
 	}
 	err = request()
-	return ctx.Err() != nil || l.note(err), err
+	return ctx.Err() != nil || l.note(ctx, err), err
 }
 
 func (l *link) awaited() <-chan struct{} {
@@ -98,7 +106,7 @@ func (l *link) awaited() <-chan struct{} {
 }
 
 // note records the result of a request. It reports whether the request needn't be repeated.
-func (l *link) note(err error) bool {
+func (l *link) note(ctx context.Context, err error) bool {
 	code := 0
 	if status := apierrors.APIStatus(nil); errors.As(err, &status) {
 		code = int(status.Status().Code)
@@ -121,7 +129,27 @@ func (l *link) note(err error) bool {
 			}
 		}
 	}
-	return answered && code != http.StatusTooManyRequests
+	if answered && code != http.StatusTooManyRequests {
+		l.said = ""
+		return true
+	}
+	l.say(ctx, code, err)
+	return false
+}
+
+// say logs a new reason why a request is repeated, one in saysEvery: some name the port that a connection came from. The caller has locked l.
+func (l *link) say(ctx context.Context, code int, err error) {
+	reason := fmt.Sprint(code)
+	if code == 0 {
+		var of *url.Error
+		if reason = err.Error(); errors.As(err, &of) {
+			reason = of.Err.Error() // whichever request it is
+		}
+	}
+	if reason != l.said && time.Since(l.at) >= saysEvery {
+		l.said, l.at = reason, time.Now()
+		log.FromContext(ctx).Info("The hub doesn't answer, asking again", "reason", err.Error())
+	}
 }
 
 // open returns an error for a watch that couldn't be opened. For some reasons client-go returns a watch that has ended instead.
