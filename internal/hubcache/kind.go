@@ -162,8 +162,14 @@ func (k *kind) remove(f *feed, o any) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	was, known, err := k.store.Get(o)
-	if f.stopped || !known || err != nil {
+	if f.stopped || err != nil {
 		return err
+	}
+	if !known {
+		if k.quota != nil {
+			k.quota.use(o.(client.Object).GetNamespace(), 0) // it may have been what was left out
+		}
+		return nil
 	}
 	k.count(nil, change{was: was})
 	err = k.store.Delete(o)

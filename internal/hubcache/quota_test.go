@@ -125,6 +125,30 @@ func TestQuota(t *testing.T) {
 	})
 }
 
+// A record that doesn't fit, although there is much room, may be all that is left out. While it is there, reading it again would bring nothing.
+func TestARecordThatDidNotFitAndIsGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hub := filled()
+		var q quotas
+		r := start(t, hub)
+		r.SetQuota(6*600, "a", q.changed)
+		r.SetNamespaces(nil)
+		r.SetPeers([]string{"a", "b"})
+		elapse(time.Second)
+		hub.do(func() { hub.content = strings.Repeat("x", 2000) })
+		hub.put(nsB, "large")
+		elapse(time.Second)
+		q.said(t, "one is too large", "b true")
+		hub.asked(services)
+		elapse(time.Hour)
+		q.said(t, "it is still there")
+		r.asked("it is still there")
+		hub.remove(nsB, "large")
+		elapse(time.Second)
+		q.said(t, "it is gone", "b false")
+	})
+}
+
 // What a list that never ends has counts no longer once it is given up.
 func TestQuotaOfAListThatFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
