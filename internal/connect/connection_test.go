@@ -1,8 +1,10 @@
 package connect
 
 import (
+	"context"
 	"encoding/base64"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -16,6 +18,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/clusterset/clusterset/api"
 )
 
 // token returns an unsigned token, because the package reads only the claims.
@@ -166,6 +170,63 @@ func TestBrokenKubeconfigIsReportedOnce(t *testing.T) {
 	if got, _ := c.current(); got != token(2000) {
 		t.Error("the mended file isn't used")
 	}
+}
+
+// renewing is a hub that gives a new token to whoever asks, and has nothing else.
+type renewing struct {
+	token string
+	asked int
+}
+
+// RoundTrip implements http.RoundTripper.
+func (h *renewing) RoundTrip(r *http.Request) (*http.Response, error) {
+	content := `{"kind":"APIGroupList","apiVersion":"v1","groups":[]}`
+	switch r.URL.Path {
+	case "/api":
+		content = `{"kind":"APIVersions","versions":["v1"]}`
+	case "/api/v1":
+		content = `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"v1","resources":[{"name":"serviceaccounts","kind":"ServiceAccount","namespaced":true}]}`
+	case "/api/v1/namespaces/clusterset-member-beijing/serviceaccounts/" + api.MemberServiceAccount + "/token":
+		h.asked++
+		content = fmt.Sprintf(`{"kind":"TokenRequest","apiVersion":"authentication.k8s.io/v1","status":{"token":%q}}`, h.token)
+	}
+	return &http.Response{
+		StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(content)), Request: r,
+	}, nil
+}
+
+// An agent that began with another token renews that of a later join.
+func TestRenewerTakesUpAJoinedToken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "kubeconfig")
+		const server = "https://hub.example:6443"
+		writeKubeconfig(t, path, server, "an administrator's")
+		c, err := Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		hub := &renewing{token: token(2000)}
+		c.config.Transport = hub
+		ended := make(chan error, 1)
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() { ended <- (&Renewer{Connection: c, Cluster: "beijing", Store: FileStore(path)}).Start(ctx) }()
+		<-time.After(time.Hour)
+		if hub.asked > 0 {
+			t.Error("it renews a token that isn't its own")
+		}
+		writeKubeconfig(t, path, server, token(1000))
+		if err := c.reload(ctx); err != nil {
+			t.Fatal(err)
+		}
+		<-time.After(32 * time.Minute) // half of its lifetime
+		if got, _ := c.current(); got != token(2000) {
+			t.Errorf("its own token isn't renewed; the hub was asked %d times", hub.asked)
+		}
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 func TestMissingKubeconfigSaysWhatToDo(t *testing.T) {

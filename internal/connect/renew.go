@@ -116,21 +116,28 @@ const renewEvery, askEvery = time.Minute, time.Second
 // a token of the member's account are left to their owner.
 func (r *Renewer) Start(ctx context.Context) error {
 	logger := log.FromContext(ctx).WithName("hub-token")
-	token, _ := r.Connection.current()
-	if c, ok := parseToken(token); !ok || c.Subject != subjectOf(r.Cluster) {
-		logger.Info("The hub kubeconfig holds no token of this member's account, so it isn't renewed")
-		return nil
-	}
 	hub, err := NewClient(r.Connection.Config())
 	if err != nil {
 		return fmt.Errorf("renew hub token: %w", err)
 	}
+	owned := true
 	for {
-		wait := renewEvery
-		if _, known := r.Connection.due(); !known {
-			wait = askEvery
+		token, _ := r.Connection.current()
+		c, ok := parseToken(token)
+		was := owned
+		switch owned = ok && c.Subject == subjectOf(r.Cluster); {
+		case was && !owned:
+			logger.Info("The hub kubeconfig holds no token of this member's account, so it isn't renewed")
+		case owned && !was:
+			logger.Info("The hub kubeconfig holds a token of this member's account now, so it is renewed")
 		}
-		renewed, err := r.renew(ctx, hub)
+		wait, renewed, err := renewEvery, false, error(nil)
+		if owned {
+			if _, known := r.Connection.due(); !known {
+				wait = askEvery
+			}
+			renewed, err = r.renew(ctx, hub)
+		}
 		switch {
 		case err != nil && ctx.Err() == nil:
 			metricRenewals.WithLabelValues("error").Inc()
