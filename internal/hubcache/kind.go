@@ -51,16 +51,16 @@ func newKind(c *Cache, of rest.Interface, resource schema.GroupVersionResource, 
 }
 
 func (k *kind) list(ctx context.Context, f *feed, options metav1.ListOptions) (runtime.Object, error) {
-	options.LabelSelector = f.selector
 	return k.request(f, options).Do(ctx).Get()
 }
 
 func (k *kind) watch(ctx context.Context, f *feed, options metav1.ListOptions) (watch.Interface, error) {
-	options.LabelSelector, options.Watch = f.selector, true
+	options.Watch = true
 	return k.request(f, options).Watch(ctx)
 }
 
 func (k *kind) request(f *feed, options metav1.ListOptions) *rest.Request {
+	options.LabelSelector = f.selector
 	return k.rest.Get().NamespaceIfScoped(f.namespace, f.namespace != "").Resource(k.resource.Resource).VersionedParams(&options, metav1.ParameterCodec)
 }
 

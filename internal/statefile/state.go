@@ -35,12 +35,12 @@ func (s *State) Covers(namespaces []string) bool {
 type Cluster struct {
 	// UID is the UID of the namespace kube-system, which no two clusters share. It is known once the API server has
 	// answered.
-	UID string `json:"uid,omitempty" cbor:"1,keyasint,omitempty"`
+	UID string `json:"uid,omitempty"`
 	// CAs are the SHA-256 sums of the API server's trusted CA certificates, in hexadecimal. They are known without asking
 	// it.
-	CAs []string `json:"cas,omitempty" cbor:"2,keyasint,omitempty"`
+	CAs []string `json:"cas,omitempty"`
 	// Server is the API server's URL. It is compared if there is no certificate.
-	Server string `json:"server,omitempty" cbor:"3,keyasint,omitempty"`
+	Server string `json:"server,omitempty"`
 }
 
 // Differs returns how c, the cluster here, and o are known to be different clusters, or "" if they aren't. One CA in common is enough, because
