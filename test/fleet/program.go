@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -30,6 +31,22 @@ type Program struct {
 
 	process *process.Process // nil before the first start
 	pid     atomic.Int64
+	judged  int64 // how much of Log was searched for data races
+}
+
+// races are the reports that Races has yet to return.
+var races struct {
+	sync.Mutex
+	reports []string
+}
+
+// Races returns the data races that were reported by programs that have ended, each once.
+func Races() []string {
+	races.Lock()
+	defer races.Unlock()
+	reports := races.reports
+	races.reports = nil
+	return reports
 }
 
 const (
@@ -89,10 +106,28 @@ func (p *Program) Running() bool { return p.process.Running() }
 func (p *Program) PID() int { return int(p.pid.Load()) }
 
 // Stop asks the program to end, kills it if it hasn't ended within a minute, and returns its exit code.
-func (p *Program) Stop() int { return p.process.Stop(stopTimeout) }
+func (p *Program) Stop() int {
+	defer p.judge()
+	return p.process.Stop(stopTimeout)
+}
 
 // Kill ends the program with SIGKILL.
-func (p *Program) Kill() { p.process.Kill() }
+func (p *Program) Kill() {
+	p.process.Kill()
+	p.judge()
+}
+
+// judge looks for data races in what was logged since it was last called.
+func (p *Program) judge() {
+	log, _ := os.ReadFile(p.Log) // there is none before the first start
+	from := min(p.judged, int64(len(log)))
+	p.judged = int64(len(log))
+	if report := process.DataRace(string(log[from:])); report != "" {
+		races.Lock()
+		defer races.Unlock()
+		races.reports = append(races.reports, p.Name+": "+report)
+	}
+}
 
 // Pause stops the program with SIGSTOP. Its connections stay open, but it answers nothing.
 func (p *Program) Pause() { _ = p.process.Signal(syscall.SIGSTOP) }

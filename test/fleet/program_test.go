@@ -3,7 +3,9 @@ package fleet
 import (
 	"context"
 	"errors"
+	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -51,5 +53,34 @@ func TestLivesOfAProgram(t *testing.T) {
 		if code := p.Stop(); code != 7 {
 			t.Errorf("exit code %d", code)
 		}
+	}
+}
+
+// A data race is noticed in each run of a program, whether it is stopped or killed.
+func TestRacesOfAProgram(t *testing.T) {
+	runs := 0
+	p := &Program{
+		Name: "the shell", Path: "/bin/sh", Log: filepath.Join(t.TempDir(), "log"),
+		Args: func() ([]string, error) {
+			runs++
+			return []string{"-c", fmt.Sprintf("echo WARNING: DATA RACE; echo Write %d; echo ==================; echo ready %[1]d; exec sleep 600", runs)}, nil
+		},
+	}
+	p.Up = func(context.Context) error {
+		if !strings.Contains(process.LogSince(p.Log, 0, 1), fmt.Sprint("ready ", runs)) {
+			return errors.New("not ready")
+		}
+		return nil
+	}
+	for _, end := range []func(){func() { p.Stop() }, p.Kill, p.Kill} {
+		if err := p.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		end()
+		p.Kill()
+	}
+	want := []string{"the shell: WARNING: DATA RACE\nWrite 1", "the shell: WARNING: DATA RACE\nWrite 2", "the shell: WARNING: DATA RACE\nWrite 3"}
+	if got := Races(); !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"strings"
 	"sync"
 	"testing"
 
@@ -47,15 +48,21 @@ func Main(m *testing.M) {
 	os.Exit(run(m))
 }
 
-func run(m *testing.M) int {
+// run runs the tests, and ends the fleets that they share. A data race in a program fails the run.
+func run(m interface{ Run() int }) int {
 	var err error
 	if workDir, err = os.MkdirTemp("", "fleet-"); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	defer func() { _ = os.RemoveAll(workDir) }()
-	defer stopShared()
-	return m.Run()
+	code := m.Run()
+	stopShared()
+	if races := fleet.Races(); len(races) > 0 {
+		fmt.Fprintln(os.Stderr, strings.Join(races, "\n"))
+		return 1
+	}
+	return code
 }
 
 // Build builds the two binaries once for all tests, without debug information, which halves the time.

@@ -5,7 +5,20 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 )
+
+// DataRace returns the first report of the race detector in a program's output, or "" if there is none. The program itself goes on, and
+// its exit code, which says that there was one, is lost if it is killed.
+func DataRace(output string) string {
+	const begin = "WARNING: DATA RACE"
+	_, report, found := strings.Cut(output, begin)
+	if !found {
+		return ""
+	}
+	report, _, _ = strings.Cut(report, "\n==================")
+	return begin + report
+}
 
 // LogSince returns the last lines that a log has after an offset, preceded by the file's name.
 func LogSince(path string, from int64, lines int) string {

@@ -55,8 +55,8 @@ func StartWithLog(cmd *exec.Cmd, log string) (*Process, error) {
 	return Start(cmd)
 }
 
-// StartFor starts cmd for a test and kills it when the test ends. If the test has failed, it logs about and the process's
-// output.
+// StartFor starts cmd for a test and kills it when the test ends. A data race in it fails the test. If the test has failed, it logs about
+// and the process's output.
 func StartFor(t testing.TB, cmd *exec.Cmd, about string) (*Process, *Output) {
 	t.Helper()
 	output := &Output{}
@@ -67,6 +67,9 @@ func StartFor(t testing.TB, cmd *exec.Cmd, about string) (*Process, *Output) {
 	}
 	t.Cleanup(func() {
 		p.Kill()
+		if DataRace(output.String()) != "" {
+			t.Error("a data race")
+		}
 		if t.Failed() {
 			t.Logf("%s\n%s", about, output)
 		}
