@@ -220,7 +220,7 @@ func (a *apart) byBalancers(t *testing.T) {
 	far := pods{a.pod(s, jingan.nodes[0], 1), a.pod(s, jingan.nodes[1], 2)}
 	near := pods{a.pod(s, xicheng.nodes[0], 1), a.pod(s, xicheng.nodes[1], 2)}
 	s.publish()
-	stray, direct, b := w.watched(t), w.separated(t, jingan, xicheng), w.balancer(t)
+	direct, b := w.separated(t, jingan, xicheng), w.balancer(t)
 	first, second, other := served{jingan, 1}, served{jingan, 2}, served{xicheng, 1}
 	b.serve(s, first, other)
 	s.ingresses(jingan, first.at()...)
@@ -274,7 +274,6 @@ func (a *apart) byBalancers(t *testing.T) {
 	s.extending("xicheng", balancer4(edgeNumber, 2))
 	s.answered("xicheng", far...)
 	s.answeredBy(own, far...)
-	stray()
 	direct()
 }
 
