@@ -1,5 +1,5 @@
 // Command mutants judges what gremlins reports of one package. It fails if fewer than 95 % of the mutants that change something are killed,
-// and if survivors.txt lacks a survivor or lists one that survives no more.
+// or none, and if survivors.txt lacks a survivor or lists one that survives no more.
 //
 //	mutants REPORT.json internal/merge
 //
@@ -156,7 +156,7 @@ func judge(pkg string, killed int, lived []string, list string) error {
 	}
 	all := killed + len(lived) - equivalent
 	fmt.Printf("%s: %d of %d mutants killed, %d more are equivalent\n", pkg, killed, all, equivalent)
-	if float64(killed) < least*float64(all) {
+	if killed == 0 || float64(killed) < least*float64(all) {
 		wrong = append(wrong, "too few are killed")
 	}
 	if len(wrong) > 0 {

@@ -16,6 +16,7 @@ func TestJudge(t *testing.T) {
 	}{
 		{"all are listed", 19, []string{a, b}, ""},
 		{"too few", 18, []string{a, b}, "too few are killed"},
+		{"there is no mutant", 0, nil, "too few are killed"},
 		{"one is new", 99, []string{a, b, "p/a.go T | == 3"}, "survives: p/a.go T | == 3"},
 		{"one is gone", 99, []string{a}, "survives no more: " + b},
 	} {

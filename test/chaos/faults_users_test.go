@@ -96,7 +96,9 @@ var userFaults = []fault{
 			taken, refused = taken+a.Written, refused+a.Refused
 		}
 		c.churn(5)
-		c.touched("the hub took %d of the thief's %d writes", taken, taken+refused)
+		if taken > 0 {
+			c.touched("the hub took %d of the thief's %d writes", taken, taken+refused)
+		}
 	}},
 }
 
@@ -143,7 +145,9 @@ func (c *run) replaceByForce(list client.ObjectList) {
 			n++
 		}
 	}
-	c.touched("%d objects were replaced", n)
+	if n > 0 {
+		c.touched("%d objects were replaced", n)
+	}
 }
 
 // recreate creates an object that was deleted, as it was.

@@ -70,7 +70,7 @@ func (s *service) isAnswered(w way, want pods) error {
 }
 
 // only makes connections from every node of a cluster, one after another, until the returned function is called. That function
-// fails the test if a connection was not answered, or was answered by a pod that isn't allowed.
+// fails the test if a connection was not answered, was answered by a pod that isn't allowed, or if there was none.
 func (s *service) only(cluster string, allowed ...*pod) (end func()) {
 	s.Helper()
 	return s.onlyBy(way{from: s.w.cluster(cluster).nodes, network: "tcp", port: 80}, allowed...)
@@ -85,14 +85,17 @@ func (s *service) onlyBy(w way, allowed ...*pod) (end func()) {
 	}
 	stop, done := make(chan struct{}), make(chan error, 1)
 	go func() {
+		defer close(done)
 		connections := 0
 		pace := time.NewTicker(5 * time.Millisecond)
 		defer pace.Stop()
 		for {
 			select {
 			case <-stop:
+				if connections == 0 {
+					done <- errors.New("no connection was made")
+				}
 				s.Logf("%d connections were answered as wanted", connections)
-				done <- nil
 				return
 			case <-s.Context().Done(): // the test has already failed elsewhere
 				return
