@@ -135,7 +135,7 @@ func (c *run) replaceByForce(list client.ObjectList) {
 	n := 0
 	for _, ns := range []string{"shop", "bank"} {
 		c.must(c.victim.List(list, client.InNamespace(ns)))
-		for _, o := range objectsOf(list) {
+		for _, o := range random.ObjectsOf(list) {
 			if len(o.GetOwnerReferences()) > 0 || o.GetLabels()["clusterset.dev/managed-by"] != "" {
 				continue
 			}
@@ -157,20 +157,6 @@ func (c *run) recreate(o client.Object) {
 	o.SetUID("")
 	o.SetCreationTimestamp(metav1.Time{})
 	c.must(c.victim.Client.Create(context.Background(), o))
-}
-
-func objectsOf(list client.ObjectList) (all []client.Object) {
-	switch list := list.(type) {
-	case *corev1.ServiceList:
-		for i := range list.Items {
-			all = append(all, &list.Items[i])
-		}
-	case *mcsv1beta1.ServiceExportList:
-		for i := range list.Items {
-			all = append(all, &list.Items[i])
-		}
-	}
-	return all
 }
 
 // hangingWebhook makes the victim's API server ask a webhook about ServiceExports that accepts connections and never answers.

@@ -29,7 +29,7 @@ func (r *Run) leftovers(w *World) error {
 				if err := m.List(list, client.InNamespace(ns), client.MatchingLabels{"clusterset.dev/managed-by": "importer"}); err != nil {
 					return err
 				}
-				for _, o := range objectsOf(list) {
+				for _, o := range ObjectsOf(list) {
 					if o.GetLabels()[extendsLabel] != "" {
 						continue // see Extending
 					}
@@ -49,7 +49,7 @@ func (r *Run) leftovers(w *World) error {
 		if err := r.Hub.List(list); err != nil {
 			return err
 		}
-		for _, o := range objectsOf(list) {
+		for _, o := range ObjectsOf(list) {
 			labels := o.GetLabels()
 			key := types.NamespacedName{Namespace: labels["clusterset.dev/service-namespace"], Name: labels["clusterset.dev/service-name"]}
 			if !slices.ContainsFunc(w.Parts(key), func(p Part) bool { return o.GetNamespace() == "clusterset-member-"+p.Name }) {
@@ -63,7 +63,8 @@ func (r *Run) leftovers(w *World) error {
 	return nil
 }
 
-func objectsOf(list client.ObjectList) (all []client.Object) {
+// ObjectsOf returns the objects of a list.
+func ObjectsOf(list client.ObjectList) (all []client.Object) {
 	_ = meta.EachListItem(list, func(o runtime.Object) error {
 		all = append(all, o.(client.Object))
 		return nil
