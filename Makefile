@@ -36,9 +36,10 @@ FLEET_TESTS := ./test/e2e ./test/random ./test/gateway
 PROGRAM_TESTS := $(FLEET_TESTS) ./test/datapath ./test/docs ./test/console ./test/chaos ./test/hostile
 # More such packages, for tools that are run by hand. They and test/load run nightly.
 TOOL_TESTS := ./hack/benchsync ./hack/demo
-# The others. Here, too, the longest come first.
+# The others. Here, too, the longest come first. LIST_TESTS begins a line with OTHER_TESTS, which would go on without packages if go list failed.
+LIST_TESTS = all=$$($(GO) list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./...) || exit 1;
 OTHER_TESTS = ./importer ./plugin ./cli ./hub/peers \
-  $$($(GO) list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./... | grep -vE '/(cmd/coredns|hack/(benchsync|demo)|cli/explain|internal/statefile|test/(chaos|console|datapath|docs|e2e|gateway|hostile|load|random))$$')
+  $$(echo "$$all" | grep -vE '/(cmd/coredns|hack/(benchsync|demo)|cli/explain|internal/statefile|test/(chaos|console|datapath|docs|e2e|gateway|hostile|load|random))$$')
 
 # Two packages at a time keep two processors busy: make test runs one of programs beside one of the others. With four there were 21 control
 # planes, each of which takes 4 % of a processor when it is idle, and what is done in 3 s alone took 9 s.
@@ -96,7 +97,7 @@ test: kube ## Run the tests of each change, on a real etcd and kube-apiserver
 	@$(GO) list -export -test -deps $(PROGRAM_TESTS) ./cmd/coredns >/dev/null
 	@for module in test/chart image; do $(GO) -C $$module list -export -test -deps ./... >/dev/null || exit 1; done
 	@for module in test/docs/commands test/datapath/nats; do $(GO) -C $$module list -export -deps tool >/dev/null || exit 1; done
-	@$(RACY) $(GO) list $(RACE) -export -test -deps $(OTHER_TESTS) >/dev/null
+	@$(LIST_TESTS) $(RACY) $(GO) list $(RACE) -export -test -deps $(OTHER_TESTS) >/dev/null
 	@$(MAKE) --no-print-directory -j2 test-programs test-others test-chart test-image test-bounds
 
 .PHONY: test-programs test-others test-image test-bounds
@@ -104,7 +105,7 @@ test-programs:
 	$(GO) test $(PARALLEL) -timeout 60m -count=1 $(PROGRAM_TESTS)
 
 test-others:
-	$(RACY) $(GO) test $(RACE) $(PARALLEL) -timeout 60m $(OTHER_TESTS)
+	$(LIST_TESTS) $(RACY) $(GO) test $(RACE) $(PARALLEL) -timeout 60m $(OTHER_TESTS)
 
 # What large sets may allocate, and what computes long in a single goroutine, is tested without the race detector, which allocates
 # itself and makes it take minutes. These packages' tests with control planes are left to the others. With the race detector,
@@ -176,10 +177,9 @@ golden: kube ## Rewrite the golden answers from what the plugin answers now; rev
 
 .PHONY: fuzz
 fuzz: ## Run every fuzz target for FUZZ (30s) each
-	@for pkg in $$($(GO) list ./...); do \
-	  for target in $$($(GO) test -list '^Fuzz' $$pkg 2>/dev/null | grep '^Fuzz'); do \
-	    echo "$$pkg $$target"; $(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZ) -fuzzminimizetime 10x $$pkg || exit 1; \
-	  done; \
+	@targets=$$(grep -r --include='*_test.go' '^func Fuzz' .) || { echo "There is no fuzz target" >&2; exit 1; }; \
+	echo "$$targets" | sed -E 's,/[^/]*:func ([A-Za-z0-9_]+).*, \1,' | sort | while read -r pkg target; do \
+	  echo "$$pkg $$target"; $(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZ) -fuzzminimizetime 10x $$pkg || exit 1; \
 	done
 
 # Packages without clients and clocks, whose own tests say what they do.
