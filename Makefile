@@ -201,13 +201,13 @@ lint: ## Run golangci-lint, go vet of the other modules, actionlint, and see tha
 	@for mod in $(MODULES); do $(GO) -C $$(dirname $$mod) mod tidy -diff || { echo "$$mod isn't tidy: go -C $$(dirname $$mod) mod tidy"; exit 1; }; done
 
 .PHONY: vulncheck
-vulncheck: ## Look for known vulnerabilities in all code that we build on, where vuln.go.dev can be reached
+vulncheck: ## Look for known vulnerabilities in all code that we build on, where vuln.go.dev can be reached (in CI it has to be)
 	@$(GO) build -modfile=tools/go.mod -o $(BIN)/govulncheck golang.org/x/vuln/cmd/govulncheck
 	@for module in . $(TESTED); do \
 	  echo "$$module:"; out=$$(cd $$module && $(CURDIR)/$(BIN)/govulncheck ./... 2>&1); code=$$?; echo "$$out"; \
 	  case "$$code $$out" in \
 	    0\ *) ;; \
-	    *": fetching vulnerabilities: "*) echo "The database of vulnerabilities can't be reached, so nothing was checked."; exit 0;; \
+	    *": fetching vulnerabilities: "*) echo "The database of vulnerabilities can't be reached, so nothing was checked."; test -z "$$CI"; exit;; \
 	    *) exit 1;; \
 	  esac; \
 	done
