@@ -143,35 +143,6 @@ func (s *snapshotServer) logged(words ...string) {
 	})
 }
 
-// alongside asks for a name over and over until it is stopped. Each answer must be one of those wanted.
-func (s *snapshotServer) alongside(name string, want ...string) (stop func()) {
-	stopping, done := make(chan struct{}), make(chan struct{})
-	var wrong []error
-	go func() {
-		defer close(done)
-		tick := time.NewTicker(5 * time.Millisecond)
-		defer tick.Stop()
-		for {
-			select {
-			case <-stopping:
-				return
-			case <-tick.C:
-			}
-			if err := s.says(name, want...); err != nil {
-				wrong = append(wrong, err)
-			}
-		}
-	}()
-	return func() {
-		s.Helper()
-		close(stopping)
-		<-done
-		if len(wrong) > 0 {
-			s.Errorf("%d wrong answers, the first: %v", len(wrong), wrong[0])
-		}
-	}
-}
-
 func importOf(name, ip string) string {
 	return fmt.Sprintf(`{apiVersion: multicluster.x-k8s.io/v1beta1, kind: ServiceImport, metadata: {namespace: shop, name: %s},
   spec: {type: ClusterSetIP, ips: [%s], ports: [{port: 80}]}}`, name, ip)
@@ -215,8 +186,11 @@ func TestDNSStartsFromItsSnapshot(t *testing.T) {
 	s.withoutEDNS(t)
 
 	t.Log("the API server comes back, with other objects than before")
-	stop := s.alongside("web", "10.9.0.1 Stale Answer", "10.9.0.1 live")
-	stopLeaving := s.alongside("leaving", "10.9.0.2 Stale Answer", "10.9.0.2 live", "NXDOMAIN live")
+	stop := s.Throughout(func() error {
+		return errors.Join(
+			s.says("web", "10.9.0.1 Stale Answer", "10.9.0.1 live"),
+			s.says("leaving", "10.9.0.2 Stale Answer", "10.9.0.2 live", "NXDOMAIN live"))
+	})
 	serial = s.serial()
 	if err := plane.StartAPIServer(t.Context()); err != nil {
 		t.Fatal(err)
@@ -225,7 +199,6 @@ func TestDNSStartsFromItsSnapshot(t *testing.T) {
 	live["leaving"] = "NXDOMAIN live"
 	s.expect("with its API server again", live)
 	stop()
-	stopLeaving()
 	if got := s.serial(); got <= serial {
 		t.Errorf("the serial went from %d to %d though the answers changed", serial, got)
 	}

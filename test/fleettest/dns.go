@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -103,11 +104,23 @@ func (d *DNS) Eventually(name, qtype string, want ...string) {
 	kube.Eventually(d, func() error { return d.Answers(name, qtype, want...) })
 }
 
-// Alongside asks the same question repeatedly while something happens. The function it returns asks one last time, stops,
-// and fails the test if any answer was not allowed. Allowed answers are words as ask returns them, joined by blanks.
+// Alongside is [DNS.Throughout] for the answers to one question. Allowed answers are words as ask returns them, joined by blanks.
+func (d *DNS) Alongside(name, qtype string, allowed ...string) (stop func()) {
+	d.Helper()
+	return d.Throughout(func() error {
+		got, err := d.ask(name, qtype)
+		if answer := strings.Join(got, " "); err == nil && !slices.Contains(allowed, answer) {
+			err = fmt.Errorf("dig %s %s: got %q, want one of %q", name, qtype, answer, allowed)
+		}
+		return err
+	})
+}
+
+// Throughout asks the server repeatedly while something happens. The function it returns asks one last time, stops, and fails the test if
+// ask ever returned an error. It is called at the end of the test at the latest.
 //
 // The server must not be restarted meanwhile.
-func (d *DNS) Alongside(name, qtype string, allowed ...string) (stop func()) {
+func (d *DNS) Throughout(ask func() error) (stop func()) {
 	d.Helper()
 	stopping, done := make(chan struct{}), make(chan struct{})
 	var wrong []string
@@ -122,29 +135,19 @@ func (d *DNS) Alongside(name, qtype string, allowed ...string) (stop func()) {
 				last = true
 			case <-tick.C:
 			}
-			got, err := d.ask(name, qtype)
-			switch {
-			case len(wrong) > 20:
-			case err != nil:
+			if err := ask(); err != nil && len(wrong) <= 20 {
 				wrong = append(wrong, err.Error())
-			case !slices.Contains(allowed, strings.Join(got, " ")):
-				wrong = append(wrong, strings.Join(got, " "))
 			}
 		}
 	}()
-	ended := false
-	stop = func() {
+	stop = sync.OnceFunc(func() {
 		d.Helper()
-		if ended {
-			return
-		}
-		ended = true
 		close(stopping)
 		<-done
 		if len(wrong) > 0 {
-			d.Errorf("%s: dig %s %s, %d times: want one of %q, got\n%s", d.Program.Name, name, qtype, n, allowed, strings.Join(wrong, "\n"))
+			d.Errorf("%s, asked %d times:\n%s", d.Program.Name, n, strings.Join(wrong, "\n"))
 		}
-	}
+	})
 	d.Cleanup(stop)
 	return stop
 }
