@@ -8,7 +8,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -160,19 +159,12 @@ func (m *Member) Namespace(name string) {
 	m.Apply("{apiVersion: v1, kind: Namespace, metadata: {name: " + name + "}}")
 	m.Cleanup(func() {
 		// Delete the Services first: a marked Service would get its ServiceExport back.
+		selector := &metav1.ListOptions{LabelSelector: api.LabelManagedBy + "!=" + api.ManagedByImporter}
+		notImported := &client.DeleteAllOfOptions{ListOptions: client.ListOptions{Namespace: name, Raw: selector}}
 		for _, all := range []client.Object{&corev1.Service{}, &mcsv1beta1.ServiceExport{}} {
-			if err := m.Client.DeleteAllOf(context.Background(), all, client.InNamespace(name), notImported); err != nil {
+			if err := m.Client.DeleteAllOf(context.Background(), all, notImported); err != nil {
 				m.Errorf("clean up %s: %v", name, err)
 			}
 		}
 	})
 }
-
-// notImported selects the objects that the importer didn't write.
-var notImported = client.MatchingLabelsSelector{Selector: func() labels.Selector {
-	s, err := labels.Parse(api.LabelManagedBy + "!=" + api.ManagedByImporter)
-	if err != nil {
-		panic(err)
-	}
-	return s
-}()}
