@@ -38,6 +38,7 @@ func TestEveryFieldOfAnEndpointIsCompared(t *testing.T) {
 
 // A rollout changes a headless service's endpoints one after another. The service's GlobalService contains all of them and is only
 // written occasionally, but the last state is always written. EndpointSlices, and everything that isn't an endpoint, are written at once.
+// Rule D28 of docs/spec/data-path.md.
 func TestLargeGlobalServicesAreWrittenNowAndThen(t *testing.T) {
 	const changes, each = 250, 50 * time.Millisecond
 	for _, c := range []struct{ clusters, endpoints, most int }{

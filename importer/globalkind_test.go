@@ -1,11 +1,20 @@
 package importer
 
 import (
+	"context"
 	"fmt"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/clusterset/clusterset/api/crds"
 	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
@@ -65,4 +74,33 @@ func TestGlobalServiceNeedNotBeInstalled(t *testing.T) {
 	servicesGauge.Reset()
 	w.start(Options{})
 	imports("10.11.0.8", false)
+}
+
+// fullCache is a cache that has read everything, and watcher a controller that can watch everything.
+type (
+	fullCache struct{ cache.Cache }
+	watcher   struct{ controller.Controller }
+)
+
+func (fullCache) GetInformer(context.Context, client.Object, ...cache.InformerGetOption) (cache.Informer, error) {
+	return nil, nil
+}
+
+func (watcher) Watch(source.Source) error { return nil }
+
+// Rule C38 of docs/spec/control-plane.md: how soon all services are written again after GlobalService was installed.
+func TestGlobalServiceIsFoundInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := &globalKind{cache: fullCache{}, live: fake.NewClientBuilder().WithScheme(testScheme).Build(), echoes: newEchoes()}
+		k.missing.Store(true)
+		began, again := time.Now(), make(chan event.GenericEvent)
+		go k.follow(t.Context(), watcher{}, again) // it looks as late as it can: a whole period after the kind was installed
+		<-again
+		if took := time.Since(began); took > 30*time.Second {
+			t.Errorf("it took %s", took)
+		}
+		if k.missing.Load() {
+			t.Error("the kind is still missing")
+		}
+	})
 }

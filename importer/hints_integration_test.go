@@ -45,7 +45,8 @@ func (w *world) steered(ns, name string) string {
 	return strings.Join(all, ", ")
 }
 
-// TestKubeProxyIsTold checks what beijing's EndpointSlices tell kube-proxy about a service of beijing and shanghai.
+// TestKubeProxyIsTold checks what beijing's EndpointSlices tell kube-proxy about a service of beijing and shanghai, and that nothing else is
+// written. Rule D28 of docs/spec/data-path.md.
 func TestKubeProxyIsTold(t *testing.T) {
 	w := newWorld(t)
 	w.member.InstallMCS(t)

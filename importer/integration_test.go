@@ -24,7 +24,7 @@ import (
 	"github.com/clusterset/clusterset/test/records"
 )
 
-// Rules C30 and C37 of docs/spec/control-plane.md and D27 of docs/spec/data-path.md.
+// Rule C30 of docs/spec/control-plane.md and D27 of docs/spec/data-path.md.
 func TestImporter(t *testing.T) {
 	w := newWorld(t)
 	w.member.InstallMCS(t)

@@ -24,7 +24,7 @@ import (
 
 // In the cluster that is also the hub, one cache may still contain a MemberCluster that a leave has deleted while the other
 // cache no longer does. It must not be created again. In another cluster, the same state means a MemberCluster that is yet
-// to be copied.
+// to be copied. Rule C37 of docs/spec/control-plane.md.
 func TestWhatLeftTheHubIsNotMadeAgain(t *testing.T) {
 	for _, c := range []struct {
 		name string

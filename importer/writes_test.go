@@ -19,7 +19,7 @@ import (
 	"github.com/clusterset/clusterset/test/records"
 )
 
-// Counts the requests that an import costs both API servers, from its first write to its end. Rule D28 of docs/spec/data-path.md.
+// Counts the requests that an import costs both API servers, from its first write to its end.
 func TestWhatIsWritten(t *testing.T) {
 	w := newWorld(t)
 	w.member.InstallMCS(t)

@@ -3,6 +3,7 @@ package index
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -306,6 +307,19 @@ func TestFromMemberCluster(t *testing.T) {
 			if (len(errs) > 0) != (tt.phase == "Resting") || !want.equal(got) {
 				t.Errorf("%s: %+v, %v, want %+v", tt.name, got, errs, want)
 			}
+		}
+	}
+	// The zones of its nodes count only if its spec has none.
+	for _, spec := range []clustersetv1alpha1.MemberClusterSpec{{}, {Zone: "z1"}, {Zones: []string{"z1"}}} {
+		want := []string{"z1"}
+		if spec.Zone == "" && spec.Zones == nil {
+			want = []string{"z3", "z4"}
+		}
+		got, errs := FromMemberCluster(&clustersetv1alpha1.MemberCluster{
+			ObjectMeta: metav1.ObjectMeta{Name: "c1"}, Spec: spec, Status: clustersetv1alpha1.MemberClusterStatus{Zones: []string{"z4", "z3"}},
+		})
+		if len(errs) > 0 || !slices.Equal(got.Zones, want) {
+			t.Errorf("spec %+v: %+v, %v, want the zones %v", spec, got, errs, want)
 		}
 	}
 	for _, name := range []string{"", "a_b", "a.b.c", "-", strings.Repeat("a", 64)} {
