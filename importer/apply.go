@@ -37,7 +37,9 @@ const sliceWriters = 8
 func (r *reconciler) apply(ctx context.Context, in desired.Input, out desired.Output, cur desired.Current) (again time.Duration, _ error) {
 	if imp := cur.ServiceImport; imp != nil && !desired.Owned(imp) {
 		// Slices and a derived Service of ours would belong to a ServiceImport that isn't ours.
-		err := r.removeOwned(ctx, cur)
+		mine := cur
+		mine.ServiceImport, mine.Global = nil, nil
+		err := r.removeAll(ctx, mine)
 		r.report.notExtended(ctx, in.Key, in.Extended, "the ServiceImport of that name isn't the agent's; delete or rename it")
 		again, globalErr := r.applyGlobal(ctx, out, cur)
 		return again, errors.Join(&foreignError{kindOf(imp), imp}, err, globalErr)
@@ -60,11 +62,14 @@ func (r *reconciler) apply(ctx context.Context, in desired.Input, out desired.Ou
 		out.Slices = desired.Expanded(out, cur)
 	}
 	imp, err := r.applyImport(ctx, cur.ServiceImport, out.ServiceImport)
-	if err != nil {
-		errs = append(errs, err) // and the slices would have no owner
-	} else {
+	switch was := cur.ServiceImport; {
+	case err == nil:
 		errs = append(errs, r.applySlices(ctx, in.Key, out, cur, r.ownerOf(imp)), r.applyImportStatus(ctx, imp, out.ServiceImport))
 		r.report.drops(ctx, in.Key, imp, out.Drops)
+	case was != nil && was.Spec.Type == out.ServiceImport.Spec.Type:
+		errs = append(errs, err, r.applySlices(ctx, in.Key, out, cur, r.ownerOf(was))) // the update was refused; its owner and type are the same
+	default:
+		errs = append(errs, err) // the slices would have no owner, or be of another type than it
 	}
 	errs = append(errs, r.applyExtending(ctx, in, out, cur))
 	again, err = r.applyGlobal(ctx, out, cur)
@@ -230,10 +235,4 @@ func sideBySide(all []*discoveryv1.EndpointSlice, do func(*discoveryv1.EndpointS
 	}
 	_ = group.Wait() // none returns an error
 	return errors.Join(errs...)
-}
-
-// removeOwned deletes the slices and the derived Service of a ServiceImport that is no longer ours.
-func (r *reconciler) removeOwned(ctx context.Context, cur desired.Current) error {
-	cur.ServiceImport, cur.Global = nil, nil
-	return r.removeAll(ctx, cur)
 }

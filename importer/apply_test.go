@@ -11,6 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/importer/desired"
 )
 
 // If sameSliceEndpoint ignored a field, that field would never be updated. So a difference in any of an Endpoint's
@@ -79,5 +82,47 @@ func TestSlicesThatGoAreGoneBeforeTheServiceIsHeadless(t *testing.T) {
 	}
 	if again := slices.DeleteFunc(slices.Clone(g.here.writes), func(w string) bool { return !strings.HasPrefix(w, "delete EndpointSlice") }); len(again) != 1 {
 		t.Errorf("deletions: %v", again)
+	}
+}
+
+// If the API server refuses a ServiceImport's update, its slices still follow the records, unless they would be those of another type. Rule
+// C32 of docs/spec/control-plane.md.
+func TestARefusedImportKeepsItsEndpointsUpToDate(t *testing.T) {
+	for _, c := range []struct {
+		change  string
+		do      func(*clustersetv1alpha1.ExportedService)
+		written bool
+	}{
+		{"labels", func(s *clustersetv1alpha1.ExportedService) { s.Spec.ExportedLabels = map[string]string{"team": "pay"} }, true},
+		{"type", func(s *clustersetv1alpha1.ExportedService) { s.Spec.Type = mcsv1beta1.ClusterSetIP }, false},
+	} {
+		t.Run(c.change, func(t *testing.T) {
+			g := newRig(Options{DataPath: desired.DataPathPods})
+			g.hub.put(memberAt("a", "zone-0"))
+			service := exportedBy("a", mcsv1beta1.Headless, 1)
+			g.hub.put(service)
+			g.hub.put(endpointsOf("a", 1, 0, 2))
+			g.reconcile(t)
+			service = service.DeepCopy()
+			c.do(service)
+			g.hub.put(service)
+			g.flip("a", false)
+			g.local.client = refusing{g.here, "ServiceImport"}
+			g.here.writes = nil
+			if _, err := g.Reconcile(t.Context(), reconcile.Request{NamespacedName: web}); refusal(err) == "" {
+				t.Errorf("error %v, want what the API server says", err)
+			}
+			written := slices.ContainsFunc(g.here.writes, func(w string) bool { return strings.HasPrefix(w, "update EndpointSlice") })
+			if written != c.written {
+				t.Errorf("wrote %v, want slices: %v", g.here.writes, c.written)
+			}
+			_, cur := g.gathered(t)
+			if ready := *cur.Slices[0].Endpoints[0].Conditions.Ready; ready == c.written {
+				t.Errorf("the endpoint that isn't ready any more is ready: %v", ready)
+			}
+			if owner := cur.Slices[0].OwnerReferences[0]; owner.UID != cur.ServiceImport.UID {
+				t.Errorf("the slice belongs to %v, want %s", owner, cur.ServiceImport.UID)
+			}
+		})
 	}
 }

@@ -276,7 +276,7 @@ func TestARefusedRenameKeepsThePorts(t *testing.T) {
 	g.hub.put(service)
 	g.hub.put(endpoints)
 	g.reconcile(t)
-	g.local.client = refusing{g.here}
+	g.local.client = refusing{g.here, "Service"}
 	service, endpoints = service.DeepCopy(), endpoints.DeepCopy()
 	service.Spec.Ports, endpoints.Spec.Ports = service.Spec.Ports[:1], endpoints.Spec.Ports[:1]
 	web := "web"
@@ -301,12 +301,15 @@ func TestARefusedRenameKeepsThePorts(t *testing.T) {
 	}
 }
 
-// refusing is an API server that refuses every change of a Service.
-type refusing struct{ *shelf }
+// refusing is an API server that refuses every change of objects of a kind.
+type refusing struct {
+	*shelf
+	kind string
+}
 
 func (r refusing) Update(ctx context.Context, o client.Object, opts ...client.UpdateOption) error {
-	if _, ok := o.(*corev1.Service); ok {
-		return apierrors.NewForbidden(schema.GroupResource{Resource: "services"}, o.GetName(), errors.New("no"))
+	if kindOf(o) == r.kind {
+		return apierrors.NewForbidden(schema.GroupResource{Resource: r.kind}, o.GetName(), errors.New("no"))
 	}
 	return r.shelf.Update(ctx, o, opts...)
 }
