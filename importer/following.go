@@ -107,14 +107,15 @@ func (f *following) digest(ctx context.Context) string {
 
 // follows reports whether this cluster acts on a MemberCluster of the hub. here is its copy, or itself if this cluster is the hub, or nil.
 func (f *following) follows(ctx context.Context, m, here *clustersetv1alpha1.MemberCluster) bool {
+	foreign := here != nil && here.UID != m.UID && !desired.Owned(here)
 	if m.Left() {
-		return (here == nil || here.Left()) && f.isGone(ctx, m)
+		return (here == nil || here.Left() || foreign) && f.isGone(ctx, m)
 	}
 	drained, known := f.drained[m.Name]
 	if (here != nil && here.Spec.Drain) == m.Spec.Drain {
 		return known && drained == m.Spec.Drain
 	}
-	if here != nil && here.UID != m.UID && !desired.Owned(here) {
+	if foreign {
 		f.foreign = m.Name
 	}
 	return false

@@ -3,13 +3,17 @@ package importer
 import (
 	"fmt"
 	"testing"
+	"time"
 
+	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/importer/desired"
 	"github.com/clusterset/clusterset/test/kube"
 	"github.com/clusterset/clusterset/test/records"
 )
@@ -66,6 +70,39 @@ func TestHeartbeatSaysWhatIsFollowed(t *testing.T) {
 	change(`{"spec":{"drain":null}}`)
 	follows(undrained)
 	run.stop()
+}
+
+// A cluster that left is gone once nothing of it is imported, also where a person has described a cluster of that name: the copies are to say
+// the same, and that isn't one. If this cluster is the hub, the MemberCluster is the hub's own, which has left when the cache says so. Rule C76 of
+// docs/spec/control-plane.md.
+func TestALeaveIsFollowedBesideAForeignMemberCluster(t *testing.T) {
+	member := func(uid types.UID, labels map[string]string) *clustersetv1alpha1.MemberCluster {
+		return &clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "shanghai", UID: uid, Labels: labels}}
+	}
+	left := member("1", nil)
+	left.DeletionTimestamp, left.Finalizers = &metav1.Time{Time: time.Unix(1e9, 0)}, []string{api.MemberFinalizer}
+	slice := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "x", Labels: desired.Labels()}}
+	slice.Labels[api.LabelSourceCluster] = "shanghai"
+	for _, c := range []struct {
+		name    string
+		here    []client.Object
+		follows bool
+	}{
+		{"no MemberCluster", nil, true},
+		{"our copy", []client.Object{member("2", desired.Labels())}, false},
+		{"somebody's own", []client.Object{member("2", nil)}, true},
+		{"somebody's own, and endpoints", []client.Object{member("2", nil), slice}, false},
+		{"the hub's, and the cache is behind", []client.Object{member("1", nil)}, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var f following
+			f.begin(fake.NewClientBuilder().WithScheme(testScheme).WithObjects(left).Build(),
+				fake.NewClientBuilder().WithScheme(testScheme).WithObjects(c.here...).Build())
+			if said := f.digest(t.Context()); (said != "") != c.follows {
+				t.Errorf("says %q, follows: %v", said, c.follows)
+			}
+		})
+	}
 }
 
 // Clusters that join and leave under ever new names take no memory.
