@@ -180,11 +180,11 @@ func (m *mirror) await(ctx context.Context, here *clustersetv1alpha1.MemberClust
 }
 
 // copy makes our copy like the hub's MemberCluster, without what is invalid. Whatever this API server still refuses, because its
-// CustomResourceDefinition is of another version, takes neither drain nor phase with it (C48).
+// CustomResourceDefinition is of another version or a policy forbids it, takes neither drain nor phase with it (C48).
 func (m *mirror) copy(ctx context.Context, here, there *clustersetv1alpha1.MemberCluster) error {
 	there = usable(ctx, there)
 	mine, refused := m.copySpec(ctx, here, there)
-	if apierrors.IsInvalid(refused) {
+	if refusal(refused) != "" {
 		least := there.DeepCopy()
 		least.Spec = clustersetv1alpha1.MemberClusterSpec{}
 		if here != nil {
@@ -199,7 +199,7 @@ func (m *mirror) copy(ctx context.Context, here, there *clustersetv1alpha1.Membe
 		return refused
 	}
 	err := m.copyStatus(ctx, mine, there.Status)
-	if apierrors.IsInvalid(err) {
+	if refusal(err) != "" {
 		refused = errors.Join(refused, err)
 		err = m.copyStatus(ctx, mine, clustersetv1alpha1.MemberClusterStatus{Phase: there.Status.Phase, LastHeartbeatTime: there.Status.LastHeartbeatTime})
 	}

@@ -2,6 +2,7 @@ package importer
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -77,18 +78,19 @@ func TestInvalidMemberClusterIsCopiedAsFarAsPossible(t *testing.T) {
 		name    string
 		here    []client.Object
 		refuses func(*clustersetv1alpha1.MemberCluster) bool // whether the local API server refuses to store it
+		forbids bool                                         // it does so because a policy says so
 		spec    clustersetv1alpha1.MemberClusterSpec
 		version string
 	}{
 		{
-			"what is valid", nil, nil,
+			"what is valid", nil, nil, false,
 			clustersetv1alpha1.MemberClusterSpec{Region: "south", CIDRs: []string{"10.1.0.0/16", "10.2.0.0/16"}, Drain: true},
 			"v9",
 		},
 		{
 			"what is valid, over an earlier copy",
 			[]client.Object{copied},
-			nil,
+			nil, false,
 			clustersetv1alpha1.MemberClusterSpec{Region: "south", CIDRs: []string{"10.1.0.0/16", "10.2.0.0/16"}, Drain: true},
 			"v9",
 		},
@@ -97,6 +99,7 @@ func TestInvalidMemberClusterIsCopiedAsFarAsPossible(t *testing.T) {
 			func(m *clustersetv1alpha1.MemberCluster) bool {
 				return m.Spec.Region == "south" || m.Status.AgentVersion != ""
 			},
+			false,
 			clustersetv1alpha1.MemberClusterSpec{Drain: true},
 			"",
 		},
@@ -106,6 +109,17 @@ func TestInvalidMemberClusterIsCopiedAsFarAsPossible(t *testing.T) {
 			func(m *clustersetv1alpha1.MemberCluster) bool {
 				return m.Spec.Region == "south" || m.Status.AgentVersion != ""
 			},
+			false,
+			clustersetv1alpha1.MemberClusterSpec{Region: "north", CIDRs: []string{"10.1.0.0/16"}, Drain: true},
+			"",
+		},
+		{
+			"what a policy takes, over an earlier copy",
+			[]client.Object{copied},
+			func(m *clustersetv1alpha1.MemberCluster) bool {
+				return m.Spec.Region == "south" || m.Status.AgentVersion != ""
+			},
+			true,
 			clustersetv1alpha1.MemberClusterSpec{Region: "north", CIDRs: []string{"10.1.0.0/16"}, Drain: true},
 			"",
 		},
@@ -113,6 +127,9 @@ func TestInvalidMemberClusterIsCopiedAsFarAsPossible(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			check := func(o client.Object) error {
 				if m, ok := o.(*clustersetv1alpha1.MemberCluster); ok && c.refuses != nil && c.refuses(m) {
+					if c.forbids {
+						return apierrors.NewForbidden(schema.GroupResource{Resource: "memberclusters"}, m.Name, errors.New("no"))
+					}
 					return apierrors.NewInvalid(schema.GroupKind{Kind: "MemberCluster"}, m.Name, nil)
 				}
 				return nil
