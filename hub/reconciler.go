@@ -93,6 +93,9 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if again == 0 || settled != 0 && settled < again {
 		again = settled
 	}
+	if decision.Forget && (again == 0 || forgetAgain < again) {
+		again = forgetAgain
+	}
 	return reconcile.Result{RequeueAfter: again}, r.forget(ctx, &mc, decision.Forget, exported)
 }
 

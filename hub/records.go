@@ -3,6 +3,7 @@ package hub
 import (
 	"context"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -30,16 +31,19 @@ func (r *reconciler) exported(ctx context.Context, cluster string) (int, error) 
 	return len(list.Items), nil
 }
 
-// forget deletes, once, the records of a member that has been silent for very long. If it returns, its exporter writes them
-// again.
+// forgetAgain is when to look again for records of a member that has been silent for very long. Nothing of it changes, so there are no events.
+const forgetAgain = time.Minute
+
+// forget deletes the records of a member that has been silent for very long, also those that come back, as from a backup of the hub. If the
+// member returns, its exporter writes them again.
 func (r *reconciler) forget(ctx context.Context, mc *clustersetv1alpha1.MemberCluster, forget bool, exported int) error {
 	r.mu.Lock()
-	again := r.forgotten[mc.Name] == forget
+	was := r.forgotten[mc.Name]
 	if !forget {
 		delete(r.forgotten, mc.Name)
 	}
 	r.mu.Unlock()
-	if again || !forget {
+	if !forget || was && exported == 0 {
 		return nil
 	}
 	if err := r.deleteRecords(ctx, mc.Name); err != nil {
@@ -48,7 +52,7 @@ func (r *reconciler) forget(ctx context.Context, mc *clustersetv1alpha1.MemberCl
 	r.mu.Lock()
 	r.forgotten[mc.Name] = true
 	r.mu.Unlock()
-	if exported > 0 { // otherwise an earlier process has already reported it
+	if exported > 0 && !was { // otherwise it has been reported, by an earlier process if there are no records
 		metricForgotten.Inc()
 		r.events.Eventf(mc, nil, corev1.EventTypeWarning, "RecordsForgotten", "WatchHeartbeat",
 			"Deleted the %d services the cluster had exported: it has been silent for too long", exported)
