@@ -8,9 +8,15 @@ import (
 	"github.com/clusterset/clusterset/test/records"
 )
 
-// Services that this agent's own flags exclude are deleted at once (rule C46 of docs/spec/control-plane.md). Deletions that depend on the
-// hub still wait: here until this cluster's exports are on the hub (C40).
+// Services that this agent's own flags exclude are deleted at once (rule C46 of docs/spec/control-plane.md), whether or not the agent watches
+// their records. Deletions that depend on the hub still wait: here until this cluster's exports are on the hub (C40).
 func TestExcludedImportsGoAtOnce(t *testing.T) {
+	for _, narrow := range []bool{false, true} {
+		t.Run(fmt.Sprint("narrow=", narrow), func(t *testing.T) { excludedGoAtOnce(t, narrow) })
+	}
+}
+
+func excludedGoAtOnce(t *testing.T, narrow bool) {
 	w := newWorld(t)
 	w.member.InstallMCS(t)
 	w.here(namespace("shop"), namespace("bank"))
@@ -22,6 +28,7 @@ func TestExcludedImportsGoAtOnce(t *testing.T) {
 	run.stop()
 
 	w.withdraw(ledger)
+	w.narrow = narrow
 	run = w.start(Options{ExcludeNamespaces: []string{"shop"}, Exported: make(chan struct{})})
 	w.gone("shop", "web")
 	kube.Eventually(t, func() error { // a waiting service is checked repeatedly

@@ -95,7 +95,7 @@ func (o *round) reconcile(ctx context.Context) (result reconcile.Result, err err
 	if o.in.Extended, err = o.gatherExtended(ctx, o.in.Key); err != nil {
 		return result, err
 	}
-	if len(o.in.Services) > 0 && !o.options.imports(o.in.Key.Namespace) {
+	if !o.options.imports(o.in.Key.Namespace) {
 		return result, o.exclude(ctx)
 	}
 	if o.cur.Derived != nil && desired.Owned(o.cur.Derived) {
@@ -128,11 +128,16 @@ func (o *round) reconcile(ctx context.Context) (result reconcile.Result, err err
 	return o.write(ctx)
 }
 
-// exclude removes what is imported of a namespace that the operator excludes. That needs no answer from the hub.
+// exclude removes what is imported of a namespace that the operator excludes. That needs no answer from the hub, whose records of it may not
+// even be watched.
 func (o *round) exclude(ctx context.Context) error {
 	o.forget(o.in.Key)
 	o.report.notExtended(ctx, o.in.Key, o.in.Extended, o.in.Extended.Refused())
-	o.report.outcome(o.in.Key, stateExcluded)
+	if len(o.in.Services) > 0 {
+		o.report.outcome(o.in.Key, stateExcluded)
+	} else {
+		o.report.outcome(o.in.Key, "")
+	}
 	return o.removeAll(ctx, o.cur)
 }
 
