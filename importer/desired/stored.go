@@ -115,8 +115,9 @@ func StoredService(service types.NamespacedName, s *discoveryv1.EndpointSlice) *
 	return record
 }
 
-// StoredEndpoints returns the record that the pieces of a slice were made of, as far as they say, or nil. Hints, node names and the zone of
-// the cluster are the importer's, and left out. export is the cluster's; it tells which port has no name there.
+// StoredEndpoints returns the record that the pieces of a slice were made of, as far as they say, or nil. Hints and node names are the
+// importer's, and left out. A zone may be (see placed), but nothing tells it from the endpoint's own, so it stays as it was, whatever becomes of
+// the cluster's. export is the cluster's; it tells which port has no name there.
 func StoredEndpoints(service types.NamespacedName, pieces []*discoveryv1.EndpointSlice, export *clustersetv1alpha1.ExportedService) *clustersetv1alpha1.ExportedEndpoints {
 	cluster, name := pieces[0].Labels[api.LabelSourceCluster], pieces[0].Annotations[api.AnnotationRecord]
 	if name == "" || SliceName(cluster, service.Name, name) != WholeSlice(pieces[0].Name) {
