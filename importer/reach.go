@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// awayAfter is how long all requests to the hub must fail before it counts as unreachable: three heartbeats.
+	// awayAfter is how long the hub must fail this cluster before that is reported: three heartbeats.
 	awayAfter = 30 * time.Second
 	// reachCheck is how often that is checked.
 	reachCheck = 5 * time.Second
@@ -22,11 +22,12 @@ const (
 
 // reportReach records on our copy of this cluster's MemberCluster whether the hub answers, whenever that changes, until ctx ends. It writes
 // only changes.
-func reportReach(ctx context.Context, l *local, own string, state func() hubcache.State) {
+func reportReach(ctx context.Context, l *local, own string, state func() hubcache.State, watched func() bool) {
 	tick := time.NewTicker(reachCheck)
 	defer tick.Stop()
+	var r reach
 	for {
-		if err := sayReach(ctx, l, own, awaySince(state(), time.Now())); err != nil && ctx.Err() == nil && !isStale(err) {
+		if err := sayReach(ctx, l, own, r.now(state(), watched(), time.Now())); err != nil && ctx.Err() == nil && !isStale(err) {
 			logf.FromContext(ctx).V(1).Info("Can't record whether the hub answers", "reason", err.Error())
 		}
 		select {
@@ -37,27 +38,43 @@ func reportReach(ctx context.Context, l *local, own string, state func() hubcach
 	}
 }
 
-// awaySince returns since when the hub hasn't answered, or the zero time if it does, or did a moment ago.
-func awaySince(hub hubcache.State, now time.Time) time.Time {
-	if hub.Phase != hubcache.Away || now.Sub(hub.Since) < awayAfter {
-		return time.Time{}
-	}
-	return hub.Since
+// reach tells a hub that serves this cluster from one that is away, and from one that answers, if only to refuse.
+type reach struct {
+	unwatched time.Time // since when the hub isn't watched, zero if it is
 }
 
-func sayReach(ctx context.Context, l *local, own string, since time.Time) error {
+// now returns the condition HubAnswers.
+func (r *reach) now(hub hubcache.State, watched bool, now time.Time) metav1.Condition {
+	if watched {
+		r.unwatched = time.Time{}
+	} else if r.unwatched.IsZero() {
+		r.unwatched = now
+	}
+	refused := r.unwatched
+	if hub.Since.After(refused) { // it is back, and the watches need a moment
+		refused = hub.Since
+	}
+	switch {
+	case hub.Phase == hubcache.Away && now.Sub(hub.Since) >= awayAfter:
+		return hubAnswers(metav1.ConditionFalse, clustersetv1alpha1.ReasonHubAway, "the hub doesn't answer; everything stays as it was", hub.Since)
+	case hub.Phase == hubcache.Live && !watched && now.Sub(refused) >= awayAfter:
+		return hubAnswers(metav1.ConditionFalse, clustersetv1alpha1.ReasonHubRefuses,
+			"the hub answers, but its records can't be read: it refuses this cluster's credentials or requests, or is too slow; everything stays as it was", refused)
+	}
+	return hubAnswers(metav1.ConditionTrue, clustersetv1alpha1.ReasonHubAnswers, "the hub answers this cluster's agent", time.Time{})
+}
+
+func hubAnswers(is metav1.ConditionStatus, reason, message string, since time.Time) metav1.Condition {
+	return metav1.Condition{
+		Type: clustersetv1alpha1.ConditionHubAnswers, Status: is, Reason: reason, Message: message, LastTransitionTime: metav1.NewTime(since),
+	}
+}
+
+func sayReach(ctx context.Context, l *local, own string, c metav1.Condition) error {
 	here := &clustersetv1alpha1.MemberCluster{}
 	found, err := get(ctx, l, "", own, here)
 	if err != nil || !found || !desired.Owned(here) {
 		return err
-	}
-	c := metav1.Condition{
-		Type: clustersetv1alpha1.ConditionHubAnswers, Status: metav1.ConditionTrue, Reason: clustersetv1alpha1.ReasonHubAnswers,
-		Message: "the hub answers this cluster's agent",
-	}
-	if !since.IsZero() {
-		c.Status, c.Reason = metav1.ConditionFalse, clustersetv1alpha1.ReasonHubAway
-		c.Message, c.LastTransitionTime = "the hub doesn't answer; everything stays as it was", metav1.NewTime(since)
 	}
 	return ensureStatus(ctx, l, here, func(m *clustersetv1alpha1.MemberCluster) {
 		c.ObservedGeneration = m.Generation

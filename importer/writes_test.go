@@ -1,19 +1,28 @@
 package importer
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/internal/connect"
 	"github.com/clusterset/clusterset/internal/hubcache"
 	"github.com/clusterset/clusterset/test/kube"
 	"github.com/clusterset/clusterset/test/records"
@@ -117,10 +126,11 @@ func TestReach(t *testing.T) {
 	now, state := began, hubcache.State{Since: began.Add(-time.Hour)}
 	w.here(strings.Replace(memberOf("beijing"), "metadata: {", "metadata: {labels: {"+api.LabelManagedBy+": "+api.ManagedByImporter+"}, ", 1))
 	versions := map[string]bool{}
+	var r reach
 	says := func(status metav1.ConditionStatus, since time.Time) {
 		t.Helper()
 		l := &local{cache: w.client, live: w.client, client: w.client, imports: "v1beta1", echoes: newEchoes()}
-		if err := sayReach(t.Context(), l, "beijing", awaySince(state, now)); err != nil {
+		if err := sayReach(t.Context(), l, "beijing", r.now(state, true, now)); err != nil {
 			t.Fatal(err)
 		}
 		mc := &clustersetv1alpha1.MemberCluster{}
@@ -148,4 +158,58 @@ func TestReach(t *testing.T) {
 	if len(versions) != 3 {
 		t.Errorf("written %d times for three changes", len(versions))
 	}
+}
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// A hub that refuses to be read is reported like one that is away, though it answers: a revoked token, or lost rights. When it is back after
+// an outage, the watches get the time to be opened.
+func TestARevokedTokenIsReported(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var away atomic.Bool
+		hub, err := connect.NewHub(&rest.Config{Host: "http://hub", Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+			if away.Load() {
+				return nil, errors.New("no route to host")
+			}
+			const body = `{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Unauthorized", "code": 401}`
+			header := http.Header{"Content-Type": {"application/json"}}
+			return &http.Response{StatusCode: http.StatusUnauthorized, Header: header, Body: io.NopCloser(strings.NewReader(body)), Request: r}, nil
+		})})
+		if err != nil {
+			t.Fatal(err)
+		}
+		hub.Cache.SetNamespaces(nil)
+		hub.Cache.SetPeers(nil)
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { _ = hub.Cache.Start(ctx) })
+		defer running.Wait()
+		defer cancel()
+
+		var r reach
+		for _, step := range []struct {
+			after  time.Duration
+			away   bool
+			reason string
+		}{
+			{time.Second, false, clustersetv1alpha1.ReasonHubAnswers},
+			{10 * time.Second, false, clustersetv1alpha1.ReasonHubAnswers},
+			{time.Minute, false, clustersetv1alpha1.ReasonHubRefuses},
+			{time.Hour, true, clustersetv1alpha1.ReasonHubAway},
+			{20 * time.Second, false, clustersetv1alpha1.ReasonHubAnswers},
+			{time.Minute, false, clustersetv1alpha1.ReasonHubRefuses},
+		} {
+			away.Store(step.away)
+			var c metav1.Condition
+			for until := time.Now().Add(step.after); time.Now().Before(until); time.Sleep(min(reachCheck, time.Until(until))) {
+				synctest.Wait()
+				c = r.now(hub.Cache.State(), hub.Cache.Watched(), time.Now())
+			}
+			if is := c.Status == metav1.ConditionTrue; c.Reason != step.reason || is != (step.reason == clustersetv1alpha1.ReasonHubAnswers) {
+				t.Errorf("after %s: the condition is %+v, want %s", step.after, c, step.reason)
+			}
+		}
+	})
 }

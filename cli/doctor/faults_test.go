@@ -89,6 +89,10 @@ var faults = []struct {
 		conditioned(clustersetv1alpha1.ConditionHubAnswers, metav1.ConditionFalse, "")(&b.Local.Members[0])
 		b.Hub = nil
 	}, false},
+	{"the agent may no longer read the hub", func(b *broken) {
+		conditioned(clustersetv1alpha1.ConditionHubAnswers, metav1.ConditionFalse, "")(&b.Local.Members[0])
+		b.Local.Members[0].Status.Conditions[0].Reason = clustersetv1alpha1.ReasonHubRefuses
+	}, false},
 	{"the hub doesn't answer the operator", func(b *broken) {
 		b.Hub = &view.HubFacts{Err: errors.New("connection refused; check --hub-kubeconfig")}
 		b.checked.Hub.Err = b.Hub.Err

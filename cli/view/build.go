@@ -90,7 +90,7 @@ func hubOf(f Facts, mirrored []clustersetv1alpha1.MemberCluster) Hub {
 		}
 	}
 	if said != nil && said.Status != metav1.ConditionTrue {
-		h.AwaySince = &said.LastTransitionTime.Time
+		h.AwaySince, h.RefusesAgent = &said.LastTransitionTime.Time, said.Reason == clustersetv1alpha1.ReasonHubRefuses
 	}
 	switch {
 	case f.Hub != nil && f.Hub.Err != nil:
@@ -101,7 +101,7 @@ func hubOf(f Facts, mirrored []clustersetv1alpha1.MemberCluster) Hub {
 			h.State = HubElsewhere
 		}
 	case f.Hub != nil:
-		h.State, h.Server, h.LatencyMillis, h.AwaySince = HubReachable, f.Hub.Server, f.Hub.Latency.Milliseconds(), nil
+		h.State, h.Server, h.LatencyMillis = HubReachable, f.Hub.Server, f.Hub.Latency.Milliseconds()
 	case said == nil:
 		h.State = HubUnknown
 	case h.AwaySince != nil:

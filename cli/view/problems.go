@@ -50,7 +50,10 @@ func hubProblems(h *Hub, now time.Time) (all []Problem) {
 		did, cure, _ := strings.Cut(h.Error, "; ")
 		add(string(h.State), did, cure)
 	}
-	if h.AwaySince != nil {
+	if h.AwaySince != nil && h.RefusesAgent {
+		add(string(HubQuiet), "it answers this cluster's agent, which hasn't been able to read it for "+screen.Age(now.Sub(*h.AwaySince))+"; names stay as they are",
+			"read the log of clusterset-member; clusterset join with --rejoin makes new credentials, and clusterset hub gives the rights")
+	} else if h.AwaySince != nil {
 		add(string(HubQuiet), "it hasn't answered this cluster's agent for "+screen.Age(now.Sub(*h.AwaySince))+"; names stay as they are",
 			"check whether the hub's API server runs and can be reached from this cluster, and the log of clusterset-member: it says if the hub refuses its credentials")
 	}

@@ -45,7 +45,7 @@ const (
 	HubRefused HubState = "Refused"
 	// HubElsewhere means that the API server that was asked is no hub.
 	HubElsewhere HubState = "Elsewhere"
-	// HubQuiet means that the hub was not asked, and this cluster's agent gets no answer from it.
+	// HubQuiet means that the hub was not asked, and this cluster's agent can't read it.
 	HubQuiet HubState = "Quiet"
 	// HubHeard means that the hub was not asked, and answered this cluster's agent when it last reported.
 	HubHeard HubState = "Heard"
@@ -61,8 +61,9 @@ type Hub struct {
 	Error string `json:"error,omitempty"`
 	// LatencyMillis is how long it took to answer.
 	LatencyMillis int64 `json:"latencyMillis,omitempty"`
-	// AwaySince is since when it hasn't answered the local cluster's agent.
-	AwaySince *time.Time `json:"awaySince,omitempty"`
+	// AwaySince is since when the local cluster's agent can't read it, and RefusesAgent says that it answers nevertheless.
+	AwaySince    *time.Time `json:"awaySince,omitempty"`
+	RefusesAgent bool       `json:"refusesAgent,omitempty"`
 	// ExpiryPaused is set if the hub considers itself cut off and lets no cluster expire.
 	ExpiryPaused bool `json:"expiryPaused,omitempty"`
 	// NotEnforced is why all clusters can read all exports although MemberClusters name communities. Empty: they name none, or the hub

@@ -198,6 +198,8 @@ func facts() map[string]Facts {
 		},
 	}
 	old := member("beijing", "cn-north-1a/cn-north-1", clustersetv1alpha1.MemberReady, nil, answers(metav1.ConditionFalse, 14*time.Minute))
+	refused := *old.DeepCopy()
+	refused.Status.Conditions[0].Reason = clustersetv1alpha1.ReasonHubRefuses
 	braked := member("beijing", "", clustersetv1alpha1.MemberSuspect, ago(time.Minute), func(mc *clustersetv1alpha1.MemberCluster) {
 		mc.Status.Conditions = []metav1.Condition{condition(clustersetv1alpha1.ConditionExpiryPaused, metav1.ConditionTrue, "MostMembersSilent", "")}
 	})
@@ -235,6 +237,8 @@ func facts() map[string]Facts {
 		"hub-only":              {Now: now, Hub: hub, Notes: []string{"only the hub is read: no kubeconfig found"}},
 		"hub-down":              {Now: now, Local: local(old), Hub: &HubFacts{Server: "https://hub.example:6443", Err: errors.New("the hub at https://hub.example:6443 can't be reached: connection refused; check --hub-kubeconfig")}},
 		"quiet":                 {Now: now, Local: local(old)},
+		"refused":               {Now: now, Local: local(refused)},
+		"refused-hub":           {Now: now, Local: local(refused), Hub: &HubFacts{Server: "https://hub.example:6443", Members: []clustersetv1alpha1.MemberCluster{back}}},
 		"expiry-paused":         {Now: now, Local: &LocalFacts{Members: []clustersetv1alpha1.MemberCluster{braked}}},
 		"not-rejoined":          {Now: now, Local: &LocalFacts{Cluster: "beijing", Members: []clustersetv1alpha1.MemberCluster{back, away}}},
 		"cloned":                {Now: now, Local: &LocalFacts{Members: []clustersetv1alpha1.MemberCluster{member("beijing", "", clustersetv1alpha1.MemberReady, nil, cloned)}}},

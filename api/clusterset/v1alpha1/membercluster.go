@@ -328,7 +328,7 @@ const (
 	// ReasonCloneGone goes with Cloned=False.
 	ReasonCloneGone = "CloneGone"
 
-	// ConditionHubAnswers is, on a member's copy of its own MemberCluster, whether the hub answers its agent, and since when.
+	// ConditionHubAnswers is, on a member's copy of its own MemberCluster, whether the hub answers its agent and lets it read, and since when.
 	ConditionHubAnswers = "HubAnswers"
 
 	// ReasonHubAnswers goes with HubAnswers=True.
@@ -336,6 +336,9 @@ const (
 
 	// ReasonHubAway goes with HubAnswers=False.
 	ReasonHubAway = "Away"
+
+	// ReasonHubRefuses goes with HubAnswers=False: the hub answers, and its records can't be read.
+	ReasonHubRefuses = "Refuses"
 
 	// ConditionOnHub is False on a member's copy of a MemberCluster that the hub has lost, with or without the rest of its
 	// data, while the importer waits for the cluster to rejoin. Otherwise the condition is absent.
