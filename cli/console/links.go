@@ -10,6 +10,7 @@ import (
 
 	"github.com/clusterset/clusterset/cli/objects"
 	"github.com/clusterset/clusterset/cli/preview"
+	"github.com/clusterset/clusterset/cli/view"
 )
 
 // Links is the answer of /api/links: for each pair of clusters, what leads from one to the other, and whether it can be reached.
@@ -120,9 +121,6 @@ func uses(svc *preview.Service) map[pair]Link {
 	return all
 }
 
-// silence is the age of a heartbeat after which what the cluster said of others no longer counts.
-const silence = 3 * time.Minute
-
 // measured adds what agents say about each other: on the hub, and with more detail in the members that are read.
 func (s *shown) measured(all map[pair]Link, now time.Time) {
 	say := func(from, to string, reachable metav1.ConditionStatus) {
@@ -131,7 +129,7 @@ func (s *shown) measured(all map[pair]Link, now time.Time) {
 		all[pair{from, to}] = l
 	}
 	for from, said := range s.heard {
-		if !said.Measures || now.Sub(said.Renewed) > silence {
+		if !said.Measures || now.Sub(said.Renewed) > view.Overdue {
 			continue
 		}
 		for _, to := range s.set.members {

@@ -103,7 +103,7 @@ func (s *shown) found(flags Flags, now time.Time) (all, unchecked []Found) {
 			add(from, true, view.Problem{Name: from.name(), What: whatSource, Reason: string(from.State), Message: from.Error, Cure: "until then, what is shown of it is what it said last"})
 		}
 	}
-	records := s.records()
+	records := s.records(now)
 	set := view.Build(view.Facts{Now: now, Hub: records})
 	add(hub, true, set.Problems...)
 	add(hub, false, s.elsewhere(records.Members)...)
@@ -132,17 +132,17 @@ func (s *shown) ofMember(from *Source, records *view.HubFacts, now time.Time) (*
 	if from.Local == nil {
 		return nil, nil
 	}
-	facts := view.Facts{Now: now, Local: from.Local}
+	facts := view.Facts{Now: from.asOf(now), Local: from.Local}
 	if s.hub().Role == RoleHub && len(s.set.members) > 0 {
-		facts.Hub = &view.HubFacts{Members: records.Members, Heard: records.Heard, Exports: s.without(from.Local.Namespaces)}
+		facts.Hub = &view.HubFacts{Read: records.Read, Members: records.Members, Heard: records.Heard, Exports: s.without(from.Local.Namespaces)}
 	}
 	report := view.Build(facts)
 	return &facts, &report
 }
 
 // records are what the hub has, without the exports: their conflicts are known from the set.
-func (s *shown) records() *view.HubFacts {
-	f := &view.HubFacts{Heard: s.heard}
+func (s *shown) records(now time.Time) *view.HubFacts {
+	f := &view.HubFacts{Read: s.hub().asOf(now), Heard: s.heard}
 	for _, m := range s.set.members {
 		f.Members = append(f.Members, *m)
 	}

@@ -151,3 +151,32 @@ func TestLinks(t *testing.T) {
 		t.Errorf("the table is\n%s", got.Body)
 	}
 }
+
+// What is known of a hub or a member that is away is as old as its last answer. That nobody watches the heartbeats, or that an agent is stuck,
+// doesn't follow from it.
+func TestAHubThatIsAwayMakesNoClusterUnwatched(t *testing.T) {
+	s := observed(t)
+	now := time.Now()
+	reasons := func() map[string]int {
+		n := map[string]int{}
+		is := s.current()
+		problems, _ := is.found(Flags{}, now.Add(8*time.Minute))
+		for _, p := range problems {
+			n[p.Reason]++
+		}
+		return n
+	}
+	if got := reasons(); got["Unwatched"] == 0 || got["ReachStale"] != 1 {
+		t.Errorf("heartbeats that stopped are no problem: %v", got)
+	}
+	for _, from := range s.sources[:2] {
+		from.State, from.LastAnswer = Away, now
+	}
+	if got := reasons(); got["Unwatched"] > 0 || got["ReachStale"] > 0 || got[string(Away)] != 3 {
+		t.Errorf("the hub and the members are away: %v", got)
+	}
+	s.sources[1].State = Live
+	if got := reasons(); got["Unwatched"] > 0 || got["ReachStale"] != 1 {
+		t.Errorf("the hub is away: %v", got)
+	}
+}

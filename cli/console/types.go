@@ -80,6 +80,14 @@ type Source struct {
 // lost reports whether it can't be read.
 func (s *Source) lost() bool { return s.State == Away || s.State == Refused }
 
+// asOf is the time as of which it is known: time has gone on since it was lost, and it may have changed.
+func (s *Source) asOf(now time.Time) time.Time {
+	if s.lost() && !s.LastAnswer.IsZero() {
+		return s.LastAnswer
+	}
+	return now
+}
+
 // name is what it is called.
 func (s *Source) name() string { return cmp.Or(s.Cluster, s.Context, s.Role) }
 

@@ -45,7 +45,7 @@ func Build(f Facts) Report {
 		pointers[i] = &members[i]
 		c := clusterOf(&members[i], f.Now)
 		if asked {
-			c = OnHub(&members[i], f.Hub.Heard[members[i].Name].Renewed, exports[members[i].Name], f.Now)
+			c = OnHub(&members[i], f.Hub.Heard[members[i].Name].Renewed, exports[members[i].Name], f.hubNow())
 		}
 		c.Local = c.Name == r.Cluster
 		r.Clusters = append(r.Clusters, c)

@@ -116,7 +116,7 @@ func fetchHub(ctx context.Context, c *objects.Cluster) *HubFacts {
 
 // Heartbeat is what a cluster says of itself in its Lease on the hub.
 type Heartbeat struct {
-	// Renewed is when it renewed the Lease, by its own clock.
+	// Renewed is when it renewed the Lease, by the hub's clock if the hub keeps that, else by its own.
 	Renewed time.Time
 	// CantReach and Unmeasured are the other clusters that its agent can't reach, and of which it doesn't know (D52). Measures says that it
 	// has measured at all.
@@ -145,13 +145,23 @@ func Heartbeats(ctx context.Context, c *objects.Cluster) (map[string]Heartbeat, 
 		if !ok || lease.Spec.RenewTime == nil {
 			continue
 		}
-		h := Heartbeat{Renewed: lease.Spec.RenewTime.Time, CantReach: split(lease.Annotations[api.AnnotationUnreachable])}
+		h := Heartbeat{Renewed: renewed(lease), CantReach: split(lease.Annotations[api.AnnotationUnreachable])}
 		_, h.Measures = lease.Annotations[api.AnnotationUnreachable]
 		h.Follows, h.CantFollow = lease.Annotations[api.AnnotationFollows], lease.Annotations[api.AnnotationCantFollow]
 		h.Unmeasured = split(lease.Annotations[api.AnnotationUnmeasured])
 		all[cluster] = h
 	}
 	return all, nil
+}
+
+// renewed returns when an agent renewed its Lease. Its own clock may be behind, which makes it look silent.
+func renewed(lease *coordinationv1.Lease) time.Time {
+	for _, by := range lease.ManagedFields {
+		if by.Manager == api.FieldManagerExporter && by.Operation == metav1.ManagedFieldsOperationApply && by.Time != nil {
+			return by.Time.Time
+		}
+	}
+	return lease.Spec.RenewTime.Time
 }
 
 // split returns the names in a list that is separated by commas.

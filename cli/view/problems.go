@@ -21,7 +21,7 @@ func (r *Report) ProblemCount() int { return len(r.Problems) + len(r.Services.Pr
 func problems(r *Report, f Facts) []Problem {
 	all := hubProblems(&r.Hub, r.Time)
 	for i := range r.Clusters {
-		all = append(all, clusterProblems(&r.Clusters[i], r)...)
+		all = append(all, clusterProblems(&r.Clusters[i], &r.Hub, f.hubNow())...)
 	}
 	all = append(all, reachProblems(r, f)...)
 	if f.Local != nil {
@@ -73,19 +73,20 @@ func hubProblems(h *Hub, now time.Time) (all []Problem) {
 	return all
 }
 
-// overdue is the age of a heartbeat that a running hub process would long have noticed.
-const overdue = 3 * time.Minute
+// Overdue is the age of a heartbeat that a running hub process would long have noticed. What the cluster said with it no longer counts.
+const Overdue = 3 * time.Minute
 
-func clusterProblems(c *Cluster, r *Report) (all []Problem) {
+func clusterProblems(c *Cluster, hub *Hub, now time.Time) (all []Problem) {
 	add := func(reason, message, cure string) {
 		all = append(all, Problem{Name: c.Name, What: "MemberCluster", Reason: reason, Message: message, Cure: cure})
 	}
 	gone := "; if it is gone for good, clusterset leave " + c.Name
 	switch c.Phase {
 	case string(clustersetv1alpha1.MemberReady):
-		if r.Hub.State == HubReachable && c.LastHeartbeat != nil && r.Time.Sub(*c.LastHeartbeat) > overdue {
-			add("Unwatched", "its last heartbeat is "+screen.Age(r.Time.Sub(*c.LastHeartbeat))+" old, and its phase is still Ready: nobody watches the heartbeats",
-				"check that clusterset hub runs beside the hub, and read its log")
+		// A hub that considers itself cut off suspects nobody, and says so.
+		if hub.State == HubReachable && !hub.ExpiryPaused && c.LastHeartbeat != nil && now.Sub(*c.LastHeartbeat) > Overdue {
+			add("Unwatched", "its last heartbeat is "+screen.Age(now.Sub(*c.LastHeartbeat))+" old, and its phase is still Ready: nobody watches the heartbeats",
+				"check that clusterset hub runs beside the hub, and read its log; it may also have a --suspect-after above 3m")
 		}
 	case string(clustersetv1alpha1.MemberSuspect):
 		add(c.Phase, "it sends no heartbeats; its endpoints are used only if no others are left", look+gone)

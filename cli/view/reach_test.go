@@ -1,13 +1,24 @@
 package view
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/cli/objects"
+	"github.com/clusterset/clusterset/internal/connect"
 )
 
 // What the agents have measured is shown, and what they can't reach is a problem with its cure. Rules D47, D51 and D52 of
@@ -73,5 +84,41 @@ func TestReach(t *testing.T) {
 				t.Errorf("want %q:\n%s", c.cell, text)
 			}
 		})
+	}
+}
+
+// A cluster whose clock is behind is heard all the same: the hub's clock says when it renewed its Lease.
+func TestClocksThatDiffer(t *testing.T) {
+	lease := coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace("beijing"), Name: api.HeartbeatLease, ManagedFields: []metav1.ManagedFieldsEntry{
+		{Manager: "kubectl-annotate", Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: "coordination.k8s.io/v1", Time: ago(time.Hour)},
+		{Manager: api.FieldManagerExporter, Operation: metav1.ManagedFieldsOperationApply, APIVersion: "coordination.k8s.io/v1", Time: ago(4 * time.Second)},
+	}}}
+	lease.Spec.RenewTime = ptr.To(metav1.NewMicroTime(now.Add(-10 * time.Minute)))
+	hub := &objects.Cluster{What: "hub", Client: fake.NewClientBuilder().WithScheme(connect.NewScheme()).WithInterceptorFuncs(interceptor.Funcs{
+		List: func(_ context.Context, _ client.WithWatch, list client.ObjectList, _ ...client.ListOption) error {
+			return meta.SetList(list, []runtime.Object{&lease})
+		},
+	}).Build()}
+	heard, err := Heartbeats(t.Context(), hub)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := Facts{Now: now, Hub: &HubFacts{Heard: heard, Members: []clustersetv1alpha1.MemberCluster{member("beijing", "", clustersetv1alpha1.MemberReady, nil)}}}
+	if r := Build(f); len(r.Problems) > 0 || !r.Clusters[0].LastHeartbeat.Equal(now.Add(-4*time.Second)) {
+		t.Errorf("heard at %s; %+v", r.Clusters[0].LastHeartbeat, r.Problems)
+	}
+}
+
+// A hub that considers itself cut off leaves all clusters Ready. That is one problem, not one more of each cluster.
+func TestAHubThatIsCutOffIsOneProblem(t *testing.T) {
+	hub := &HubFacts{Heard: map[string]Heartbeat{}}
+	for _, name := range []string{"beijing", "lyon", "shanghai"} {
+		hub.Heard[name] = Heartbeat{Renewed: now.Add(-time.Hour)}
+		hub.Members = append(hub.Members, member(name, "", clustersetv1alpha1.MemberReady, nil))
+	}
+	hub.Members[0].Status.Conditions = []metav1.Condition{condition(clustersetv1alpha1.ConditionExpiryPaused, metav1.ConditionTrue, "MostMembersSilent", "")}
+	r := Build(Facts{Now: now, Hub: hub})
+	if len(r.Problems) != 1 || r.Problems[0].Reason != "ExpiryPaused" {
+		t.Errorf("problems: %+v", r.Problems)
 	}
 }

@@ -150,6 +150,14 @@ type Facts struct {
 	Notes []string
 }
 
+// hubNow is the time as of which the hub is known.
+func (f *Facts) hubNow() time.Time {
+	if f.Hub == nil || f.Hub.Read.IsZero() {
+		return f.Now
+	}
+	return f.Hub.Read
+}
+
 // LocalFacts are read from the local cluster.
 type LocalFacts struct {
 	Cluster string
@@ -187,6 +195,8 @@ type HubFacts struct {
 	Server  string
 	Err     error // nil where it could be read
 	Latency time.Duration
+	// Read is when it was read, zero if that is the Facts' Now.
+	Read    time.Time
 	Members []clustersetv1alpha1.MemberCluster
 	// Heard are the members' heartbeats. It is nil if Leases may not be read.
 	Heard   map[string]Heartbeat
