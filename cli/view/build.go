@@ -14,6 +14,7 @@ import (
 
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/cli/objects"
+	"github.com/clusterset/clusterset/importer/desired"
 	"github.com/clusterset/clusterset/internal/communities"
 	"github.com/clusterset/clusterset/internal/merge"
 )
@@ -47,7 +48,7 @@ func Build(f Facts) Report {
 		if asked {
 			c = OnHub(&members[i], f.Hub.Heard[members[i].Name].Renewed, exports[members[i].Name], f.hubNow())
 		}
-		c.Local = c.Name == r.Cluster
+		c.Local, c.unheard = c.Name == r.Cluster, !asked && !desired.Owned(&members[i])
 		r.Clusters = append(r.Clusters, c)
 		r.Hub.ExpiryPaused = r.Hub.ExpiryPaused || meta.IsStatusConditionTrue(members[i].Status.Conditions, clustersetv1alpha1.ConditionExpiryPaused)
 	}

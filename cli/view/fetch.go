@@ -31,7 +31,10 @@ func Fetch(ctx context.Context, local, hub *objects.Cluster) (Facts, error) {
 			return f, err
 		}
 		if hub == nil && f.Local.isHub() {
-			hub = local
+			// With nothing but MemberClusters that a person wrote, it may have no records: it is none then.
+			if f.Hub = fetchHub(ctx, local); objects.NotServed(f.Hub.Err) {
+				f.Hub = nil
+			}
 		}
 	}
 	if hub != nil {
@@ -89,11 +92,9 @@ func (f *LocalFacts) fetchRoutes(ctx context.Context, c *objects.Cluster) error 
 	return nil
 }
 
-// isHub reports whether the MemberClusters are the hub's own, and not copies of an agent.
+// isHub reports whether the MemberClusters are the hub's own. A member has an agent's copies of these, and perhaps others that a person wrote.
 func (f *LocalFacts) isHub() bool {
-	return slices.ContainsFunc(f.Members, func(m clustersetv1alpha1.MemberCluster) bool {
-		return m.Labels[api.LabelManagedBy] != api.ManagedByImporter
-	})
+	return len(f.Members) > 0 && !slices.ContainsFunc(f.Members, func(m clustersetv1alpha1.MemberCluster) bool { return desired.Owned(&m) })
 }
 
 // fetchHub reads the hub. If it can't, that is one of the facts.

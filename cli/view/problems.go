@@ -98,7 +98,7 @@ func clusterProblems(c *Cluster, hub *Hub, now time.Time) (all []Problem) {
 				"clusterset join "+c.Name+" --rejoin makes it a member again; clusterset leave with its --kubeconfig removes what is left in it")
 		}
 	default:
-		if !c.NotJoined {
+		if !c.NotJoined && !c.unheard {
 			add("NoHeartbeat", "it has never sent a heartbeat: its agent doesn't run, can't reach the hub, or hasn't finished its first export", look)
 		}
 	}

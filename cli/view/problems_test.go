@@ -1,6 +1,7 @@
 package view
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"testing"
@@ -13,11 +14,15 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/cli/objects"
 	"github.com/clusterset/clusterset/importer/desired"
+	"github.com/clusterset/clusterset/internal/connect"
 	"github.com/clusterset/clusterset/internal/namespaces"
 )
 
@@ -158,6 +163,44 @@ func TestTheHubReadAsACluster(t *testing.T) {
 	l.Members[0].Labels = map[string]string{"clusterset.dev/managed-by": "importer"}
 	if l.isHub() {
 		t.Error("copies aren't the hub's")
+	}
+}
+
+// People may write MemberClusters in a member, with or without an agent. They don't make it the hub, and nothing is heard of them.
+func TestAUsersMemberClusterMakesNoHub(t *testing.T) {
+	copied, written := member("beijing", "", clustersetv1alpha1.MemberReady, nil), member("edge", "", "", nil)
+	copied.Labels = desired.Labels()
+	young := member("young", "", "", nil)
+	young.Labels = desired.Labels()
+	for name, c := range map[string]struct {
+		members  []client.Object
+		problems string
+	}{
+		"beside copies":    {[]client.Object{&copied, &written}, ""},
+		"without an agent": {[]client.Object{&written}, ""},
+		"a copy":           {[]client.Object{&copied, &young}, "young"},
+	} {
+		served := interceptor.Funcs{List: func(ctx context.Context, w client.WithWatch, list client.ObjectList, o ...client.ListOption) error {
+			if _, of := list.(*clustersetv1alpha1.ExportedServiceList); of {
+				return &meta.NoKindMatchError{GroupKind: schema.GroupKind{Kind: "ExportedService"}}
+			}
+			return w.List(ctx, list, o...)
+		}}
+		b := fake.NewClientBuilder().WithScheme(connect.NewScheme()).WithInterceptorFuncs(served)
+		f, err := Fetch(t.Context(), &objects.Cluster{What: "cluster", Client: b.WithObjects(c.members...).Build()}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var all []string
+		r := Build(f)
+		for _, p := range r.Problems {
+			if p.Reason == "NoHeartbeat" {
+				all = append(all, p.Name)
+			}
+		}
+		if got := strings.Join(all, " "); r.Hub.State != HubUnknown || got != c.problems {
+			t.Errorf("%s: the hub is %s %s, and there is no heartbeat of %q", name, r.Hub.State, r.Hub.Error, got)
+		}
 	}
 }
 

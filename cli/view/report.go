@@ -109,6 +109,9 @@ type Cluster struct {
 	Unmeasured   []string `json:"unmeasured,omitempty"`
 	AgentVersion string   `json:"agentVersion,omitempty"`
 	Message      string   `json:"message,omitempty"`
+
+	// unheard says that a person wrote its MemberCluster here, beside the agent's copies or without an agent: no heartbeat is expected.
+	unheard bool
 }
 
 // Services counts the services and lists those that need attention.

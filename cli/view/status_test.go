@@ -15,6 +15,7 @@ import (
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
 	"github.com/clusterset/clusterset/cli/screen"
+	"github.com/clusterset/clusterset/importer/desired"
 	"github.com/clusterset/clusterset/test/page"
 )
 
@@ -160,6 +161,9 @@ func condition(kind string, status metav1.ConditionStatus, reason, message strin
 
 func local(members ...clustersetv1alpha1.MemberCluster) *LocalFacts {
 	fine := condition("Ready", metav1.ConditionTrue, "Exported", "")
+	for i := range members {
+		members[i].Labels = desired.Labels()
+	}
 	return &LocalFacts{
 		Cluster: "beijing", Members: members,
 		Imports: []mcsv1beta1.ServiceImport{
