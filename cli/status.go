@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/clusterset/clusterset/cli/objects"
 	"github.com/clusterset/clusterset/cli/screen"
 	"github.com/clusterset/clusterset/cli/view"
 )
@@ -33,7 +34,7 @@ the services that clusters disagree about, that don't work, or that currently le
 
 It reads the local cluster, which has a copy of each cluster's location and phase. With --hub-kubeconfig it also reads the
 hub: whether it answers, the current heartbeats, and the conflicts of all services instead of only this cluster's exports.
-Without a local cluster it reads only the hub.
+Without a local cluster, or if the current context isn't a member or is down, it reads only the hub.
 
 The exit code is 1 if there is a problem: a cluster that is silent or has never been heard; this one, if it has left; a service that isn't exported or
 imported as it should be; a namespace that is missing; or the hub, if it is given, doesn't answer. Conflicts and services at
@@ -110,10 +111,24 @@ func (s *statusCommand) prepare() (func(context.Context) (view.Facts, error), er
 		notes = append(notes, "only the hub is read: "+err.Error())
 	}
 	return func(ctx context.Context) (view.Facts, error) {
-		f, err := view.Fetch(ctx, local, hub)
-		f.Notes = notes
+		f, err := s.look(ctx, local, hub)
+		f.Notes = append(f.Notes, notes...)
 		return f, err
 	}, nil
+}
+
+// look reads the clusters, or the hub alone if the local one can't be read. That is an error only if the local one was chosen.
+func (s *statusCommand) look(ctx context.Context, local, hub *objects.Cluster) (view.Facts, error) {
+	f, err := view.Fetch(ctx, local, hub)
+	if err == nil || hub == nil || ctx.Err() != nil {
+		return f, err
+	}
+	alone, _ := view.Fetch(ctx, nil, hub) // that the hub can't be read is one of the facts
+	alone.Notes = []string{"only the hub is read: " + err.Error()}
+	if s.hasLocal() {
+		return alone, err
+	}
+	return alone, nil
 }
 
 // showWhenGood shows the status when there is no problem any more, or the last one when the time is over.
@@ -137,17 +152,19 @@ func (s *statusCommand) showWhenGood(ctx context.Context, w io.Writer, look func
 }
 
 func (s *statusCommand) show(ctx context.Context, w io.Writer, look func(context.Context) (view.Facts, error)) error {
-	facts, err := look(ctx)
-	if err != nil {
-		return err
+	facts, failed := look(ctx)
+	if failed != nil && facts.Hub == nil {
+		return failed
 	}
 	report := view.Build(facts)
-	err = s.write(w, report, func() string {
+	err := s.write(w, report, func() string {
 		return view.Screen{Wide: s.wide(), Colours: colours(w)}.Render(report)
 	})
 	switch n := report.ProblemCount(); {
 	case err != nil:
 		return err
+	case failed != nil:
+		return failed
 	case facts.Hub != nil && facts.Hub.Err != nil:
 		return facts.Hub.Err
 	case n > 0:
