@@ -82,21 +82,23 @@ func (s *servicesCommand) run(ctx context.Context, stdout, stderr io.Writer) err
 // read reads the cluster, unless only the hub is given, and the hub, if it is.
 func (s *servicesCommand) read(ctx context.Context) ([]services.Service, error) {
 	var local *objects.Cluster
-	var imported discoveryv1.EndpointSliceList
-	var state *preview.State
 	hub, err := s.openHub()
 	if err != nil {
 		return nil, err
-	}
-	if hub != nil {
-		if state, err = fetchState(ctx, hub); err != nil {
-			return nil, err
-		}
 	}
 	if hub == nil || s.hasLocal() {
 		if local, err = s.openLocal(); err != nil {
 			return nil, err
 		}
+	}
+	return servicesOf(ctx, local, hub)
+}
+
+// servicesOf lists the services of a cluster and the hub, each of which may be nil. If the cluster is the hub itself, it is read as that too.
+func servicesOf(ctx context.Context, local, hub *objects.Cluster) ([]services.Service, error) {
+	var imported discoveryv1.EndpointSliceList
+	var state *preview.State
+	if local != nil {
 		if err := local.List(ctx, &imported, client.HasLabels{api.LabelSourceCluster, api.LabelServiceName}); err != nil {
 			return nil, local.Words(err)
 		}
@@ -104,6 +106,14 @@ func (s *servicesCommand) read(ctx context.Context) ([]services.Service, error) 
 	facts, err := view.Fetch(ctx, local, hub)
 	if err != nil {
 		return nil, err
+	}
+	if hub == nil && facts.Hub != nil {
+		hub = local
+	}
+	if hub != nil {
+		if state, err = fetchState(ctx, hub); err != nil {
+			return nil, err
+		}
 	}
 	return services.Of(facts.Local, imported.Items, state, view.Build(facts)), nil
 }

@@ -50,3 +50,11 @@ func TestTheHubIsShownWithoutTheCurrentContext(t *testing.T) {
 		}
 	}
 }
+
+// A cluster that is the hub is read as the hub.
+func TestServicesOfTheHubReadAsACluster(t *testing.T) {
+	list, err := servicesOf(t.Context(), smallHub(), nil)
+	if err != nil || len(list) != 1 || list[0].Name != "web" || len(list[0].ExportedBy) != 1 {
+		t.Errorf("%+v, %v", list, err)
+	}
+}
