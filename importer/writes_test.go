@@ -203,7 +203,7 @@ func TestARevokedTokenIsReported(t *testing.T) {
 		} {
 			away.Store(step.away)
 			var c metav1.Condition
-			for until := time.Now().Add(step.after); time.Now().Before(until); time.Sleep(min(reachCheck, time.Until(until))) {
+			for until := time.Now().Add(step.after); time.Now().Before(until); <-time.After(min(reachCheck, time.Until(until))) {
 				synctest.Wait()
 				c = r.now(hub.Cache.State(), hub.Cache.Watched(), time.Now())
 			}
