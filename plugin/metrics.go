@@ -14,7 +14,7 @@ import (
 
 var (
 	answersTotal = counters("answers_total",
-		"Positive answers for a service's own name, by the tier of the addresses: cluster, zone, region, any, vip (a ClusterSetIP), or degraded (only Suspect or drained clusters were left).", "tier")
+		"Positive answers for a service's own name, by the tier of the addresses: cluster, zone, region, any, vip (a ClusterSetIP), or degraded (only Suspect, drained or unreachable clusters were left).", "tier")
 	objectsGauge = gauges("objects",
 		"Objects held, by source and kind.", "source", "kind")
 	syncedGauge = gauges("source_synced",

@@ -29,7 +29,7 @@ type Traffic struct {
 
 // TierTraffic is how often addresses of one tier were the answer.
 type TierTraffic struct {
-	// Tier is cluster, zone, region, any, vip (a ClusterSetIP), or degraded (only Suspect or drained clusters were left).
+	// Tier is cluster, zone, region, any, vip (a ClusterSetIP), or degraded (only Suspect, drained or unreachable clusters were left).
 	Tier string `json:"tier"`
 	// Total counts since the servers started, PerSecond in the time that Traffic says.
 	Total     float64 `json:"total"`

@@ -26,8 +26,8 @@ type Set struct {
 	Headless bool
 	// Live is false if no endpoint of any live cluster is ready. ClusterSetIPs are always live.
 	Live bool
-	// Tier is the tier of the addresses. Degraded is set if only Suspect or drained clusters were left. Both are meaningless
-	// if Addrs is empty.
+	// Tier is the tier of the addresses. Degraded is set if only Suspect, drained or unreachable clusters were left. Both are
+	// meaningless if Addrs is empty.
 	Tier     topology.Tier
 	Degraded bool
 	// Addrs are the addresses at the service's own name: those of the best tier, or the ClusterSetIPs.
