@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"runtime"
+	"slices"
 	"testing"
 
 	"github.com/clusterset/clusterset/api"
@@ -83,5 +84,16 @@ func TestNamedPortsAreBounded(t *testing.T) {
 	x.Snapshot().Lookup(&l, Zone{}, "_own._tcp.many.ns.svc")
 	if n := len(x.Snapshot().Service("many.ns").Set(MCS).Ports); n != maxPorts || l.Targets.Len() != 1000 {
 		t.Errorf("%d ports, %d targets at the service's own", n, l.Targets.Len())
+	}
+	// The ports of a ClusterSetIP come from its import alone.
+	i := importOf("vip.ns", "10.1.0.1")
+	for p := range 1000 {
+		i.Ports = append(i.Ports, Port{fmt.Sprintf("p%d", 999-p), 80, TCP})
+	}
+	x.Put(i)
+	set := x.Snapshot().Service("vip.ns").Set(MCS)
+	first := func(p PortTargets) bool { return p.Name == "p999" }
+	if n := len(set.Ports); n != maxPorts || !slices.ContainsFunc(set.Ports, first) || set.Targets.Len() != 1 {
+		t.Errorf("ClusterSetIP: %d ports, %d targets, without the first port: %v", n, set.Targets.Len(), set.Ports[0])
 	}
 }

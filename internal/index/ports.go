@@ -15,7 +15,8 @@ const maxPorts = 256
 
 // servicePorts points each named port to the service's own name. all is the union of their targets.
 func servicePorts(declared []Port) (ports []PortTargets, all Targets) {
-	named := uniq(named(declared), comparePorts)
+	first := named(declared)
+	named := uniq(first[:min(len(first), maxPorts)], comparePorts)
 	ports = make([]PortTargets, 0, len(named))
 	b := targetBuilder{}
 	var numbers []uint16
