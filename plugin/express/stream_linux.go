@@ -440,6 +440,10 @@ func (s *stream) Close() error {
 	if s.listener.closed.Load() && s.pass == 0 && s.failed == nil && s.left != 0 {
 		if s.raw != nil {
 			_ = s.raw.Control(s.arrived)
+			until := time.Now().Add(s.listener.target.server.WriteTimeout)
+			for err := s.sendRest(); err == nil && s.more && time.Now().Before(until); {
+				err = s.advance() // answers more of what has been read
+			}
 		} else {
 			s.arrivedOverTLS()
 		}

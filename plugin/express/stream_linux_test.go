@@ -13,6 +13,7 @@ import (
 	"io"
 	"net"
 	"net/http/httptest"
+	"net/netip"
 	"os"
 	"runtime"
 	"runtime/debug"
@@ -393,6 +394,47 @@ func stopWhileAsked(t *testing.T, serve func(*testing.T, *target) (string, func(
 		t.Errorf("after the last reply: %v", err)
 	}
 	<-stopped
+}
+
+// A server that stops waits for a client that hasn't read its replies yet, up to the write timeout.
+func TestALateReaderGetsItsRepliesWhenTheServerStops(t *testing.T) {
+	g := &index.GlobalService{Service: "many.ns", Headless: true, Groups: []index.Group{{Cluster: "c"}}}
+	for i := range 1400 { // the replies of one batch are longer than all buffers
+		g.Groups[0].Endpoints = append(g.Groups[0].Endpoints, index.Endpoint{Addr: netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)}), Ready: true}) //nolint:gosec // of 10.0.0.0/16
+	}
+	x := index.New(index.Options{LongestZone: len(testZone)})
+	x.Put(g)
+	x.Publish()
+	tt := testTarget(t, x.Snapshot)
+	tt.answers.Count, tt.server.WriteTimeout = func(*index.Set) {}, time.Minute
+	l := newListener(listenTCP(t), tt)
+	client := connect(t, l.Addr().String())
+	conn, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const n = 80 // one batch
+	var all []byte
+	for i := range uint16(n) {
+		q := new(dns.Msg).SetQuestion("many.ns.svc."+testZone, dns.TypeA)
+		q.Id = i
+		all = append(all, framed(t, q)...)
+	}
+	send(t, client, all)
+	_ = l.Close()
+	closed := make(chan error, 1)
+	go func() { closed <- conn.Close() }()
+	for i := range uint16(n) {
+		if id, rcode, err := readReply(client); err != nil || id != i || rcode != dns.RcodeSuccess {
+			t.Fatalf("reply %d: ID %d, rcode %d, %v", i, id, rcode, err)
+		}
+	}
+	if _, _, err := readReply(client); !errors.Is(err, io.EOF) {
+		t.Errorf("after the last reply: %v", err)
+	}
+	if err := <-closed; err != nil {
+		t.Error(err)
+	}
 }
 
 // A server that stops also ends a connection whose client never pauses, after the few queries that have arrived.
