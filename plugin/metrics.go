@@ -36,10 +36,10 @@ var (
 		Buckets: prometheus.ExponentialBuckets(0.00001, 4, 10), // 10 µs to 2.6 s
 	}))
 	staleGauge = gauges("source_stale",
-		"1 while queries are answered from a state file because the source hasn't been read since the start.", "source")
+		"1 while queries are answered from a state file, or from what the server knew before a reload, because the source hasn't been read since.", "source")
 	staleAnswers = collected(prometheus.NewCounter(prometheus.CounterOpts{
 		Name: prefix + "stale_answers_total",
-		Help: "Answers from a state file.",
+		Help: "Answers given while source_stale is 1.",
 	}))
 	stateReads = counters("state_file_reads_total",
 		"Reads of state files at starts and reloads, by result: ok, absent, or refused (the log says why).", "result")

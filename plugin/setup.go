@@ -40,7 +40,7 @@ func setup(c *caddy.Controller) error {
 	}
 	s.indexes = append(s.indexes, cs.index)
 	if o.snapshot.path != "" {
-		s.keeper.indexes = append(s.keeper.indexes, keptIndex{cs.index, o.namespaces})
+		s.keeper.indexes = append(s.keeper.indexes, cs.index)
 	}
 	config := dnsserver.GetConfig(c)
 	if f, ok := s.feed.(*kubernetesFeed); ok {
@@ -80,7 +80,7 @@ func setup(c *caddy.Controller) error {
 
 // await waits for the source's first sync, so that a restarted server can usually answer its first query. The timeout counts
 // from the source's start, so that server blocks wait together. A server that answers from a snapshot file doesn't wait,
-// except in a reload: there the old server still has better answers.
+// except in a reload: there the old server still has better answers. When they end, its objects are better than none.
 func (c *ClusterSet) await(timeout time.Duration) {
 	if c.index.Snapshot() != nil && !c.source.corefile.replacesOneThatAnswers() {
 		return
@@ -90,9 +90,12 @@ func (c *ClusterSet) await(timeout time.Duration) {
 	select {
 	case <-c.source.synced:
 	case <-t.C:
+		if c.index.Snapshot() == nil {
+			c.source.inherit(c.index) // only now: it costs as much as a sync
+		}
 		answers := "SERVFAIL for every name"
 		if c.index.Snapshot() != nil {
-			answers = "answers from the snapshot file"
+			answers = "answers from the last known state"
 		}
 		log.Warningf("%s: not synced after %v: starting anyway, with %s until it is", c.source.label, timeout, answers)
 	}

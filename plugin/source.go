@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/clusterset/clusterset/internal/index"
+	"github.com/clusterset/clusterset/internal/statefile"
 	"github.com/clusterset/clusterset/internal/text"
 )
 
@@ -110,6 +111,35 @@ func (s *source) resume(before []*source) {
 	}
 }
 
+// identified is a feed of a cluster.
+type identified interface{ identity() statefile.Cluster }
+
+// inherit makes an index answer from what a running server knows of the same cluster, until the source has been read. It is for a reload
+// while the API server is away. An index with a state file is left to that, which may be of no use for good reason.
+func (s *source) inherit(x *index.Index) {
+	before := running() // which takes s.mu, too
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f, ok := s.feed.(identified)
+	if !ok || len(s.unread) == 0 || s.keeper != nil && slices.Contains(s.keeper.indexes, x) {
+		return
+	}
+	for _, old := range before {
+		of, ok := old.feed.(identified)
+		if !ok || old == s || f.identity().Server != of.identity().Server || f.identity().Differs(of.identity()) != "" {
+			continue
+		}
+		for _, y := range old.indexes {
+			known := y.Snapshot()
+			if known != nil && (&statefile.State{Namespaces: y.Namespaces()}).Covers(x.Namespaces()) {
+				x.Restore(y.Objects(), known.Serial())
+				staleGauge.WithLabelValues(s.label).Set(1)
+				return
+			}
+		}
+	}
+}
+
 // close stops the feed and waits until its goroutines are gone.
 func (s *source) close() {
 	s.mu.Lock()
@@ -175,6 +205,9 @@ func (s *source) read(kind index.Kind) {
 	}
 	s.resume(before) // only now: they gave out serials until this moment, unless they have ended, see close
 	for _, x := range s.indexes {
+		if past := x.Snapshot(); past != nil && past.Stale() {
+			staleGauge.WithLabelValues(s.label).Set(0)
+		}
 		x.Publish()
 	}
 	if s.keeper != nil {

@@ -2,10 +2,10 @@ package clusterset
 
 import "github.com/miekg/dns"
 
-// staleTTL is the longest TTL of an answer from a state file, in seconds. RFC 8767 section 4 recommends it for stale data.
+// staleTTL is the longest TTL of an answer from an earlier state, in seconds. RFC 8767 section 4 recommends it for stale data.
 const staleTTL = 30
 
-// markStale marks a reply from a state file as stale: it caps all TTLs at staleTTL, and adds an extended error for
+// markStale marks a reply from an earlier state as stale: it caps all TTLs at staleTTL, and adds an extended error for
 // clients that use EDNS (RFC 8914 sections 4.4 and 4.20). It may change the records because they belong to the reply.
 func markStale(m, r *dns.Msg) {
 	for _, section := range [][]dns.RR{m.Answer, m.Ns, m.Extra} {
@@ -22,7 +22,7 @@ func markStale(m, r *dns.Msg) {
 	}
 	m.SetEdns0(opt.UDPSize(), opt.Do())
 	reply := m.IsEdns0()
-	reply.Option = append(reply.Option, &dns.EDNS0_EDE{InfoCode: code, ExtraText: "clusterset: last known state, from a file"})
+	reply.Option = append(reply.Option, &dns.EDNS0_EDE{InfoCode: code, ExtraText: "clusterset: last known state"})
 }
 
 func capTTL(rrs []dns.RR) {

@@ -62,7 +62,7 @@ type keeper struct {
 	snapshotOptions
 	label   string // of the source, in metrics
 	cluster func() statefile.Cluster
-	indexes []keptIndex
+	indexes []*index.Index
 
 	lostAt atomic.Int64 // when the source became unreachable, in Unix seconds, or 0; its state may be outdated since then
 
@@ -72,11 +72,6 @@ type keeper struct {
 	live     bool             // synced
 	last     written
 	errors   rate.Sometimes
-}
-
-type keptIndex struct {
-	*index.Index
-	namespaces []string // nil for all
 }
 
 // written describes the last write, successful or not.
@@ -155,7 +150,7 @@ func (k *keeper) restore() {
 		log.Warningf("snapshot %s: %s", k.path, text.Truncate(note.String(), maxLogged))
 	}
 	for _, x := range k.indexes {
-		if !s.Covers(x.namespaces) {
+		if !s.Covers(x.Namespaces()) {
 			log.Errorf("snapshot %s: not used for a stanza that serves other namespaces: the file was written for %q", k.path, s.Namespaces)
 			x.Resume(s.Serial)
 			continue
@@ -227,7 +222,6 @@ func (k *keeper) synced() {
 		log.Infof("snapshot %s: no longer needed: the API server's objects are known", k.path)
 	}
 	k.live, k.found, k.restored = true, nil, nil
-	staleGauge.WithLabelValues(k.label).Set(0)
 }
 
 // saveIfDue writes the file if a write is due.
@@ -311,7 +305,7 @@ func (k *keeper) wrote(err error) {
 func (k *keeper) state() *statefile.State {
 	s := &statefile.State{Cluster: k.cluster(), Namespaces: []string{}}
 	for _, x := range k.indexes {
-		if x.namespaces == nil {
+		if x.Namespaces() == nil {
 			s.Namespaces, s.Objects = nil, x.Objects()
 			return s
 		}
@@ -323,7 +317,7 @@ func (k *keeper) state() *statefile.State {
 				s.Objects = append(s.Objects, o)
 			}
 		}
-		s.Namespaces = append(s.Namespaces, x.namespaces...)
+		s.Namespaces = append(s.Namespaces, x.Namespaces()...)
 	}
 	slices.Sort(s.Namespaces)
 	s.Namespaces = slices.Compact(s.Namespaces)

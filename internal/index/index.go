@@ -74,6 +74,9 @@ func New(opts Options) *Index {
 	return x
 }
 
+// Namespaces returns those that the services are limited to, or nil.
+func (x *Index) Namespaces() []string { return x.opts.Namespaces }
+
 // Snapshot returns the current Snapshot, or nil before the first Publish.
 func (x *Index) Snapshot() *Snapshot { return x.snapshot.Load() }
 

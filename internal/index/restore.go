@@ -38,11 +38,14 @@ func (x *Index) Resume(serial uint32) {
 	x.serial = max(x.serial, serial)
 }
 
-// Objects returns what the Index holds but verdicts, whose age is lost in a file: the clusters by name, then the objects of each service, the
-// services sorted by key.
+// Objects returns what the Index holds, or what Restore published, but verdicts, whose age is lost in a file: the clusters by name, then the
+// objects of each service, the services sorted by key.
 func (x *Index) Objects() []Object {
 	x.mu.Lock()
 	tree, clusters := x.services, slices.Collect(maps.Values(x.clusters))
+	if s := x.snapshot.Load(); s != nil && s.stale {
+		tree, clusters = s.services, slices.Collect(maps.Values(s.ranker.clusters))
+	}
 	x.mu.Unlock()
 	services := make([]*Service, 0, tree.size)
 	tree.root.all(func(s *Service) bool {
