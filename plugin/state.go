@@ -107,12 +107,18 @@ func (k *keeper) handOver(now []*source) {
 	k.flush(true)
 }
 
-// run writes the file whenever that is due, from the first sync until the context ends.
+// run withdraws the restored state at its maximum age. From the first sync until the context ends, it writes the file whenever that is due.
 func (k *keeper) run(ctx context.Context, synced <-chan struct{}) {
-	select {
-	case <-ctx.Done():
-		return
-	case <-synced:
+	old := k.old()
+	for waiting := true; waiting; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-old:
+			k.recognised()
+		case <-synced:
+			waiting = false
+		}
 	}
 	tick := time.NewTicker(statePoll)
 	defer tick.Stop()
@@ -124,6 +130,16 @@ func (k *keeper) run(ctx context.Context, synced <-chan struct{}) {
 		case <-tick.C:
 		}
 	}
+}
+
+// old returns when the restored state reaches its maximum age, or nil if it has none.
+func (k *keeper) old() <-chan time.Time {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.restored == nil || k.maxAge == 0 {
+		return nil
+	}
+	return time.After(k.maxAge - time.Since(k.restored.Known))
 }
 
 // restore reads the file and restores the indexes from it, until the first sync.
@@ -169,21 +185,22 @@ func (k *keeper) usable(s *statefile.State) error {
 	if differs := k.cluster().Differs(s.Cluster); differs != "" {
 		return fmt.Errorf("the file is from another cluster: %s", differs)
 	}
-	if age := time.Since(s.Known); k.maxAge > 0 && age > k.maxAge {
+	if age := time.Since(s.Known); k.maxAge > 0 && age >= k.maxAge {
 		return fmt.Errorf("the file is from %s, %v ago, older than the maximum age of %v", s.Known.UTC().Format(time.RFC3339), age.Round(time.Second), k.maxAge)
 	}
 	return nil
 }
 
-// recognised is called when the cluster's UID is known. It withdraws the restored state if that belongs to another cluster.
+// recognised is called when the cluster's UID is known, and when the restored state reaches its maximum age. It withdraws the state
+// if that must not be used.
 func (k *keeper) recognised() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.restored == nil || k.live {
 		return
 	}
-	if differs := k.cluster().Differs(k.restored.Cluster); differs != "" {
-		log.Errorf("snapshot %s: no longer used: the file is from another cluster: %s", k.path, differs)
+	if err := k.usable(k.restored); err != nil {
+		log.Errorf("snapshot %s: no longer used: %v", k.path, err)
 		stateReads.WithLabelValues("refused").Inc()
 		k.found, k.restored = nil, nil
 		for _, x := range k.indexes {

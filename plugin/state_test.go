@@ -235,6 +235,38 @@ func TestStateFilesOfNoUse(t *testing.T) {
 	}
 }
 
+// The maximum age of a state holds while it is served, too. What was read since has none.
+func TestARestoredStateEndsAtItsMaximumAge(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "snapshot")
+	synctest.Test(t, func(t *testing.T) {
+		known := time.Now().Add(-time.Hour)
+		err := statefile.Write(path, &statefile.State{Known: known, Cluster: thisCluster, Objects: []index.Object{numberedVIP(1)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, synced := range []bool{false, true} {
+			s := keptSource(t, path, 2*time.Hour)
+			s.start()
+			pass(time.Until(known.Add(2*time.Hour - time.Second)))
+			if s.indexes[0].Snapshot() == nil {
+				t.Fatal("not served")
+			}
+			if synced {
+				syncAll(s, numberedVIP(1))
+			}
+			pass(2 * time.Second)
+			if got := s.indexes[0].Snapshot() != nil; got != synced {
+				t.Errorf("synced %v: served at the maximum age: %v", synced, got)
+			}
+			s.close()
+			known = time.Now().Add(-time.Hour)
+			if err := statefile.Write(path, &statefile.State{Known: known, Cluster: thisCluster, Objects: []index.Object{numberedVIP(1)}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
 // The UID of the namespace kube-system can only be read once the API server is reachable.
 func TestAStateOfAnotherClusterIsWithdrawnWhenThatShows(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "snapshot")
