@@ -73,14 +73,17 @@ type arrays struct {
 func (c *ClusterSet) reply(w dns.ResponseWriter, r *dns.Msg, z *zone, snapshot *index.Snapshot, l *index.Lookup) *dns.Msg {
 	fits := newPacketBudget(w, r)
 	m := c.positiveReply(r, z, snapshot, l, &fits)
-	if m == nil {
-		return c.replyNegative(r, z, snapshot, l.Kind == index.NameError)
-	}
-	m.Truncated = fits.full()
-	fits.cut(m)
-	if l.Kind == index.ServiceName {
+	switch {
+	case m == nil:
+		m = c.replyNegative(r, z, snapshot, l.Kind == index.NameError)
+	case l.Kind == index.ServiceName:
 		c.tiers.count(l.Set)
 	}
+	m.Truncated = fits.full()
+	if snapshot.Stale() {
+		markStale(m, r)
+	}
+	fits.cut(m)
 	return m
 }
 

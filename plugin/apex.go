@@ -80,11 +80,7 @@ func notReady(w dns.ResponseWriter, r *dns.Msg) (int, error) {
 	m := new(dns.Msg)
 	m.SetRcode(r, dns.RcodeServerFailure)
 	if opt := r.IsEdns0(); opt != nil {
-		m.SetEdns0(opt.UDPSize(), opt.Do())
-		reply := m.IsEdns0()
-		reply.Option = append(reply.Option, &dns.EDNS0_EDE{
-			InfoCode: dns.ExtendedErrorCodeNotReady, ExtraText: "clusterset: waiting for the first sync",
-		})
+		explain(m, opt, dns.ExtendedErrorCodeNotReady, "clusterset: waiting for the first sync")
 	}
 	_ = w.WriteMsg(m)
 	return dns.RcodeSuccess, nil

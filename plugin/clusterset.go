@@ -78,9 +78,6 @@ func (c *ClusterSet) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.
 		snapshot.Zonal(&l)
 	}
 	m := c.reply(w, r, z, snapshot, &l)
-	if snapshot.Stale() {
-		markStale(m, r)
-	}
 	_ = w.WriteMsg(m) // if it can't be sent, the client asks again
 	return dns.RcodeSuccess, nil
 }

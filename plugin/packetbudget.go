@@ -82,9 +82,14 @@ func (m *packetBudget) full() bool {
 // cut cuts a reply over UDP that would be longer than express.MaxUDP. CoreDNS cuts replies too, but to what the client accepts, which
 // may be more.
 func (m *packetBudget) cut(reply *dns.Msg) {
-	if m.max == express.MaxUDP {
-		reply.Truncate(express.MaxUDP - sizeOPT) // CoreDNS appends the OPT record
+	if m.max != express.MaxUDP {
+		return
 	}
+	room := express.MaxUDP
+	if reply.IsEdns0() == nil {
+		room -= sizeOPT // CoreDNS appends it
+	}
+	reply.Truncate(room)
 }
 
 // sizeOf returns how many bytes a reply can have, counted as CoreDNS does when it truncates.

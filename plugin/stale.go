@@ -20,9 +20,14 @@ func markStale(m, r *dns.Msg) {
 	if m.Rcode == dns.RcodeNameError {
 		code = dns.ExtendedErrorCodeStaleNXDOMAINAnswer
 	}
+	explain(m, opt, code, "clusterset: last known state")
+}
+
+// explain adds an extended error (RFC 8914) to a reply to a query with opt.
+func explain(m *dns.Msg, opt *dns.OPT, code uint16, why string) {
 	m.SetEdns0(opt.UDPSize(), opt.Do())
 	reply := m.IsEdns0()
-	reply.Option = append(reply.Option, &dns.EDNS0_EDE{InfoCode: code, ExtraText: "clusterset: last known state"})
+	reply.Option = append(reply.Option, &dns.EDNS0_EDE{InfoCode: code, ExtraText: why})
 }
 
 func capTTL(rrs []dns.RR) {

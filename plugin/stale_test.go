@@ -4,9 +4,11 @@ import (
 	"context"
 	"testing"
 
+	"github.com/coredns/coredns/request"
 	"github.com/miekg/dns"
 
 	"github.com/clusterset/clusterset/internal/index"
+	"github.com/clusterset/clusterset/plugin/express"
 )
 
 // Stale answers state the reason if the client supports EDNS, and their records have short TTLs. Rule A55 of
@@ -69,6 +71,26 @@ func TestStaleAnswersSaySo(t *testing.T) {
 	c.index.Publish()
 	if m := ask(t, c, "clusterset.local.", dns.TypeSOA); m.Answer[0].Header().Ttl != 600 || m.Answer[0].(*dns.SOA).Minttl != 600 {
 		t.Errorf("still stale: %v", m)
+	}
+}
+
+// The extended error counts as a part of the reply. Rule A58 of docs/spec/answers.md.
+func TestAStaleReplyIsNoLongerThanOthers(t *testing.T) {
+	c := newFuzzPlugin("global.")
+	c.index = index.New(index.Options{LongestZone: c.zones.longest()})
+	c.index.Restore(largest(true), 7)
+	for _, size := range []uint16{512, 1232, 4096, 65535} {
+		for _, qtype := range []uint16{dns.TypeA, dns.TypeAAAA, dns.TypeSRV} {
+			q := new(dns.Msg).SetQuestion("a.b.svc.global.", qtype).SetEdns0(size, false)
+			w := &discard{remote: udpClient}
+			if _, err := c.ServeDNS(context.Background(), request.NewScrubWriter(q, w), q); err != nil {
+				t.Fatal(err)
+			}
+			packed, err := w.msg.Pack()
+			if err != nil || len(packed) > min(int(size), express.MaxUDP) || !w.msg.Truncated || len(w.msg.IsEdns0().Option) != 1 {
+				t.Errorf("%s, EDNS %d: %d bytes, %v; %v", dns.TypeToString[qtype], size, len(packed), err, w.msg.IsEdns0())
+			}
+		}
 	}
 }
 
