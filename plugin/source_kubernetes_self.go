@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -26,6 +27,9 @@ var namespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 // can't be found before the first sync.
 const selfTries = 12
 
+// selfAgain is how often it looks after that: a Service that is deleted and created again has another address. A variable for tests.
+var selfAgain = 5 * time.Minute
+
 // selfGlue is the glue of a server block's NS records, to be found, the port that the block listens on, and its index.
 type selfGlue struct {
 	addrs *selfAddrs
@@ -41,25 +45,24 @@ func (f *kubernetesFeed) findSelf(ctx context.Context) {
 		return
 	}
 	namespace := strings.TrimSpace(string(b))
-	missing := f.self
 	delay := newDelay()
-	for range selfTries {
+	for try := 1; ctx.Err() == nil; try++ {
 		fronts, err := f.fronts(ctx, namespace)
 		if err != nil && ctx.Err() == nil {
 			log.Debugf("kubernetes: look for the Service of this pod: %v", err)
 		}
-		missing = findGlue(missing, fronts)
-		if len(missing) == 0 {
-			return
+		missing := findGlue(f.self, fronts)
+		if try == selfTries {
+			for _, self := range missing {
+				log.Infof("kubernetes: no Service in namespace %s leads from port 53/UDP to this pod's port %s: the zones' NS records name the bound addresses",
+					namespace, self.port)
+			}
 		}
-		pause(ctx, delay())
-		if ctx.Err() != nil {
-			return
+		if len(missing) == 0 || try >= selfTries {
+			pause(ctx, selfAgain)
+		} else {
+			pause(ctx, delay())
 		}
-	}
-	for _, self := range missing {
-		log.Infof("kubernetes: no Service in namespace %s leads from port 53/UDP to this pod's port %s: the zones' NS records name the bound addresses",
-			namespace, self.port)
 	}
 }
 

@@ -1,14 +1,26 @@
 package clusterset
 
 import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 
 	"github.com/clusterset/clusterset/internal/index"
+	"github.com/clusterset/clusterset/test/kube"
 )
 
 func TestGlueIsOfServicesThatLeadFromPort53ToTheServer(t *testing.T) {
@@ -69,6 +81,47 @@ func TestOtherGlueHasANewSerial(t *testing.T) {
 			t.Errorf("%v: the serial goes from %d to %d", c.ips, serial, got)
 		}
 		serial = x.Snapshot().Serial()
+	}
+}
+
+// A Service that is created again has another address. Rule A14 of docs/spec/answers.md.
+func TestTheGlueFollowsARecreatedService(t *testing.T) {
+	dir, namespaceWas, againWas := t.TempDir(), namespaceFile, selfAgain
+	namespaceFile, selfAgain = filepath.Join(dir, "namespace"), time.Millisecond
+	defer func() { namespaceFile, selfAgain = namespaceWas, againWas }()
+	if err := os.WriteFile(namespaceFile, []byte("n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var ip atomic.Pointer[string]
+	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		if strings.HasSuffix(r.URL.Path, "/endpointslices") {
+			fmt.Fprintf(w, `{"apiVersion":"discovery.k8s.io/v1","kind":"EndpointSliceList","items":[{"metadata":{"labels":{"kubernetes.io/service-name":"s"}},
+				"endpoints":[{"addresses":[%q]}],"ports":[{"name":"dns","protocol":"UDP","port":1053}]}]}`, interfaceAddrs()[0])
+			return
+		}
+		fmt.Fprintf(w, `{"apiVersion":"v1","kind":"Service","spec":{"clusterIPs":[%q],"ports":[{"name":"dns","protocol":"UDP","port":53}]}}`, *ip.Load())
+	}))
+	defer api.Close()
+	x := index.New(index.Options{})
+	x.Publish()
+	self := &selfAddrs{}
+	f := &kubernetesFeed{config: &rest.Config{Host: api.URL}, client: api.Client(), self: []selfGlue{{self, "1053", x}}}
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer cancel()
+	for _, want := range []string{"10.96.0.10", "10.96.0.11"} {
+		ip.Store(&want)
+		if want == "10.96.0.10" {
+			wg.Go(func() { f.findSelf(ctx) })
+		}
+		kube.Eventually(t, func() error {
+			if got := self.load(); len(got) != 1 || got[0].String() != want {
+				return fmt.Errorf("the glue is %v, want %s", got, want)
+			}
+			return nil
+		})
 	}
 }
 
