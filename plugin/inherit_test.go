@@ -46,7 +46,7 @@ func TestAReloadWhileTheAPIServerIsAwayKeepsAnswering(t *testing.T) {
 					}
 				}
 				old, end := begin(here, row.before)
-				defer func() { end() }()
+				defer func() { end() }() //nolint:gocritic // it changes
 				syncAll(old.source, numberedVIP(1))
 				for reload := range 2 { // the second is of a server that hasn't reached the API server either
 					c, endNew := begin(row.cluster, row.after)
