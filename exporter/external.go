@@ -207,7 +207,11 @@ func forReady(all []discoveryv1.EndpointSlice, f func(discoveryv1.AddressType, *
 // behind counts a Service's ready endpoints: those of the family that has more.
 func behind(all []discoveryv1.EndpointSlice) int32 {
 	of := map[discoveryv1.AddressType]sets.Set[string]{discoveryv1.AddressTypeIPv4: {}, discoveryv1.AddressTypeIPv6: {}}
-	forReady(all, func(family discoveryv1.AddressType, e *discoveryv1.Endpoint) { of[family].Insert(e.Addresses[0]) })
+	forReady(all, func(family discoveryv1.AddressType, e *discoveryv1.Endpoint) {
+		if seen := of[family]; seen != nil { // of a type that we know
+			seen.Insert(e.Addresses[0])
+		}
+	})
 	n := max(of[discoveryv1.AddressTypeIPv4].Len(), of[discoveryv1.AddressTypeIPv6].Len())
 	return int32(min(n, clustersetv1alpha1.MaxBehind)) //nolint:gosec // at most MaxBehind
 }
