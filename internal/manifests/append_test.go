@@ -238,7 +238,9 @@ func FuzzAppend(f *testing.F) {
 			return
 		}
 		for _, l := range found {
-			checkAppend(t, l.Object)
+			if _, verdicts := l.Object.(*index.Reachability); !verdicts { // they aren't stored (A55)
+				checkAppend(t, l.Object)
+			}
 		}
 	})
 }
