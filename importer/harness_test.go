@@ -213,6 +213,7 @@ type running struct {
 	stop          func()
 	hub, local    *traffic
 	hubCache      client.Reader
+	relist        func()  // as after a restore of the hub
 	reconcilesNow float64 // the number of reconciles when it started
 }
 
@@ -254,7 +255,7 @@ func (w *world) start(options Options) *running {
 		hub.Cache.SetNamespaces(nil)
 		hub.Cache.SetPeers(nil)
 	}
-	run.hubCache = hub.GetCache()
+	run.hubCache, run.relist = hub.GetCache(), hub.Cache.Relist
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {

@@ -87,19 +87,30 @@ func (n *narrowing) run(ctx context.Context) error {
 		return nil
 	}
 	retry(ctx, "Waiting for the local API server", func() error { return n.watch(ctx) })
-	retry(ctx, "Waiting for the hub to say what this cluster exports", func() error { return n.ownRecords(ctx) })
+	for ctx.Err() == nil {
+		retry(ctx, "Waiting for the hub to say what this cluster exports", func() error { return n.ownRecords(ctx) })
+		n.follow(ctx)
+	}
+	return nil
+}
+
+// follow makes the cache follow the namespaces that this cluster imports into and exports from. It returns when the hub has been restored,
+// with what this cluster exported at the time of the backup.
+func (n *narrowing) follow(ctx context.Context) {
 	for {
 		if err := n.set(ctx); err != nil && ctx.Err() == nil {
 			logf.FromContext(ctx).Info("Can't list the namespaces", "reason", err.Error())
 		}
 		select {
 		case <-ctx.Done():
-			return nil
+			return
+		case <-n.hub.Restored():
+			return
 		case <-n.changed:
 		}
 		select {
 		case <-ctx.Done():
-			return nil
+			return
 		case <-time.After(gather):
 		}
 	}

@@ -10,7 +10,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
-	"github.com/clusterset/clusterset/test/records"
+	"github.com/clusterset/clusterset/api"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/test/kube"
 )
 
 // A member's cost depends on what it imports: it has 3 of 300 namespaces, and receives a hundredth of the bytes. NAMESPACES=1000 is
@@ -24,10 +26,7 @@ func TestOnlyWhatIsImportedIsReceived(t *testing.T) {
 	w := newWorld(t)
 	w.member.InstallMCS(t)
 	name := func(i int) string { return fmt.Sprintf("ns-%04d", i) }
-	record := func(i int) string {
-		return strings.ReplaceAll(records.Exported("shanghai", name(i), "web", "10.2.0.1", "10.12.0.5"), "metadata: {",
-			"metadata: {labels: {clusterset.dev/service-namespace: "+name(i)+"}, ")
-	}
+	record := func(i int) string { return labelled("shanghai", name(i), "web", "10.2.0.1", "10.12.0.5") }
 	for i := range all {
 		w.hubCreate(record(i))
 	}
@@ -87,4 +86,32 @@ func TestOnlyWhatIsImportedIsReceived(t *testing.T) {
 			t.Errorf("deleted: %s", write)
 		}
 	}
+}
+
+// A restored hub may have records of this cluster in a namespace that has gone here since the backup. They must be seen to be deleted.
+func TestOwnRecordsOfARestoredHub(t *testing.T) {
+	w := newWorld(t)
+	w.narrow = true
+	w.member.InstallMCS(t)
+	w.here(namespace("shop"))
+	w.onHub(labelled("shanghai", "shop", "web", "10.2.0.1", "10.12.0.5"))
+	run := w.start(Options{})
+	w.imported("shop", "web", 1)
+
+	w.onHub(labelled("beijing", "gone", "web", "10.1.0.1", "10.11.0.5"), labelled("shanghai", "gone", "web", "10.2.0.2", "10.12.0.6"))
+	seen := func(want int) error {
+		var all clustersetv1alpha1.ExportedServiceList
+		err := run.hubCache.List(t.Context(), &all, client.MatchingLabels{api.LabelExportedNamespace: "gone"})
+		if err == nil && len(all.Items) != want {
+			err = fmt.Errorf("%d records of the namespace, want %d", len(all.Items), want)
+		}
+		return err
+	}
+	w.onHub(labelled("shanghai", "shop", "later", "10.2.0.3", "10.12.0.7"))
+	w.imported("shop", "later", 1) // so what was there before has been read
+	if err := seen(0); err != nil {
+		t.Fatal(err)
+	}
+	run.relist()
+	kube.Eventually(t, func() error { return seen(2) })
 }

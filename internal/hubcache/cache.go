@@ -145,6 +145,10 @@ func (c *Cache) raise() {
 	c.link.mu.Lock()
 	defer c.link.mu.Unlock()
 	c.link.state.Epoch++
+	select {
+	case c.link.restored <- struct{}{}:
+	default:
+	}
 }
 
 // follow makes the feeds follow the selection; see kind.want. The caller has locked c.
@@ -187,6 +191,9 @@ func (c *Cache) State() State {
 
 // Back receives an element when the hub answers again: it may have been restored.
 func (c *Cache) Back() <-chan struct{} { return c.link.back }
+
+// Restored receives an element when an epoch begins.
+func (c *Cache) Restored() <-chan struct{} { return c.link.restored }
 
 // Watched reports whether the hub is being watched. A watch that has just ended and is about to be opened again counts.
 func (c *Cache) Watched() bool {

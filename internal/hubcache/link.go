@@ -47,6 +47,8 @@ type State struct {
 type link struct {
 	turn chan struct{} // has an element while a request is repeated
 	back chan struct{} // has an element when the API server is back
+	// restored has an element when an epoch has begun.
+	restored chan struct{}
 
 	mu    sync.Mutex
 	state State
@@ -56,7 +58,10 @@ type link struct {
 }
 
 func newLink() *link {
-	return &link{turn: make(chan struct{}, 1), back: make(chan struct{}, 1), up: make(chan struct{}), state: State{Since: time.Now()}}
+	return &link{
+		turn: make(chan struct{}, 1), back: make(chan struct{}, 1), restored: make(chan struct{}, 1),
+		up: make(chan struct{}), state: State{Since: time.Now()},
+	}
 }
 
 // ask repeats a request until it is answered, if only by a refusal, or ctx ends. Of the requests that fail, one at a time is repeated;
