@@ -133,11 +133,11 @@ func (o *round) reconcile(ctx context.Context) (result reconcile.Result, err err
 func (o *round) exclude(ctx context.Context) error {
 	o.forget(o.in.Key)
 	o.report.notExtended(ctx, o.in.Key, o.in.Extended, o.in.Extended.Refused())
+	outcome := state("")
 	if len(o.in.Services) > 0 {
-		o.report.outcome(o.in.Key, stateExcluded)
-	} else {
-		o.report.outcome(o.in.Key, "")
+		outcome = stateExcluded
 	}
+	o.report.outcome(o.in.Key, outcome)
 	return o.removeAll(ctx, o.cur)
 }
 
