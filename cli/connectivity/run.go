@@ -97,7 +97,11 @@ func (t *Test) Create(ctx context.Context) error {
 	var names []string
 	for _, c := range t.Clusters {
 		names = append(names, c.Name)
-		switch err := c.Create(ctx, namespaceObject(t.Namespace), client.FieldOwner(api.FieldManagerCLI)); {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		// An interrupt doesn't end this request: then nobody would know whether there is a namespace to clean up.
+		switch err := c.Create(context.WithoutCancel(ctx), namespaceObject(t.Namespace), client.FieldOwner(api.FieldManagerCLI)); {
 		case apierrors.IsAlreadyExists(err):
 			return fmt.Errorf("namespace %s exists in %s already: another test runs, or one was kept; delete it with kubectl --context %s delete namespace %s, or use another --namespace",
 				t.Namespace, c.Name, c.Context, t.Namespace)
