@@ -80,10 +80,17 @@ metadata: {namespace: clusterset-system, name: agent}
 ---
 apiVersion: v1
 kind: Pod
-metadata: {namespace: clusterset-system, name: agent, labels: {app.kubernetes.io/name: clusterset}}
+metadata: {namespace: clusterset-system, name: agent, labels: {app.kubernetes.io/name: ours, app.kubernetes.io/component: member}}
 spec:
   serviceAccountName: agent
-  containers: [{name: clusterset, image: clusterset, env: [{name: KEY, value: `+planted+`}], ports: [{name: metrics, containerPort: 8080}]}]
+  containers: [{name: clusterset, image: clusterset, command: [/clusterset, member], env: [{name: KEY, value: `+planted+`}], ports: [{name: metrics, containerPort: 8080}]}]
+---
+apiVersion: v1
+kind: Pod
+metadata: {namespace: clusterset-system, name: stranger, labels: {app.kubernetes.io/component: member}}
+spec:
+  serviceAccountName: agent
+  containers: [{name: stranger, image: stranger, command: [/stranger]}]
 ---
 apiVersion: v1
 kind: Event
@@ -122,6 +129,9 @@ message: of no interest
 	}
 	config := planes[1].Config()
 	for name, content := range files {
+		if strings.Contains(name, "stranger") {
+			t.Errorf("it has %s", name)
+		}
 		for what, secret := range map[string]string{
 			"the agent's token": token, "a planted secret": planted, "the token's signature": token[strings.LastIndexByte(token, '.')+1:],
 			"the administrator's key": string(config.KeyData), "and encoded": base64.StdEncoding.EncodeToString(config.KeyData),

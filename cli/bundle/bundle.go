@@ -179,13 +179,13 @@ func (w *Writer) objects(name string, items []unstructured.Unstructured) {
 
 // pods adds the state, logs and metrics of clusterset's pods: not their specifications, whose variables may be secret.
 func (w *Writer) pods(ctx context.Context, c *Cluster) {
-	var pods corev1.PodList
-	if err := c.List(ctx, &pods, client.MatchingLabels{"app.kubernetes.io/name": "clusterset"}); err != nil {
+	pods, err := c.Pods(ctx)
+	if err != nil {
 		w.leave(c.Name+" pods", c.Words(err))
 		return
 	}
-	for i := range pods.Items {
-		p := &pods.Items[i]
+	for i := range pods {
+		p := &pods[i]
 		at := c.Name + "/pods/" + p.Namespace + "/" + p.Name
 		state, err := yaml.Marshal(map[string]any{"name": p.Name, "namespace": p.Namespace, "labels": p.Labels, "node": p.Spec.NodeName, "status": p.Status})
 		if err != nil {

@@ -107,7 +107,7 @@ func (j *judge) cluster(f *Facts) {
 			"the server in %s doesn't run: %s", f.Cluster, cmp.Or(f.Server.Why, "its pod isn't ready"))
 	case !service.Seen && !headless.Seen:
 		j.broken[f.Cluster] = "its agent doesn't export"
-		j.problem(fmt.Sprintf("start clusterset member there; if it runs, its log says what it waits for (%s)", j.kubectl(f, "get pods -A -l app.kubernetes.io/name=clusterset")),
+		j.problem(fmt.Sprintf("start clusterset member there; if it runs, its log says what it waits for (%s)", j.kubectl(f, "get pods -A -l app.kubernetes.io/component=member")),
 			"%s exports nothing: no agent has seen its ServiceExports", f.Cluster)
 	case !service.Ready || !headless.Ready:
 		j.broken[f.Cluster] = "its exports aren't ready"

@@ -9,9 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/clusterset/clusterset/cli/objects"
 	"github.com/clusterset/clusterset/cli/screen"
@@ -35,7 +33,7 @@ type Part struct {
 	Skew string `json:"skew,omitempty"`
 }
 
-// components are the values of the chart's label app.kubernetes.io/component for the parts whose versions only their pods tell.
+// components are the values of objects.Component for the parts whose versions only their pods tell.
 var components = map[string]string{"hub": Hub, "dns": DNS}
 
 // In reads what runs in a cluster: the agents of the set, as they report themselves, and pods of the chart. Accounts that may not read pods see
@@ -51,19 +49,19 @@ func In(ctx context.Context, c *objects.Cluster, name string) ([]Part, error) {
 			parts = append(parts, Part{What: Agent, Cluster: members[i].Name, Version: v})
 		}
 	}
-	var pods corev1.PodList
-	switch err := c.List(ctx, &pods, client.MatchingLabels{"app.kubernetes.io/name": "clusterset"}); {
+	pods, err := c.Pods(ctx)
+	switch {
 	case apierrors.IsForbidden(err):
 		return parts, nil
 	case err != nil:
 		return nil, c.Words(err)
 	}
-	for i := range pods.Items {
-		what := components[pods.Items[i].Labels["app.kubernetes.io/component"]]
-		if what == "" || len(pods.Items[i].Spec.Containers) == 0 {
+	for i := range pods {
+		what := components[pods[i].Labels[objects.Component]]
+		if what == "" {
 			continue
 		}
-		tag, digest := objects.ImageTag(pods.Items[i].Spec.Containers[0].Image)
+		tag, digest := objects.ImageTag(objects.Program(&pods[i]).Image)
 		parts = append(parts, Part{What: what, Cluster: name, Version: cmp.Or(tag, digest, "latest")})
 	}
 	return parts, nil

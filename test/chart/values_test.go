@@ -29,6 +29,17 @@ metrics: {serviceMonitor: {enabled: true, labels: {team: network}}, rules: {enab
 	}
 }
 
+// The command line finds pods by this label and program (Pods in cli/objects), which no value changes.
+func TestPodsCanBeFound(t *testing.T) {
+	all := objects(t, render(t, Options{"clusterset", "clusterset-system", "{nameOverride: names, hub: {enabled: true}}", newest}).Manifests)
+	for component, program := range map[string]string{"hub": "/clusterset", "member": "/clusterset", "dns": "/coredns"} {
+		template := deployment(t, all, component).Spec.Template
+		if label, command := template.Labels["app.kubernetes.io/component"], template.Spec.Containers[0].Command[0]; label != component || command != program {
+			t.Errorf("%s is labelled %q and runs %s, want %s", component, label, command, program)
+		}
+	}
+}
+
 // Values that Helm has stored come back as floating-point numbers, which YAML writes as 1e+06.
 func TestLargeNumbers(t *testing.T) {
 	all := objects(t, render(t, Options{"clusterset", "clusterset-system", `
