@@ -87,17 +87,13 @@ func (d *drainCommand) change(ctx context.Context, name string, stdout, stderr i
 	if hub == nil {
 		return nil, usagef("--hub-kubeconfig or --hub-context is required: clusters are drained on the hub")
 	}
-	members, err := hub.MemberClusters(ctx)
+	members, err := hub.HubMembers(ctx) // in a member, the importer would undo it, after it had been used for a while
 	if err != nil {
 		return hub, err
 	}
 	mc, err := present(hub, name, members)
 	if err != nil {
 		return nil, err
-	}
-	if mc.Labels[api.LabelManagedBy] == api.ManagedByImporter {
-		// The importer would undo it, after members had used it for a while.
-		return nil, fmt.Errorf("%s is a member and not the hub: its MemberCluster %s is a copy; use the hub's kubeconfig with %s", hub.Server, name, hubFlags)
 	}
 	if mc.Spec.Drain == d.drain {
 		state := map[bool]string{true: "is drained already", false: "isn't drained"}[d.drain]

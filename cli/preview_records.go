@@ -65,14 +65,9 @@ func readState(path string) (*preview.State, []runtime.Object, error) {
 
 // fetchState reads the hub's records.
 func fetchState(ctx context.Context, hub *objects.Cluster) (*preview.State, error) {
-	members, err := hub.MemberClusters(ctx)
+	members, err := hub.HubMembers(ctx)
 	if err != nil {
 		return nil, err
-	}
-	for i := range members {
-		if members[i].Labels[api.LabelManagedBy] == api.ManagedByImporter {
-			return nil, fmt.Errorf("%s is a member and not the hub: its MemberCluster %s is a copy; use the hub's kubeconfig with %s", hub.Server, members[i].Name, hubFlags)
-		}
 	}
 	lists := []client.ObjectList{&clustersetv1alpha1.ExportedServiceList{}, &clustersetv1alpha1.ExportedEndpointsList{}}
 	for _, list := range lists {

@@ -56,6 +56,18 @@ func (c *Cluster) MemberClusters(ctx context.Context) ([]clustersetv1alpha1.Memb
 	return list.Items, nil
 }
 
+// HubMembers lists the MemberClusters of the hub. It is an error if one is a copy: an importer made it, so this is a member. A member that is
+// the hub itself has no copies.
+func (c *Cluster) HubMembers(ctx context.Context) ([]clustersetv1alpha1.MemberCluster, error) {
+	all, err := c.MemberClusters(ctx)
+	for i := range all {
+		if all[i].Labels[api.LabelManagedBy] == api.ManagedByImporter {
+			return nil, fmt.Errorf("%s is a member and not the hub: its MemberCluster %s is a copy; use the hub's kubeconfig with %s", c.Server, all[i].Name, c.Flags)
+		}
+	}
+	return all, err
+}
+
 // ReachabilityAge is the age at which a Reachability no longer counts (D51).
 const ReachabilityAge = 10 * time.Minute
 

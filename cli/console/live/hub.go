@@ -227,13 +227,12 @@ func (h *Hub) notify() {
 
 // readable returns an error unless all of the hub's kinds can be listed.
 func (h *Hub) readable(ctx context.Context) error {
-	for _, list := range []client.ObjectList{&clustersetv1alpha1.MemberClusterList{}, &clustersetv1alpha1.ExportedServiceList{}, &clustersetv1alpha1.ExportedEndpointsList{}} {
+	if _, err := h.cluster.HubMembers(ctx); err != nil {
+		return err
+	}
+	for _, list := range []client.ObjectList{&clustersetv1alpha1.ExportedServiceList{}, &clustersetv1alpha1.ExportedEndpointsList{}} {
 		if err := h.cluster.List(ctx, list, client.Limit(1)); err != nil {
 			return h.cluster.Words(err)
-		}
-		members, ok := list.(*clustersetv1alpha1.MemberClusterList)
-		if ok && len(members.Items) > 0 && members.Items[0].Labels[api.LabelManagedBy] == api.ManagedByImporter {
-			return fmt.Errorf("%s is a member and not the hub; check %s", h.cluster.Server, h.cluster.Flags)
 		}
 	}
 	return nil
