@@ -42,20 +42,20 @@ func blocks(t *testing.T, page string) []block {
 	t.Helper()
 	var all []block
 	var open *block
-	var fence string
+	var fence, indent string
 	var text strings.Builder
 	for i, line := range strings.Split(read(t, filepath.Join(root, page)), "\n") {
 		m := fenceRE.FindStringSubmatch(line)
 		switch {
 		case open == nil && m != nil:
-			open, fence = &block{page: page, line: i + 1, kind: m[3], args: m[4]}, m[1]+m[2]
+			open, fence, indent = &block{page: page, line: i + 1, kind: m[3], args: m[4]}, m[1]+m[2], m[1]
 			text.Reset()
 		case open != nil && line == fence:
 			open.text = text.String()
 			all = append(all, *open)
 			open = nil
 		case open != nil:
-			text.WriteString(line + "\n")
+			text.WriteString(strings.TrimPrefix(line, indent) + "\n")
 		}
 	}
 	if open != nil {

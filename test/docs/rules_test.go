@@ -26,13 +26,28 @@ var rules = map[string]struct {
 	"txt":               {"the syntax in the plugin's page names the options that the parser knows", isSyntax},
 }
 
-// elsewhere maps the beginning of a command to the test that runs it, or does the same. A Makefile target needs no entry; the test
-// only checks that it exists.
+// elsewhere maps the beginning of a command to the test that runs it, or does the same. A Makefile target and a call of go test need no
+// entry; the test only checks that what they run exists.
 var elsewhere = map[string]string{
 	"clusterset console --hub-context hub ":                    "TestLive",
 	"clusterset console --manifests examples/preview":          "TestExample",
+	"clusterset test --context beijing --context shanghai":     "TestVerdicts",
 	"dig @127.0.0.1 -p 1053 ":                                  "TestReadmeDigs",
 	"kubectl --context beijing -n shop get serviceexport web ": "TestGitOps",
+
+	"kubectl --context hub -n clusterset-member-shanghai get secret ": "TestGitOps",
+	"kubectl --context shanghai -n clusterset-system ":                "TestGitOps",
+	"rm shanghai.kubeconfig":                                          "TestGitOps",
+
+	"kubectl --context beijing get memberclusters -o name |\n": "TestLeftAndLost",
+	"kubectl --context OLD get memberclusters -o name |\n":     "TestLeftAndLost",
+	"kubectl --context OLD delete memberclusters --all":        "TestLeftAndLost",
+	"kubectl --context beijing patch membercluster shanghai ":  "TestCommunities",
+
+	"kubectl --context chaoyang --namespace shop ": "TestEtcd",
+	"etcdctl member ": "TestEtcd",
+	"kubectl --context xicheng --namespace shop ": "TestPostgreSQL",
+	"kubectl --context minhang --namespace shop ": "TestPostgreSQL",
 }
 
 func TestEveryBlockHasARule(t *testing.T) {
@@ -40,6 +55,9 @@ func TestEveryBlockHasARule(t *testing.T) {
 	for _, page := range pages(t) {
 		if generated[page] != "" {
 			continue
+		}
+		for _, line := range unfenced(read(t, filepath.Join(root, page))) {
+			t.Errorf("%s:%d: an indented block, which nothing tests; put it between fences", page, line)
 		}
 		for _, b := range blocks(t, page) {
 			kind := strings.TrimSpace(b.kind + " " + b.args)
@@ -56,6 +74,28 @@ func TestEveryBlockHasARule(t *testing.T) {
 	}
 	if seen["console"] == 0 || seen["corefile"] == 0 || seen["yaml"] == 0 {
 		t.Errorf("blocks found: %v", seen)
+	}
+}
+
+// unfenced returns the lines on which Markdown begins a block without fences, counted from 1.
+func unfenced(page string) (lines []int) {
+	fenced, empty := false, true
+	for i, line := range strings.Split(page, "\n") {
+		if fenceRE.MatchString(line) {
+			fenced = !fenced
+		}
+		if !fenced && empty && strings.HasPrefix(line, "    ") {
+			lines = append(lines, i+1)
+		}
+		empty = line == ""
+	}
+	return lines
+}
+
+func TestUnfenced(t *testing.T) {
+	page := "1. item\n   goes on\n\n   and on\n\n       make run\n       make test\n\n```text\n\n    fenced\n```\n\n    at the end\n"
+	if got := unfenced(page); !slices.Equal(got, []int{6, 14}) {
+		t.Errorf("got %v, want lines 6 and 14", got)
 	}
 }
 
@@ -101,11 +141,33 @@ func runElsewhere(t *testing.T, b block) {
 			}
 			continue
 		}
+		if strings.Contains(step.command, "go test ") {
+			hasTests(t, step)
+			continue
+		}
 		at := slices.IndexFunc(elsewhereBeginnings(), func(beginning string) bool { return strings.HasPrefix(step.command, beginning) })
 		if at < 0 {
 			t.Errorf("%s: nothing says which test runs %q", step.place, step.command)
 		} else if test := elsewhere[elsewhereBeginnings()[at]]; !isTest(t, test) {
 			t.Errorf("%s: there is no test %s", step.place, test)
+		}
+	}
+}
+
+// hasTests requires that the last argument of go test is a package, and that this has a test, or a benchmark, for each part of the pattern.
+func hasTests(t *testing.T, s step) {
+	t.Helper()
+	words := strings.Fields(s.command)
+	what, at := "Benchmark", slices.Index(words, "-bench")
+	if at < 0 {
+		what, at = "Test", slices.Index(words, "-run")
+	}
+	pkg := words[len(words)-1]
+	for part := range strings.SplitSeq(strings.Trim(words[at+1], "'"), "|") {
+		part, _, _ = strings.Cut(part, "/") // what follows is a subtest
+		re := fmt.Sprintf(`^func %s\w*%s`, what, strings.TrimPrefix(part, what))
+		if out, err := exec.Command("grep", "-rlE", "--include=*_test.go", re, filepath.Join(root, pkg)).Output(); err != nil || len(out) == 0 {
+			t.Errorf("%s: %s has no %s that matches %s", s.place, pkg, strings.ToLower(what), part)
 		}
 	}
 }
