@@ -20,6 +20,9 @@ const (
 	// MaxExportedEndpoints is the most endpoints of one ExportedEndpoints.
 	MaxExportedEndpoints = 100
 
+	// MaxPieces is in how many EndpointSlices an endpoint of one record is at most, because its ports are used differently.
+	MaxPieces = 4
+
 	// MaxRecord is the most bytes that the spec of an ExportedService or ExportedEndpoints has as JSON: a ninth of what etcd takes. It
 	// follows from the bounds in the CRDs.
 	MaxRecord = 168 << 10

@@ -265,6 +265,52 @@ func TestSteering(t *testing.T) {
 	}
 }
 
+// However differently the ports of a record are used, it takes four times its room at most, and each port keeps all of its endpoints. Rule D25.
+func TestPortsDoNotMultiplySlices(t *testing.T) {
+	in := records.Input(t, desired.DataPathPods, records.Exported("a", "shop", "web", "10.1.0.1", "10.1.1.1"),
+		records.Exported("b", "shop", "web", "10.2.0.1", "10.2.1.1"), member("a", "", "north", "Ready", ""), member("b", "", "north", "Ready", ""))
+	in.Cluster, in.Nodes = "a", zones(6)
+	exported, main := in.Services[1], in.Endpoints[1]
+	exported.Spec.Ports, main.Spec.Ports = nil, nil
+	for j := range 64 { // port j has endpoints in the zones that are set in j, besides the one of all ports
+		name, port := fmt.Sprint("p", j), int32(8000+j)
+		exported.Spec.Ports = append(exported.Spec.Ports, clustersetv1alpha1.ServicePort{Name: name, Port: port, Protocol: "TCP"})
+		has := clustersetv1alpha1.EndpointPort{Name: &name, Port: &port}
+		main.Spec.Ports = append(main.Spec.Ports, has)
+		helper := main.DeepCopy()
+		helper.Name, helper.Spec.Ports, helper.Spec.Endpoints = fmt.Sprintf("web.shop.y%d-0", j), []clustersetv1alpha1.EndpointPort{has}, nil
+		for i := range 6 {
+			if zone := fmt.Sprint("z", i); j>>i&1 == 1 {
+				helper.Spec.Endpoints = append(helper.Spec.Endpoints, clustersetv1alpha1.Endpoint{Addresses: []string{fmt.Sprintf("10.2.%d.%d", 2+j, i)}, Zone: &zone})
+			}
+		}
+		in.Endpoints = append(in.Endpoints, helper)
+	}
+	pieces, ports := 0, map[string]int{}
+	for _, s := range desired.Compute(in).Slices {
+		for _, e := range s.Endpoints {
+			if e.Addresses[0] != "10.2.1.1" {
+				continue
+			}
+			pieces++
+			for _, p := range s.Ports {
+				ports[*p.Name]++
+			}
+			if s.Labels[api.LabelKubernetesServiceName] == "" {
+				t.Errorf("%s hides it from kube-proxy", s.Name)
+			}
+		}
+	}
+	if pieces != api.MaxPieces || len(ports) != 64 {
+		t.Errorf("the endpoint of 64 ports is in %d slices with %d ports, want %d with all", pieces, len(ports), api.MaxPieces)
+	}
+	for name, n := range ports {
+		if n != 1 {
+			t.Errorf("port %s is in %d slices", name, n)
+		}
+	}
+}
+
 // If clusters are equally good and one of them is drained, becomes Suspect or comes back, only its own slices change. With many clusters, a
 // change of one must not cause a write for each of the others.
 func TestAWordAboutOneClusterChangesItsSlicesAlone(t *testing.T) {

@@ -63,8 +63,12 @@ func (w *work) cut(r *record, choices map[portKey]*choice) []*discoveryv1.Endpoi
 		}
 		usesOf[c] = u
 		g := slices.IndexFunc(uses, func(have []use) bool { return slices.EqualFunc(have, u, use.equal) })
-		if g < 0 {
+		switch {
+		case g < 0 && len(groups) < api.MaxPieces:
 			g, groups, uses = len(groups), append(groups, nil), append(uses, u)
+		case g < 0:
+			g = api.MaxPieces - 1
+			uses[g] = united(uses[g], u)
 		}
 		groups[g] = append(groups[g], port)
 	}
@@ -77,6 +81,16 @@ func (w *work) cut(r *record, choices map[portKey]*choice) []*discoveryv1.Endpoi
 		out = append(out, w.pieces(s, g, groups[g], uses[g])...)
 	}
 	return out
+}
+
+// united returns how endpoints are used by ports that share a slice although they use them differently: each that one of the ports needs is
+// routed, without hints. Every group of ports has all endpoints, so that a record of many ports could take a hundred times its room.
+func united(a, b []use) []use {
+	all := make([]use, len(a))
+	for i := range all {
+		all[i].routed = a[i].routed || b[i].routed
+	}
+	return all
 }
 
 // choice is kube-proxy's choice for a port: it chooses among the endpoints of some records.

@@ -135,7 +135,7 @@ func sizeOfRecord(record metav1.Object) int {
 	case *clustersetv1alpha1.ExportedService:
 		size += sizeOfService(&o.Spec)
 	case *clustersetv1alpha1.ExportedEndpoints:
-		size += sizeOfEndpoints(&o.Spec)
+		size += sizeOfEndpoints(&o.Spec) + perPiece*len(o.Spec.Endpoints)*max(0, min(len(o.Spec.Ports), api.MaxPieces)-1)
 		if isUseless(&o.Spec) {
 			size *= uselessFactor
 		}
@@ -153,6 +153,9 @@ func nameOf(s string) string {
 	}
 	return s
 }
+
+// perPiece is about what an endpoint takes in one more EndpointSlice that it is in for the sake of another port (D25).
+const perPiece = 32
 
 // perItem is about what an item of a list takes besides its strings, in JSON, and at most what it takes packed.
 const perItem = 16

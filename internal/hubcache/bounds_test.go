@@ -112,6 +112,25 @@ func TestRecordsOfNoUseCountMore(t *testing.T) {
 	}
 }
 
+// An endpoint counts for each EndpointSlice that it may be in for the sake of another port. Rules D25 of docs/spec/data-path.md and C58.
+func TestPortsCountForEachEndpoint(t *testing.T) {
+	size := func(endpoints, ports int) int {
+		e := &clustersetv1alpha1.ExportedEndpoints{Spec: clustersetv1alpha1.ExportedEndpointsSpec{
+			AddressType: discoveryv1.AddressTypeIPv4, Ports: make([]clustersetv1alpha1.EndpointPort, ports),
+		}}
+		for range endpoints {
+			e.Spec.Endpoints = append(e.Spec.Endpoints, clustersetv1alpha1.Endpoint{Addresses: []string{"10.0.0.1"}})
+		}
+		return sizeOfRecord(e)
+	}
+	one := size(1, 0) - size(0, 0)
+	for ports, want := range map[int]int{0: one, 1: one, 2: one + perPiece, 4: one + 3*perPiece, 5: one + 3*perPiece, 100: one + 3*perPiece} {
+		if got := size(100, ports) - size(0, ports); got != 100*want {
+			t.Errorf("with %d ports, 100 endpoints count %d, want %d", ports, got, 100*want)
+		}
+	}
+}
+
 // Whatever is in a record, a cache keeps little of it; and always who wrote it, whether it is withdrawn, and of which service it is. Rule
 // C53 of docs/spec/control-plane.md.
 func TestNobodysRecordsFillACache(t *testing.T) {
