@@ -143,6 +143,7 @@ func TestSlicesThatMustNotTravel(t *testing.T) {
 		"our importer's": func(s *discoveryv1.EndpointSlice) {
 			s.Labels[api.LabelEndpointSliceManagedBy] = api.EndpointSliceManagedBy
 		},
+		"a Cilium cluster mesh's":            func(s *discoveryv1.EndpointSlice) { s.Labels[api.LabelSourceCluster] = "shanghai" },
 		"another MCS implementation's":       func(s *discoveryv1.EndpointSlice) { s.Labels[api.LabelServiceName] = "web" },
 		"FQDN":                               func(s *discoveryv1.EndpointSlice) { s.AddressType = discoveryv1.AddressTypeFQDN },
 		"a placeholder without endpoints":    func(s *discoveryv1.EndpointSlice) { s.Endpoints = nil },

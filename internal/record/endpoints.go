@@ -16,11 +16,12 @@ import (
 // Exportable returns those of a Service's EndpointSlices that have this cluster's own endpoints, by IP address.
 //
 // Slices that came from another cluster must be left out: if they were exported, that cluster would import them as our
-// endpoints, and so on forever. Slices of type FQDN have no addresses to answer a query with.
+// endpoints, and so on forever. Those of a Cilium cluster mesh lead to the Service itself, and name their cluster. Slices of type FQDN have no addresses to answer a query with.
 func Exportable(all []discoveryv1.EndpointSlice) []discoveryv1.EndpointSlice {
 	return slices.DeleteFunc(slices.Clone(all), func(s discoveryv1.EndpointSlice) bool {
 		_, imported := s.Labels[api.LabelServiceName]
-		return imported ||
+		_, elsewhere := s.Labels[api.LabelSourceCluster]
+		return imported || elsewhere ||
 			s.Labels[api.LabelEndpointSliceManagedBy] == api.EndpointSliceManagedBy ||
 			s.AddressType == discoveryv1.AddressTypeFQDN
 	})
