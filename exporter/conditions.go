@@ -121,7 +121,9 @@ func conflictOf(own *clustersetv1alpha1.ExportedService, others []*clustersetv1a
 // Event, and whether the object changed at all. Conditions of other writers stay.
 func setConditions(export *mcsv1beta1.ServiceExport, want []metav1.Condition) (events []metav1.Condition, changed bool) {
 	for _, c := range want {
-		c.ObservedGeneration = export.Generation
+		if c.ObservedGeneration == 0 { // one that is kept was based on an earlier one
+			c.ObservedGeneration = export.Generation
+		}
 		c.Message = text.Truncate(c.Message, maxMessage)
 		was := meta.FindStatusCondition(export.Status.Conditions, c.Type)
 		if was != nil && was.Status == c.Status && was.Reason == c.Reason && c.Type == string(mcsv1beta1.ServiceExportConditionConflict) &&

@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
@@ -98,6 +99,18 @@ func TestConditionsAreWrittenOnlyWhenTheyChange(t *testing.T) {
 	src.Export.Generation++
 	if events, changed = setConditions(src.Export, say()); !changed || len(events) != 0 {
 		t.Errorf("a new generation: changed %v, events %v", changed, events)
+	}
+	// While the hub is away, what was ready stays ready: as of the generation that the hub has.
+	src.Export.Generation++
+	setConditions(src.Export, conditions(src.Export, d, outcome{}, conflictOf(d.Service, nil, unknown)))
+	ready := meta.FindStatusCondition(src.Export.Status.Conditions, string(mcsv1beta1.ServiceExportConditionReady))
+	if ready.Status = metav1.ConditionTrue; ready.ObservedGeneration != src.Export.Generation {
+		t.Fatalf("Ready is of generation %d, want %d", ready.ObservedGeneration, src.Export.Generation)
+	}
+	src.Export.Generation++
+	setConditions(src.Export, conditions(src.Export, d, outcome{err: errors.New("no route to host")}, conflictOf(d.Service, nil, unknown)))
+	if ready.ObservedGeneration != src.Export.Generation-1 {
+		t.Errorf("kept, it is of generation %d, want %d", ready.ObservedGeneration, src.Export.Generation-1)
 	}
 	if !strings.Contains(said(src.Export.Status.Conditions), "Foreign=True/Other") {
 		t.Errorf("a foreign condition is gone: %s", said(src.Export.Status.Conditions))
