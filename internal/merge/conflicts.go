@@ -130,6 +130,9 @@ var traits = []trait{
 		return string(cmp.Or(s.SessionAffinity, corev1.ServiceAffinityNone))
 	}},
 	{mcsv1beta1.ServiceExportReasonTrafficDistributionConflict, "trafficDistribution", func(_, s *specOf) string {
+		if ptr.Deref(s.TrafficDistribution, "") == corev1.ServiceTrafficDistributionPreferClose {
+			return corev1.ServiceTrafficDistributionPreferSameZone // its new name
+		}
 		return cmp.Or(ptr.Deref(s.TrafficDistribution, ""), none)
 	}},
 	{mcsv1beta1.ServiceExportReasonTypeConflict, "type", func(_, s *specOf) string { return string(s.Type) }},

@@ -178,6 +178,12 @@ func TestPolicy(t *testing.T) {
 			"TrafficDistributionConflict", "",
 		},
 		{
+			"of a trafficDistribution under its former name and its new one is the same",
+			[]*clustersetv1alpha1.ExportedService{record("a", 1, distribution("PreferClose")), record("b", 2, distribution("PreferSameZone"))},
+			topology.Policy{Prefer: zoneRegion},
+			"NoConflicts", "",
+		},
+		{
 			"of garbage is what is left of it, without a conflict about the rest",
 			[]*clustersetv1alpha1.ExportedService{record("a", 1, policy("near", "planet", -1)), record("b", 2)},
 			topology.Policy{},
