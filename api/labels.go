@@ -369,6 +369,13 @@ func DerivedServiceName(namespace, name string) string {
 	return DerivedServicePrefix + shortHash(namespace+"/"+name)
 }
 
+// UnusedServiceName returns the name that EndpointSlices of the ServiceImport namespace/name have as that of their Service if service proxies
+// aren't to use them. There is no such Service. Without a name, CoreDNS's plugin kubernetes makes names of their endpoints that aren't valid,
+// and doesn't answer reverse lookups of them.
+func UnusedServiceName(namespace, name string) string {
+	return DerivedServiceName(namespace, name) + "-unused"
+}
+
 // shortHash returns 16 hex digits of s's SHA-256: 64 bits, enough for names within one namespace.
 func shortHash(s string) string {
 	sum := sha256.Sum256([]byte(s))

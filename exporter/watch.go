@@ -38,10 +38,10 @@ func addIndexes(member, hub cluster.Cluster, name string) (indexes, error) {
 	ctx := context.Background() // an index is added before anything runs
 	own := api.MemberNamespace(name)
 	bySlice := func(o client.Object) []string {
-		if o.GetLabels()[discoveryv1.LabelManagedBy] == api.EndpointSliceManagedBy {
-			return nil
+		if name := backed(o).Name; name != "" {
+			return []string{name}
 		}
-		return []string{o.GetLabels()[discoveryv1.LabelServiceName]}
+		return nil
 	}
 	if err := member.GetFieldIndexer().IndexField(ctx, &discoveryv1.EndpointSlice{}, indexSlices, bySlice); err != nil {
 		return indexes{}, fmt.Errorf("index EndpointSlices: %w", err)
@@ -73,9 +73,7 @@ func sources(member, hub cache.Cache, export client.Object, name string, p *pass
 		source.Kind(member, client.Object(&corev1.Namespace{}), servicesIn(member), markChanged()),
 		source.Kind(member, client.Object(&corev1.Service{}), invalidMarks),
 		source.Kind(member, client.Object(&corev1.Namespace{}), invalidMarks),
-		source.Kind(member, client.Object(&discoveryv1.EndpointSlice{}), keyed(func(o client.Object) types.NamespacedName {
-			return types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetLabels()[discoveryv1.LabelServiceName]}
-		})),
+		source.Kind(member, client.Object(&discoveryv1.EndpointSlice{}), keyed(backed)),
 		// Every member's, because a conflict is with another's.
 		unwaited(source.Kind(hub, client.Object(&clustersetv1alpha1.ExportedService{}), keyed(func(o client.Object) types.NamespacedName {
 			return keyOfService(o.(*clustersetv1alpha1.ExportedService))
@@ -104,6 +102,14 @@ func keyed(key func(client.Object) types.NamespacedName) handler.EventHandler {
 		}
 		return []reconcile.Request{{NamespacedName: k}}
 	})
+}
+
+// backed returns the Service of an EndpointSlice, without a name if there is none, or if the slice is imported.
+func backed(slice client.Object) types.NamespacedName {
+	if slice.GetLabels()[discoveryv1.LabelManagedBy] == api.EndpointSliceManagedBy {
+		return types.NamespacedName{}
+	}
+	return types.NamespacedName{Namespace: slice.GetNamespace(), Name: slice.GetLabels()[discoveryv1.LabelServiceName]}
 }
 
 // servicesIn turns an event of a namespace into the keys of its Services.

@@ -9,13 +9,13 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/importer/desired"
 	"github.com/clusterset/clusterset/test/kube"
 	"github.com/clusterset/clusterset/test/records"
 )
@@ -29,7 +29,7 @@ func (w *world) steered(ns, name string) string {
 	var all []string
 	for _, s := range w.objects(ns, name).slices {
 		how := "unrouted"
-		if s.Labels[discoveryv1.LabelServiceName] != "" {
+		if desired.Routed(&s) {
 			how = "routed"
 		}
 		for _, e := range s.Endpoints {

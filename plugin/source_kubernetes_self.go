@@ -12,6 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	discoveryv1client "k8s.io/client-go/kubernetes/typed/discovery/v1"
@@ -132,7 +133,10 @@ func (f *kubernetesFeed) fronts(ctx context.Context, namespace string) ([]front,
 			continue
 		}
 		svc, err := core.Services(namespace).Get(ctx, slice.Labels[discoveryv1.LabelServiceName], metav1.GetOptions{ResourceVersion: "0"})
-		if err != nil {
+		switch {
+		case apierrors.IsNotFound(err): // it is gone, or an imported slice names none
+			continue
+		case err != nil:
 			return nil, fmt.Errorf("get Service: %w", err)
 		}
 		fronts = append(fronts, front{svc, slice})

@@ -5,11 +5,13 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/miekg/dns"
 
+	"github.com/clusterset/clusterset/api"
 	"github.com/clusterset/clusterset/test/freeport"
 	"github.com/clusterset/clusterset/test/kube"
 )
@@ -201,5 +203,44 @@ func TestExpressForTheClusterOverReloads(t *testing.T) {
 			}
 			return nil
 		})
+	}
+}
+
+// CoreDNS's plugin kubernetes makes PTR records of all slices. If one lacks the name of its Service, the record can't be packed, and the client
+// gets no reply at all. Our Corefile hides imported slices from it, so that a pod has its own name alone. Rule D23 of docs/spec/data-path.md.
+func TestReverseLookupsBesideImportedSlices(t *testing.T) {
+	control := kube.Start(t)
+	control.Apply(t, clusterObjects...)
+	unused := api.UnusedServiceName("shop", "db")
+	slice := clusterSlice("imported-here-db-1", unused, "IPv4", "[{name: pg, port: 5432}]", "{addresses: [10.8.1.1], hostname: db-0}", "{addresses: [10.9.1.1], hostname: db-0}")
+	control.Apply(t, []byte(strings.Replace(slice, "labels: {", `labels: {service.kubernetes.io/headless: "", multicluster.kubernetes.io/service-name: db, `, 1)))
+	const own = "db-0.db.shop.svc.cluster.local."
+	imported := "db-0." + unused + ".shop.svc.cluster.local."
+	for _, test := range []struct{ stanza, here, there string }{
+		{"ttl 5", own + " " + imported, imported},
+		{"labels !multicluster.kubernetes.io/service-name", own, ""},
+	} {
+		corefile := strings.NewReplacer("KUBECONFIG", control.Kubeconfig(), "STANZA", test.stanza).Replace(clusterCorefile)
+		s := startExpress(t, corefile, "express auto")
+		for address, want := range map[string]string{"10.8.1.1": test.here, "10.9.1.1": test.there} {
+			name, err := dns.ReverseAddr(address)
+			if err != nil {
+				t.Fatal(err)
+			}
+			kube.Eventually(t, func() error {
+				reply, err := dns.Exchange(new(dns.Msg).SetQuestion(name, dns.TypePTR), "127.0.0.1:"+s.dns)
+				if err != nil {
+					return err
+				}
+				var got []string
+				for _, r := range reply.Answer {
+					got = append(got, r.(*dns.PTR).Ptr)
+				}
+				if slices.Sort(got); strings.Join(got, " ") != want {
+					return fmt.Errorf("with %q %s is %q, want %q", test.stanza, address, got, want)
+				}
+				return nil
+			})
+		}
 	}
 }

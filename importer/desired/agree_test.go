@@ -250,7 +250,7 @@ func chosenByKubeProxy(all []*discoveryv1.EndpointSlice, zone string) []string {
 	var ready, hinted []string
 	every := true
 	for _, s := range all {
-		if s.Labels[discoveryv1.LabelServiceName] == "" {
+		if !desired.Routed(s) {
 			continue
 		}
 		for _, e := range s.Endpoints {

@@ -28,9 +28,9 @@ func steered(out desired.Output) []string {
 	}
 	var all []string
 	for _, s := range out.Slices {
-		_, routed := s.Labels[api.LabelKubernetesServiceName]
-		if _, headless := s.Labels["service.kubernetes.io/headless"]; routed == headless {
-			all = append(all, fmt.Sprintf("%s has labels %v", s.Name, s.Labels))
+		routed, service := desired.Routed(s), s.Labels[api.LabelKubernetesServiceName]
+		if want := map[bool]string{true: "derived-97375646b1deb3d2", false: "derived-97375646b1deb3d2-unused"}[routed]; service != want {
+			all = append(all, fmt.Sprintf("%s leads to %q, want %q", s.Name, service, want))
 		}
 		for _, e := range s.Endpoints {
 			text := e.Addresses[0]
@@ -296,7 +296,7 @@ func TestPortsDoNotMultiplySlices(t *testing.T) {
 			for _, p := range s.Ports {
 				ports[*p.Name]++
 			}
-			if s.Labels[api.LabelKubernetesServiceName] == "" {
+			if !desired.Routed(s) {
 				t.Errorf("%s hides it from kube-proxy", s.Name)
 			}
 		}
@@ -381,7 +381,7 @@ func TestLocalFirst(t *testing.T) {
 					if e.NodeName != nil {
 						text += " on " + *e.NodeName
 					}
-					if s.Labels[api.LabelKubernetesServiceName] == "" {
+					if !desired.Routed(s) {
 						text = "-" + text
 					}
 					got = append(got, text)

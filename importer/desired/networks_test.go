@@ -74,7 +74,7 @@ func external(in *Input) *clustersetv1alpha1.ExportedEndpoints {
 // to returns where the slices lead that kube-proxy reads, as cluster:address:port, sorted.
 func to(all []*discoveryv1.EndpointSlice) (got []string) {
 	for _, s := range all {
-		if s.Labels[api.LabelKubernetesServiceName] == "" {
+		if !Routed(s) {
 			continue
 		}
 		for _, e := range s.Endpoints {

@@ -73,7 +73,7 @@ func (w *work) cut(r *record, choices map[portKey]*choice) []*discoveryv1.Endpoi
 		groups[g] = append(groups[g], port)
 	}
 	if len(groups) == 0 { // no port that the service has: nothing for kube-proxy
-		unroute(s)
+		w.unroute(s)
 		return []*discoveryv1.EndpointSlice{s}
 	}
 	var out []*discoveryv1.EndpointSlice
@@ -181,7 +181,7 @@ func (w *work) pieces(s *discoveryv1.EndpointSlice, group int, ports []discovery
 		routed.Endpoints = append(routed.Endpoints, e)
 	}
 	routed.Labels[api.LabelKubernetesServiceName] = api.DerivedServiceName(w.in.Key.Namespace, w.in.Key.Name)
-	unroute(unrouted)
+	w.unroute(unrouted)
 	if group > 0 {
 		routed.Name = fmt.Sprintf("%s.ports%d", s.Name, group+1)
 	}

@@ -71,7 +71,10 @@ func Expanded(out Output, cur Current) (all []*discoveryv1.EndpointSlice) {
 }
 
 // Routed reports whether kube-proxy reads the slice.
-func Routed(s *discoveryv1.EndpointSlice) bool { return s.Labels[api.LabelKubernetesServiceName] != "" }
+func Routed(s *discoveryv1.EndpointSlice) bool {
+	_, hidden := s.Labels[corev1.IsHeadlessService]
+	return !hidden && s.Labels[api.LabelKubernetesServiceName] != ""
+}
 
 // formerPorts returns the merged ports under the names that they have in the current derived Service, or had until recently, if
 // these are no names of merged ports now.

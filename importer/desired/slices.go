@@ -34,7 +34,7 @@ func (w *work) routed() (routed, others []*record) {
 //
 // If kube-proxy sends a VIP's traffic to pods, the slices that DNS and gateways find by the MCS labels also have the derived
 // Service's name. A second set with the same content would double what etcd stores and every node watches. The slices that are not
-// for kube-proxy have LabelHeadless: kube-proxy watches all others, and would log an error for each one without a Service name.
+// for kube-proxy have LabelHeadless: kube-proxy watches all others.
 func (w *work) endpointSlices(routed, others []*record, cur Current) []*discoveryv1.EndpointSlice {
 	var all []*discoveryv1.EndpointSlice
 	for _, r := range others {
@@ -42,7 +42,7 @@ func (w *work) endpointSlices(routed, others []*record, cur Current) []*discover
 			all = append(all, kept...)
 		} else {
 			slice := w.whole(r)
-			unroute(slice)
+			w.unroute(slice)
 			all = append(all, w.keep(r, untold, slice)...)
 		}
 	}
@@ -129,10 +129,9 @@ func (w *work) placed(c *cluster, endpoints []discoveryv1.Endpoint) []discoveryv
 	return endpoints
 }
 
-// unroute hides a slice from kube-proxy. Removing only the Service's name isn't enough: kube-proxy ignores an update without a
-// Service name and keeps the old slice, unless LabelHeadless excludes the slice from its watch.
-func unroute(s *discoveryv1.EndpointSlice) {
-	delete(s.Labels, api.LabelKubernetesServiceName)
+// unroute hides a slice from kube-proxy: the label excludes it from its watch. It doesn't lead to a Service either.
+func (w *work) unroute(s *discoveryv1.EndpointSlice) {
+	s.Labels[api.LabelKubernetesServiceName] = api.UnusedServiceName(w.in.Key.Namespace, w.in.Key.Name)
 	s.Labels[corev1.IsHeadlessService] = ""
 }
 

@@ -86,7 +86,7 @@ func (w *work) placeholders() (all []*discoveryv1.EndpointSlice) {
 		s.Labels[api.LabelSourceCluster], s.Labels[api.LabelServiceName] = c.name, w.in.Key.Name
 		s.Labels[api.LabelEndpointSliceManagedBy] = api.EndpointSliceManagedBy
 		s.Annotations = map[string]string{api.AnnotationExport: c.export}
-		unroute(s)
+		w.unroute(s)
 		all = append(all, s)
 	}
 	return all

@@ -266,7 +266,7 @@ var writes = []write{
 	{"one whose name pods ask for", "delete", "services", "{metadata: {namespace: confined, name: named-ours}}", named},
 
 	{"as the importer", "create", "endpointslices", slice(ours+", kubernetes.io/service-name: derived-ours, endpointslice.kubernetes.io/managed-by: endpointslice-importer.clusterset.dev, multicluster.kubernetes.io/service-name: web, multicluster.kubernetes.io/source-cluster: lyon", ", annotations: {endpoints.kubernetes.io/last-change-trigger-time: '2026-01-01T00:00:00Z'}"), ""},
-	{"for DNS alone", "create", "endpointslices", slice(ours+", service.kubernetes.io/headless: ''", ""), ""},
+	{"for DNS alone", "create", "endpointslices", slice(ours+", service.kubernetes.io/headless: '', kubernetes.io/service-name: derived-ours-unused", ""), ""},
 	{"without the label", "create", "endpointslices", slice("kubernetes.io/service-name: derived-ours", ""), unlabelled},
 	{"of another's Service", "create", "endpointslices", slice(ours+", kubernetes.io/service-name: theirs", ""), leads},
 	{"of another's Service, in a namespace that is open for it", "create", "endpointslices", extending("opened", "theirs"), ""},

@@ -16,15 +16,16 @@ import (
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/importer/desired"
 	"github.com/clusterset/clusterset/test/faultproxy"
 	"github.com/clusterset/clusterset/test/fleettest"
 	"github.com/clusterset/clusterset/test/kube"
 )
 
 // Envoy Gateway takes ServiceImports as backends. What it then tells Envoy is what docs/ingress.md says. By default that is of no use: it gives a slice
-// with a Service's label to the Service alone, so a ServiceImport has only the endpoints that kube-proxy isn't to use, or none (docs/upstream.md). Those
-// of the derived Service are the others, with what their own cluster says of them, but it misses changes of these. With routingType: Service it tells
-// Envoy the ClusterSetIP, which follows place, drain and health.
+// with a Service's label to the Service alone, so a ServiceImport has no endpoints (docs/upstream.md). Those of the derived Service are the ones that
+// kube-proxy is to use, with what their own cluster says of them, but it misses changes of these. With routingType: Service it tells Envoy the
+// ClusterSetIP, which follows place, drain and health.
 func TestGateway(t *testing.T) {
 	if !fleettest.Long {
 		t.Skip("compiles Envoy Gateway, for five minutes: part of make test-long")
@@ -37,24 +38,22 @@ func TestGateway(t *testing.T) {
 	)
 	s := export(f)
 	s.route(start(t, p, s.beijing))
-	tianjin, shanghai, both := []string{"tianjin"}, []string{"shanghai"}, []string{"shanghai", "tianjin"}
-
 	s.used("tianjin") // it is nearer
-	s.told(shanghai, tianjin)
+	s.told("tianjin")
 
 	s.tianjinIs("ready: false")
 	s.used("shanghai")
-	s.told(nil, []string{"shanghai", "tianjin DRAINING"})
+	s.told("shanghai", "tianjin DRAINING")
 	s.tianjinIs("ready: false, serving: true, terminating: true")
 	s.used("shanghai")
-	s.told(nil, []string{"shanghai", "tianjin DRAINING"})
+	s.told("shanghai", "tianjin DRAINING")
 	s.tianjinIs("ready: true")
 	s.used("tianjin")
-	s.told(shanghai, tianjin)
+	s.told("tianjin")
 
 	s.drain(true)
 	s.used("shanghai")
-	s.told(tianjin, shanghai)
+	s.told("shanghai")
 	s.drain(false)
 	s.used("tianjin")
 
@@ -62,28 +61,28 @@ func TestGateway(t *testing.T) {
 	s.tianjin.KillAgent()
 	s.phase(clustersetv1alpha1.MemberSuspect)
 	s.used("shanghai")
-	s.told(tianjin, shanghai)
+	s.told("shanghai")
 	s.Hub.Restart("--suspect-after", "4s", "--expire-after", "8s")
 	s.phase(clustersetv1alpha1.MemberExpired)
 	s.used("shanghai")
-	s.told(tianjin, shanghai)
+	s.told("shanghai")
 	s.tianjin.StartAgent()
 	s.phase(clustersetv1alpha1.MemberReady)
 	s.Hub.Restart()
 	s.used("tianjin")
-	s.told(shanghai, tianjin)
+	s.told("tianjin")
 
 	s.Paths.Cut("beijing", "tianjin", faultproxy.Condition{Refused: true})
 	s.used("shanghai")
-	s.told(tianjin, shanghai)
+	s.told("shanghai")
 	s.Paths.Mend("beijing", "tianjin")
 	s.used("tianjin")
 
 	s.prefer("none")
 	s.used("shanghai", "tianjin")
-	s.told(nil, both)
+	s.told("shanghai", "tianjin")
 
-	s.misses(nil, both)
+	s.misses("shanghai", "tianjin")
 }
 
 // service is a service of two clusters, tianjin and shanghai, that Envoy Gateway serves in a third one, beijing.
@@ -196,7 +195,7 @@ func (s *service) used(want ...string) {
 		for _, slice := range i.Slices {
 			for _, e := range slice.Endpoints {
 				hinted := e.Hints == nil || slices.ContainsFunc(e.Hints.ForZones, func(z discoveryv1.ForZone) bool { return z.Name == "bj-1" })
-				if slice.Labels[api.LabelKubernetesServiceName] != "" && *e.Conditions.Ready && hinted {
+				if desired.Routed(&slice) && *e.Conditions.Ready && hinted {
 					got = append(got, slice.Labels[api.LabelSourceCluster])
 				}
 			}
@@ -263,9 +262,9 @@ spec: {gatewayClassName: envoy, listeners: [{name: http, port: 80, protocol: HTT
 	)
 }
 
-// told waits until Envoy is told of these endpoints of the service for the ServiceImport, and for the derived Service. It moves shanghai's endpoint
-// first: what has its new address is no older than what used has seen.
-func (s *service) told(imported, derived []string) {
+// told waits until Envoy is told of these endpoints of the derived Service, and of none of the ServiceImport: a route without endpoints has no
+// cluster. It moves shanghai's endpoint first: what has its new address is no older than what used has seen.
+func (s *service) told(derived ...string) {
 	s.Helper()
 	s.move()
 	kube.Eventually(s, func() error {
@@ -278,9 +277,6 @@ func (s *service) told(imported, derived []string) {
 		want := map[string]string{
 			"vip": vip, "derived-vip": s.vip + ":80" + byTopologyMode + "; 1 request each connection",
 			"derived": zonal(derived) + byTopologyMode, "late": "sh-1 " + s.late + ":8080" + byTopologyMode,
-		}
-		if len(imported) > 0 { // a route without endpoints has no cluster
-			want["web"], want["zones"] = strings.Join(imported, ", "), zonal(imported)+"; its own zone, if that has 1"
 		}
 		if fmt.Sprint(got) != fmt.Sprint(want) {
 			return fmt.Errorf("what Envoy is told:\n%q, want\n%q", got, want)
@@ -342,7 +338,7 @@ func (s *service) routes() (map[string]string, error) {
 
 // misses shows that a change of the endpoints of a derived Service doesn't reach Envoy, until something else changes. It waits on purpose,
 // because the test is about what doesn't happen.
-func (s *service) misses(imported, derived []string) {
+func (s *service) misses(derived ...string) {
 	s.Helper()
 	before, err := s.routes()
 	if err != nil {
@@ -371,5 +367,5 @@ func (s *service) misses(imported, derived []string) {
 		}
 		return nil
 	})
-	s.told(imported, derived)
+	s.told(derived...)
 }

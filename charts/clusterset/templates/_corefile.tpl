@@ -36,6 +36,8 @@
     }
     kubernetes {{ .Values.dns.clusterDNS.domain }} in-addr.arpa ip6.arpa {
         pods insecure
+        # Imported endpoints are clusterset's. Here they would only be second names in reverse lookups.
+        labels !multicluster.kubernetes.io/service-name
         fallthrough in-addr.arpa ip6.arpa
         ttl 30
     }
