@@ -66,13 +66,35 @@ func externalAddresses(src *Source) reached {
 	r.at = slices.DeleteFunc(r.at, func(p place) bool {
 		twice := seen[p.addr]
 		seen[p.addr] = true
-		if len(within) > 0 && !twice && !slices.ContainsFunc(within, func(n netip.Prefix) bool { return n.Contains(p.addr) }) {
+		if len(within) > 0 && !twice && !isIn(within, p.addr) {
 			r.outside = append(r.outside, p.addr)
 			return true
 		}
 		return twice
 	})
 	return r
+}
+
+func isIn(networks []netip.Prefix, addr netip.Addr) bool {
+	return slices.ContainsFunc(networks, func(n netip.Prefix) bool { return n.Contains(addr) })
+}
+
+var bothFamilies = []corev1.IPFamily{corev1.IPv4Protocol, corev1.IPv6Protocol}
+
+// familiesOf returns the IP families in which kube-proxy serves a Service, also at external addresses and node ports. A manifest may leave them to
+// the API server.
+func familiesOf(svc *corev1.Service) []corev1.IPFamily {
+	if len(svc.Spec.IPFamilies) == 0 {
+		return bothFamilies
+	}
+	return svc.Spec.IPFamilies
+}
+
+func familyOf(addr netip.Addr) corev1.IPFamily {
+	if addr.Is4() {
+		return corev1.IPv4Protocol
+	}
+	return corev1.IPv6Protocol
 }
 
 // stated returns the addresses of the first source that a Service has.
@@ -82,6 +104,10 @@ func stated(src *Source) (r reached) {
 	}
 	spec, ingress := &src.Service.Spec, src.Service.Status.LoadBalancer.Ingress
 	addresses, path, found := listed(*src, api.AnnotationExternalAddresses)
+	externalIPs := slices.DeleteFunc(slices.Clone(spec.ExternalIPs), func(s string) bool {
+		addr, err := api.ParseAddress(s)
+		return err != nil || !slices.Contains(familiesOf(src.Service), familyOf(addr))
+	})
 	switch balanced := spec.Type == corev1.ServiceTypeLoadBalancer; {
 	case found:
 		return annotated(src, addresses, path)
@@ -90,9 +116,9 @@ func stated(src *Source) (r reached) {
 		for _, in := range ingress {
 			r.add(src, cmp.Or(in.IP, in.Hostname))
 		}
-	case len(spec.ExternalIPs) > 0:
+	case len(externalIPs) > 0:
 		r.from = "its externalIPs"
-		for _, ip := range spec.ExternalIPs {
+		for _, ip := range externalIPs {
 			r.add(src, ip)
 		}
 	case hasNodePort(src.Service):
@@ -158,19 +184,35 @@ func atNodes(src *Source) reached {
 		r.unknown = true
 		return r
 	}
-	eligible := slices.DeleteFunc(slices.Clone(src.External.Nodes), func(n nodes.Node) bool { return !n.Ready || len(n.IPs) == 0 })
+	eligible := slices.DeleteFunc(slices.Clone(src.External.Nodes), func(n nodes.Node) bool { return !n.Ready })
 	if src.Service.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal {
 		r.from = "the addresses of its cluster's nodes that have a ready pod (externalTrafficPolicy: Local)"
 		with := sets.New[string]()
 		forReady(src.Slices, func(_ discoveryv1.AddressType, e *discoveryv1.Endpoint) { with.Insert(ptr.Deref(e.NodeName, "")) })
 		eligible = slices.DeleteFunc(eligible, func(n nodes.Node) bool { return !with.Has(n.Name) })
 	}
-	for _, n := range spreadOut(src.Key.String(), eligible) {
-		for _, ip := range n.IPs {
-			r.at = append(r.at, place{ip, n.At.Zone, true})
+	within := api.Networks(src.External.CIDRs)
+	for _, family := range familiesOf(src.Service) {
+		some := withIP(eligible, func(addr netip.Addr) bool { return familyOf(addr) == family })
+		if inside := withIP(some, func(addr netip.Addr) bool { return isIn(within, addr) }); len(inside) > 0 {
+			some = inside
+		}
+		for _, n := range spreadOut(src.Key.String(), some) {
+			r.at = append(r.at, place{n.IPs[0], n.At.Zone, true})
 		}
 	}
 	return r
+}
+
+// withIP returns the nodes that have such an address, with these addresses alone.
+func withIP(all []nodes.Node, such func(netip.Addr) bool) (some []nodes.Node) {
+	for _, n := range all {
+		n.IPs = slices.DeleteFunc(slices.Clone(n.IPs), func(addr netip.Addr) bool { return !such(addr) })
+		if len(n.IPs) > 0 {
+			some = append(some, n)
+		}
+	}
+	return some
 }
 
 // spreadOut chooses at most maxExternal nodes, of all zones in turn. Within a zone the order depends on nothing but the names of the
@@ -220,7 +262,7 @@ func behind(all []discoveryv1.EndpointSlice) int32 {
 func externalRecords(src *Source, r *reached) (records []clustersetv1alpha1.ExportedEndpoints) {
 	n := behind(src.Slices)
 	ready := n > 0
-	for _, family := range []corev1.IPFamily{corev1.IPv4Protocol, corev1.IPv6Protocol} {
+	for _, family := range bothFamilies {
 		name := api.ExportedEndpointsName(src.Key.Namespace, src.Key.Name, api.ExternalOrigin(string(family)), 0)
 		e := clustersetv1alpha1.ExportedEndpoints{
 			ObjectMeta: record.Meta(src.Cluster, src.Key, name),
@@ -230,7 +272,7 @@ func externalRecords(src *Source, r *reached) (records []clustersetv1alpha1.Expo
 		}
 		last := slices.IndexFunc(src.External.Last, func(l clustersetv1alpha1.ExportedEndpoints) bool { return l.Name == name && l.Spec.External })
 		for _, p := range r.at {
-			if p.addr.Is4() != (family == corev1.IPv4Protocol) || len(e.Spec.Endpoints) == maxExternal {
+			if familyOf(p.addr) != family || len(e.Spec.Endpoints) == maxExternal {
 				continue
 			}
 			at := clustersetv1alpha1.Endpoint{Addresses: []string{p.addr.String()}, Conditions: discoveryv1.EndpointConditions{Ready: &ready}}

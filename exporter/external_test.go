@@ -80,6 +80,9 @@ func TestExternalAddresses(t *testing.T) {
 	ingress := func(src *Source, all ...corev1.LoadBalancerIngress) {
 		src.Service.Spec.Type, src.Service.Status.LoadBalancer.Ingress = corev1.ServiceTypeLoadBalancer, all
 	}
+	dualStack := func(src *Source) {
+		src.Service.Spec.IPFamilies = []corev1.IPFamily{corev1.IPv6Protocol, corev1.IPv4Protocol}
+	}
 	resolves := func(src *Source, known bool, addresses ...string) {
 		src.External.Resolve = func(string) (all []netip.Addr, _ bool) {
 			for _, a := range addresses {
@@ -102,19 +105,31 @@ func TestExternalAddresses(t *testing.T) {
 		change func(*Source)
 		want   string
 	}{
-		{"ready nodes, both families", func(*Source) {}, "192.0.2.1:31234 192.0.2.2:31234 fd00::1:31234 (2)"},
-		{"only nodes with a ready pod", func(s *Source) { s.Service.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal }, "192.0.2.1:31234 fd00::1:31234 (2)"},
+		{"ready nodes, both families", dualStack, "192.0.2.1:31234 192.0.2.2:31234 fd00::1:31234 (2)"},
+		{"nodes of a family that the Service lacks", func(*Source) {}, "192.0.2.1:31234 192.0.2.2:31234 (2)"},
+		{"only nodes with a ready pod", func(s *Source) { s.Service.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal }, "192.0.2.1:31234 (2)"},
 		{"no ready pod", func(s *Source) {
 			for i := range s.Slices[0].Endpoints {
 				s.Slices[0].Endpoints[i].Conditions.Ready = ptrTo(false)
 			}
-		}, "192.0.2.1:31234! 192.0.2.2:31234! fd00::1:31234! (0)"},
+		}, "192.0.2.1:31234! 192.0.2.2:31234! (0)"},
 		{"externalIPs before nodes", func(s *Source) { s.Service.Spec.ExternalIPs = []string{"198.51.100.1"} }, "198.51.100.1:80 (2)"},
+		{"also of both families", func(s *Source) {
+			dualStack(s)
+			s.Service.Spec.ExternalIPs = []string{"198.51.100.1", "2001:db8::1"}
+		}, "198.51.100.1:80 2001:db8::1:80 (2)"},
+		{"without those of a family that the Service lacks", func(s *Source) {
+			s.Service.Spec.ExternalIPs = []string{"198.51.100.1", "2001:db8::1"}
+		}, "198.51.100.1:80 (2)"},
+		{"a manifest doesn't say which it lacks", func(s *Source) {
+			s.Service.Spec.ExternalIPs, s.Service.Spec.IPFamilies = []string{"198.51.100.1", "2001:db8::1"}, nil
+		}, "198.51.100.1:80 2001:db8::1:80 (2)"},
+		{"which don't replace nodes", func(s *Source) { s.Service.Spec.ExternalIPs = []string{"2001:db8::1"} }, "192.0.2.1:31234 192.0.2.2:31234 (2)"},
 		{"a load balancer before externalIPs", func(s *Source) {
 			s.Service.Spec.ExternalIPs = []string{"198.51.100.1"}
 			ingress(s, corev1.LoadBalancerIngress{IP: "203.0.113.1"}, corev1.LoadBalancerIngress{IP: "203.0.113.1"})
 		}, "203.0.113.1:80 (2)"},
-		{"a load balancer that has no address yet is nodes", func(s *Source) { ingress(s) }, "192.0.2.1:31234 192.0.2.2:31234 fd00::1:31234 (2)"},
+		{"a load balancer that has no address yet is nodes", func(s *Source) { ingress(s) }, "192.0.2.1:31234 192.0.2.2:31234 (2)"},
 		{"or nothing without their ports", func(s *Source) { ingress(s); s.Service.Spec.Ports[0].NodePort = 0 }, api.ReasonNoExternalAddress},
 		{"a load balancer's name", func(s *Source) {
 			ingress(s, corev1.LoadBalancerIngress{Hostname: "lb.example.com"})
@@ -232,6 +247,26 @@ func TestNodesAreSpreadAndStay(t *testing.T) {
 	src.External.Nodes[len(src.External.Nodes)-1-i].Ready = true
 	if again := used(); !slices.Equal(again, before) {
 		t.Errorf("uses %q, before %q", again, before)
+	}
+}
+
+// Of nodes in externalCIDRs, however few, those are chosen, for each family. Rules D91 and D93.
+func TestNodesInExternalCIDRsAreChosen(t *testing.T) {
+	src := exposed()
+	src.Service.Spec.IPFamilies = []corev1.IPFamily{corev1.IPv4Protocol, corev1.IPv6Protocol}
+	src.External.Nodes, src.External.CIDRs = nil, []string{"192.0.2.0/24", "2001:db8::/32"}
+	for i := range 20 {
+		ips := []netip.Addr{ip(fmt.Sprintf("10.0.0.%d", i+1)), ip(fmt.Sprintf("fd00::%d", i+1))}
+		switch i {
+		case 5, 17:
+			ips[0] = ip(fmt.Sprintf("192.0.2.%d", i+1))
+		case 11:
+			ips[1] = ip("2001:db8::c")
+		}
+		src.External.Nodes = append(src.External.Nodes, nodeAt(fmt.Sprintf("n%02d", i), fmt.Sprint("z", i%3), true, ips...))
+	}
+	if got, want := where(desired(src)), "192.0.2.18:31234 192.0.2.6:31234 2001:db8::c:31234 (2)"; got != want {
+		t.Errorf("%s, want %s", got, want)
 	}
 }
 

@@ -20,8 +20,8 @@ func TestLeads(t *testing.T) {
 	named := metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}
 	minhang.exports[key] = &mcsv1beta1.ServiceExport{ObjectMeta: named}
 	minhang.services[key] = &corev1.Service{ObjectMeta: named, Spec: corev1.ServiceSpec{
-		ClusterIP: "10.102.0.9", ClusterIPs: []string{"10.102.0.9"}, ExternalIPs: []string{"192.0.2.48"},
-		Ports: []corev1.ServicePort{{Name: "http", Port: 80, Protocol: corev1.ProtocolTCP}},
+		ClusterIP: "10.102.0.9", ClusterIPs: []string{"10.102.0.9"}, IPFamilies: []corev1.IPFamily{corev1.IPv4Protocol},
+		ExternalIPs: []string{"192.0.2.48"}, Ports: []corev1.ServicePort{{Name: "http", Port: 80, Protocol: corev1.ProtocolTCP}},
 	}}
 	minhang.slices[key] = []discoveryv1.EndpointSlice{{
 		AddressType: discoveryv1.AddressTypeIPv4, Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"10.202.0.8"}}},

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
+	"github.com/clusterset/clusterset/test/fleettest"
 )
 
 // Networks: which clusters are in which, and where clusters of other ones reach a service. The rules are in docs/spec/data-path.md.
@@ -112,7 +113,11 @@ func (p Part) external() (stated, exported []string) {
 	if p.headless() {
 		return nil, nil
 	}
-	stated = p.service.Spec.ExternalIPs
+	for _, a := range p.service.Spec.ExternalIPs {
+		if slices.Contains(p.service.Spec.IPFamilies, fleettest.FamilyOf(a)) {
+			stated = append(stated, a)
+		}
+	}
 	for _, annotations := range []map[string]string{p.service.Annotations, p.exports[client.ObjectKeyFromObject(p.service)].Annotations} {
 		if text, ok := annotations["clusterset.dev/external-addresses"]; ok {
 			stated = strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' })
