@@ -107,9 +107,9 @@ func (p *previewCommand) read(ctx context.Context, e *preview.Export, networks b
 		return nil, err
 	}
 	var names []string // of external addresses; their cluster's agent resolves them
-	src.External.Resolve = func(host string) ([]netip.Addr, bool) {
+	src.External.Resolve = func(host string) map[corev1.IPFamily][]netip.Addr {
 		names = append(names, host)
-		return nil, false
+		return nil
 	}
 	records, left, err := exporter.Exported(src, now)
 	if err != nil {

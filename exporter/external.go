@@ -30,8 +30,8 @@ const maxExternal = 8
 type External struct {
 	// Nodes are the cluster's nodes. Nil means that they aren't known.
 	Nodes []nodes.Node
-	// Resolve returns the addresses of a name. known is false if it has never been resolved. Nil resolves none.
-	Resolve func(host string) (addresses []netip.Addr, known bool)
+	// Resolve returns the addresses of a name, without the families in which it has never been resolved. Nil resolves none.
+	Resolve func(host string) map[corev1.IPFamily][]netip.Addr
 	// CIDRs are spec.externalCIDRs of the cluster.
 	CIDRs []string
 	// Unstated means that it isn't known what the ServiceExport stated, because it went before this process began.
@@ -43,7 +43,7 @@ type External struct {
 // reached is where clusters of other networks reach a Service.
 type reached struct {
 	at      []place
-	unknown bool // whether there are more, or others, isn't known at the moment
+	unknown []corev1.IPFamily // of which it isn't known at the moment whether there are more, or others
 	wrong   field.ErrorList
 	// outside are addresses that are in none of the cluster's externalCIDRs.
 	outside []netip.Addr
@@ -75,8 +75,8 @@ func externalAddresses(src *Source) reached {
 	return r
 }
 
-func isIn(networks []netip.Prefix, addr netip.Addr) bool {
-	return slices.ContainsFunc(networks, func(n netip.Prefix) bool { return n.Contains(addr) })
+func isIn(within []netip.Prefix, addr netip.Addr) bool {
+	return slices.ContainsFunc(within, func(n netip.Prefix) bool { return n.Contains(addr) })
 }
 
 var bothFamilies = []corev1.IPFamily{corev1.IPv4Protocol, corev1.IPv6Protocol}
@@ -100,7 +100,7 @@ func familyOf(addr netip.Addr) corev1.IPFamily {
 // stated returns the addresses of the first source that a Service has.
 func stated(src *Source) (r reached) {
 	if src.External.Unstated {
-		return reached{unknown: true}
+		return reached{unknown: bothFamilies}
 	}
 	spec, ingress := &src.Service.Spec, src.Service.Status.LoadBalancer.Ingress
 	addresses, path, found := listed(*src, api.AnnotationExternalAddresses)
@@ -161,11 +161,16 @@ func (r *reached) add(src *Source, s string) {
 	if addr, err := api.ParseAddress(s); err == nil {
 		r.at = append(r.at, place{addr: addr})
 	} else if isName(s) && src.External.Resolve != nil {
-		addresses, known := src.External.Resolve(s)
-		r.unknown = r.unknown || !known
-		for _, addr := range addresses {
-			if addr, err := api.ParseAddress(addr.String()); err == nil {
-				r.at = append(r.at, place{addr: addr})
+		resolved := src.External.Resolve(s)
+		for _, family := range bothFamilies {
+			addresses, known := resolved[family]
+			if !known {
+				r.unknown = append(r.unknown, family)
+			}
+			for _, addr := range addresses {
+				if addr, err := api.ParseAddress(addr.String()); err == nil {
+					r.at = append(r.at, place{addr: addr})
+				}
 			}
 		}
 	}
@@ -181,7 +186,7 @@ func isName(s string) bool {
 func atNodes(src *Source) reached {
 	r := reached{from: "the addresses of its cluster's nodes"}
 	if src.External.Nodes == nil {
-		r.unknown = true
+		r.unknown = bothFamilies
 		return r
 	}
 	eligible := slices.DeleteFunc(slices.Clone(src.External.Nodes), func(n nodes.Node) bool { return !n.Ready })
@@ -284,7 +289,7 @@ func externalRecords(src *Source, r *reached) (records []clustersetv1alpha1.Expo
 			}
 			e.Spec.Endpoints = append(e.Spec.Endpoints, at)
 		}
-		if r.unknown && last >= 0 {
+		if last >= 0 && slices.Contains(r.unknown, family) {
 			stay(&e.Spec, &src.External.Last[last].Spec, &ready)
 		}
 		if len(e.Spec.Endpoints) > 0 && len(e.Spec.Ports) > 0 {
@@ -337,7 +342,7 @@ func (r *reached) why(svc *corev1.Service) (reason, message string) {
 	case len(r.outside) > 0:
 		return api.ReasonNotInExternalCIDRs, fmt.Sprintf("clusters of other networks don't use it: %s, from %s, lies in none of this cluster's external networks; "+
 			"an administrator of the hub has to add it to spec.externalCIDRs of the MemberCluster", r.outside[0], r.from)
-	case r.unknown:
+	case len(r.unknown) > 0:
 		return api.ReasonNoExternalAddress, "clusters of other networks can't reach it yet: the name of its external address hasn't been resolved, or the nodes haven't been read"
 	}
 	return api.ReasonNoExternalAddress, "clusters of other networks can't reach it: it has no external address: " + r.from + cures

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"slices"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -83,13 +85,15 @@ func TestExternalAddresses(t *testing.T) {
 	dualStack := func(src *Source) {
 		src.Service.Spec.IPFamilies = []corev1.IPFamily{corev1.IPv6Protocol, corev1.IPv4Protocol}
 	}
-	resolves := func(src *Source, known bool, addresses ...string) {
-		src.External.Resolve = func(string) (all []netip.Addr, _ bool) {
-			for _, a := range addresses {
-				all = append(all, ip(a))
-			}
-			return all, known
+	resolves := func(src *Source, known []corev1.IPFamily, addresses ...string) {
+		all := map[corev1.IPFamily][]netip.Addr{}
+		for _, family := range known {
+			all[family] = nil
 		}
+		for _, a := range addresses {
+			all[familyOf(ip(a))] = append(all[familyOf(ip(a))], ip(a))
+		}
+		src.External.Resolve = func(string) map[corev1.IPFamily][]netip.Addr { return all }
 	}
 	last := func(src *Source) {
 		src.External.Last = []clustersetv1alpha1.ExportedEndpoints{{
@@ -133,26 +137,36 @@ func TestExternalAddresses(t *testing.T) {
 		{"or nothing without their ports", func(s *Source) { ingress(s); s.Service.Spec.Ports[0].NodePort = 0 }, api.ReasonNoExternalAddress},
 		{"a load balancer's name", func(s *Source) {
 			ingress(s, corev1.LoadBalancerIngress{Hostname: "lb.example.com"})
-			resolves(s, true, "203.0.113.2", "2001:db8::2")
+			resolves(s, bothFamilies, "203.0.113.2", "2001:db8::2")
 		}, "203.0.113.2:80 2001:db8::2:80 (2)"},
 		{"a name that isn't resolved keeps what the hub has", func(s *Source) {
 			ingress(s, corev1.LoadBalancerIngress{Hostname: "lb.example.com"})
-			resolves(s, false)
+			resolves(s, nil)
 			last(s)
 		}, "198.51.100.7:80 (2)"},
+		{"in the family in which it isn't", func(s *Source) {
+			ingress(s, corev1.LoadBalancerIngress{Hostname: "lb.example.com"})
+			resolves(s, nil, "2001:db8::2")
+			last(s)
+		}, "198.51.100.7:80 2001:db8::2:80 (2)"},
+		{"not in one in which it is", func(s *Source) {
+			ingress(s, corev1.LoadBalancerIngress{Hostname: "lb.example.com"})
+			resolves(s, []corev1.IPFamily{corev1.IPv4Protocol}, "203.0.113.2")
+			last(s)
+		}, "203.0.113.2:80 (2)"},
 		{"also beside an address", func(s *Source) {
 			ingress(s, corev1.LoadBalancerIngress{IP: "203.0.113.1"}, corev1.LoadBalancerIngress{Hostname: "lb.example.com"})
-			resolves(s, false)
+			resolves(s, nil)
 			last(s)
 		}, "198.51.100.7:80 203.0.113.1:80 (2)"},
 		{"but not at another port", func(s *Source) {
 			last(s)
 			ingress(s, corev1.LoadBalancerIngress{IP: "203.0.113.1"}, corev1.LoadBalancerIngress{Hostname: "lb.example.com"})
-			resolves(s, false)
+			resolves(s, nil)
 		}, "203.0.113.1:80 (2)"},
 		{"and is nothing if it has nothing", func(s *Source) {
 			ingress(s, corev1.LoadBalancerIngress{Hostname: "lb.example.com"})
-			resolves(s, false)
+			resolves(s, nil)
 		}, api.ReasonNoExternalAddress},
 		{"nodes that aren't known keep it too", func(s *Source) { s.External.Nodes = nil; last(s) }, "198.51.100.7:31234 (2)"},
 		{"no nodes are no addresses", func(s *Source) { s.External.Nodes = []nodes.Node{}; last(s) }, api.ReasonNoExternalAddress},
@@ -163,11 +177,11 @@ func TestExternalAddresses(t *testing.T) {
 		{"the ServiceExport's before the Service's", func(s *Source) {
 			s.Service.Annotations = map[string]string{api.AnnotationExternalAddresses: "203.0.113.9"}
 			s.Export.Annotations = map[string]string{api.AnnotationExternalAddresses: "gateway.example.com"}
-			resolves(s, true, "203.0.113.10")
+			resolves(s, bothFamilies, "203.0.113.10")
 		}, "203.0.113.10:80 (2)"},
 		{"special addresses are none", func(s *Source) {
 			s.Service.Annotations = map[string]string{api.AnnotationExternalAddresses: "gateway.example.com"}
-			resolves(s, true, "127.0.0.1", "169.254.169.254", "203.0.113.10")
+			resolves(s, bothFamilies, "127.0.0.1", "169.254.169.254", "203.0.113.10")
 		}, "203.0.113.10:80 (2)"},
 		{"a ClusterIP Service has none", func(s *Source) {
 			s.Service.Spec.Type, s.Service.Spec.Ports[0].NodePort = corev1.ServiceTypeClusterIP, 0
@@ -206,7 +220,7 @@ func TestWrongExternalAddresses(t *testing.T) {
 func TestTooManyNames(t *testing.T) {
 	src := exposed()
 	asked := 0
-	src.External.Resolve = func(string) ([]netip.Addr, bool) { asked++; return nil, true }
+	src.External.Resolve = func(string) map[corev1.IPFamily][]netip.Addr { asked++; return nil }
 	src.Export.Annotations = map[string]string{api.AnnotationExternalAddresses: strings.Repeat("a.example.com,", 1000)}
 	if d := desired(src); asked != 2*maxExternal || d.LeftOut.Count != 1 || !strings.Contains(d.LeftOut.String(), "must have at most 16 items") {
 		t.Errorf("%d are resolved; it says %s", asked, d.LeftOut.String())
@@ -280,9 +294,12 @@ func TestNamesAreResolved(t *testing.T) {
 		var fails error
 		asked, told := 0, 0
 		var mu sync.Mutex // of these four
-		n := newNames(func(context.Context, string, string) ([]netip.Addr, error) {
+		n := newNames(func(_ context.Context, network, _ string) ([]netip.Addr, error) {
 			mu.Lock()
 			defer mu.Unlock()
+			if network == "ip6" {
+				return nil, &net.DNSError{IsNotFound: true}
+			}
 			asked++
 			return slices.Clone(answer), fails
 		}, func(_ context.Context, users []types.NamespacedName) bool {
@@ -300,7 +317,7 @@ func TestNamesAreResolved(t *testing.T) {
 		use := func() string {
 			synctest.Wait()
 			resolve, done := n.resolve(key)
-			got, known := resolve("lb.example.com")
+			got, known := resolve("lb.example.com")[corev1.IPv4Protocol]
 			done()
 			synctest.Wait()
 			mu.Lock()
@@ -341,6 +358,50 @@ func TestNamesAreResolved(t *testing.T) {
 			t.Errorf("asked %d times, %d names and %d uses are remembered", asked, len(n.of), len(n.uses))
 		}
 	})
+}
+
+// A family of which the lookup fails keeps its last addresses, and the failure is counted; the other's are used, also if there never was an answer.
+// That a name has none of a family is no failure while it has others. Rule D92.
+func TestOneFamilyFailsToResolve(t *testing.T) {
+	const host = "lb.example.com"
+	notFound, hosts := &net.DNSError{IsNotFound: true}, &net.AddrError{Err: "no suitable address found"}
+	answers := map[string]answer{}
+	told := 0
+	n := newNames(func(_ context.Context, network, name string) ([]netip.Addr, error) {
+		if name != host+"." {
+			t.Errorf("looks up %s, where a search list counts", name)
+		}
+		return slices.Clone(answers[network].found), answers[network].err
+	}, func(context.Context, []types.NamespacedName) bool { told++; return true })
+	resolve, _ := n.resolve(web)
+	resolve(host)
+	for _, tc := range []struct {
+		name     string
+		ip4, ip6 answer
+		want     string
+		failures float64
+		told     int
+	}{
+		{"one fails from the start", answer{found: []netip.Addr{ip("192.0.2.1")}}, answer{err: errors.New("SERVFAIL")}, "map[IPv4:[192.0.2.1]]", 1, 1},
+		{"both answer", answer{found: []netip.Addr{ip("192.0.2.1")}}, answer{found: []netip.Addr{ip("2001:db8::1")}}, "map[IPv4:[192.0.2.1] IPv6:[2001:db8::1]]", 0, 1},
+		{"one fails", answer{found: []netip.Addr{ip("192.0.2.1")}}, answer{err: errors.New("SERVFAIL")}, "map[IPv4:[192.0.2.1] IPv6:[2001:db8::1]]", 1, 0},
+		{"and the other changes", answer{found: []netip.Addr{ip("192.0.2.2")}}, answer{err: errors.New("SERVFAIL")}, "map[IPv4:[192.0.2.2] IPv6:[2001:db8::1]]", 1, 1},
+		{"there is no such name", answer{err: notFound}, answer{err: notFound}, "map[IPv4:[192.0.2.2] IPv6:[2001:db8::1]]", 1, 0},
+		{"or nothing is certain", answer{err: notFound}, answer{err: errors.New("SERVFAIL")}, "map[IPv4:[192.0.2.2] IPv6:[2001:db8::1]]", 1, 0},
+		{"it has none of one", answer{err: notFound}, answer{found: []netip.Addr{ip("2001:db8::1")}}, "map[IPv4:[] IPv6:[2001:db8::1]]", 0, 1},
+		{"as in a file of hosts", answer{found: []netip.Addr{ip("192.0.2.2")}}, answer{err: hosts}, "map[IPv4:[192.0.2.2] IPv6:[]]", 0, 1},
+	} {
+		answers["ip4"], answers["ip6"] = tc.ip4, tc.ip6
+		before := testutil.ToFloat64(metricResolveFailures)
+		told = 0
+		n.one(t.Context(), host)
+		if got := fmt.Sprint(resolve(host)); got != tc.want || told != tc.told {
+			t.Errorf("%s: %s, told %d times, want %s and %d", tc.name, got, told, tc.want, tc.told)
+		}
+		if got := testutil.ToFloat64(metricResolveFailures) - before; got != tc.failures {
+			t.Errorf("%s: %v failures, want %v", tc.name, got, tc.failures)
+		}
+	}
 }
 
 // A service is told of the nodes' changes for as long as it uses them. Rule D91.

@@ -2,13 +2,16 @@ package exporter
 
 import (
 	"context"
+	"errors"
 	"maps"
+	"net"
 	"net/netip"
 	"slices"
 	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -36,10 +39,12 @@ type names struct {
 
 // resolved is what is known of a name.
 type resolved struct {
-	last  []netip.Addr // the last good answer, sorted
-	known bool         // there was one
+	last  map[corev1.IPFamily][]netip.Addr // the last good answers, sorted
 	tried bool
 }
+
+// lookups are what those of each family are called.
+var lookups = map[corev1.IPFamily]string{corev1.IPv4Protocol: "ip4", corev1.IPv6Protocol: "ip6"}
 
 func newNames(lookup func(ctx context.Context, network, host string) ([]netip.Addr, error), changed func(context.Context, []types.NamespacedName) bool) *names {
 	return &names{lookup: lookup, changed: changed, of: map[string]*resolved{}, uses: map[types.NamespacedName][]string{}, due: make(chan struct{}, 1)}
@@ -47,20 +52,20 @@ func newNames(lookup func(ctx context.Context, network, host string) ([]netip.Ad
 
 // resolve returns a function for External.Resolve that notes which names a service uses. done is called when it has asked for all: the
 // service doesn't use others any more.
-func (n *names) resolve(user types.NamespacedName) (resolve func(host string) ([]netip.Addr, bool), done func()) {
+func (n *names) resolve(user types.NamespacedName) (resolve func(host string) map[corev1.IPFamily][]netip.Addr, done func()) {
 	var uses []string
-	resolve = func(host string) ([]netip.Addr, bool) {
+	resolve = func(host string) map[corev1.IPFamily][]netip.Addr {
 		n.mu.Lock()
 		defer n.mu.Unlock()
 		r := n.of[host]
 		if r == nil {
-			r = &resolved{}
+			r = &resolved{last: map[corev1.IPFamily][]netip.Addr{}}
 			n.of[host] = r
 			signal(n.due)
 		}
 		uses = append(uses, host)
 		n.uses[user] = append(n.uses[user], host) // the answer may come before done
-		return r.last, r.known
+		return maps.Clone(r.last)
 	}
 	return resolve, func() {
 		n.mu.Lock()
@@ -110,30 +115,42 @@ func (n *names) all(ctx context.Context, which func(*resolved) bool) {
 	_ = group.Wait()
 }
 
-// one resolves a name, and tells the services that use it if the answer has changed, or is the first that is good.
+// one resolves a name, and tells the services that use it if an answer has changed, or is the first that is good. A lookup of both families at
+// once would hide that one of them fails.
 func (n *names) one(ctx context.Context, host string) {
 	asking, cancel := context.WithTimeout(ctx, resolveTimeout)
 	defer cancel()
-	found, err := n.lookup(asking, "ip", host)
-	if err != nil || len(found) == 0 {
-		if ctx.Err() == nil {
-			metricResolveFailures.Inc()
-			log.FromContext(ctx).V(1).Info("Can't resolve the name of an external address; its last addresses stay", "name", host, "reason", errorText(err))
-		}
+	var answers [2]answer
+	var group sync.WaitGroup
+	for i, family := range bothFamilies {
+		group.Go(func() { answers[i] = n.ask(asking, family, host) })
+	}
+	group.Wait()
+	err := errors.Join(answers[0].err, answers[1].err)
+	none := len(answers[0].found)+len(answers[1].found) == 0
+	if err == nil && none {
+		err = errors.New("it has no addresses")
+	}
+	if err != nil && ctx.Err() == nil {
+		metricResolveFailures.Inc()
+		log.FromContext(ctx).V(1).Info("Can't resolve the name of an external address; its last addresses stay", "name", host, "reason", err.Error())
+	}
+	if none {
 		return
 	}
-	for i := range found {
-		found[i] = found[i].Unmap()
-	}
-	slices.SortFunc(found, netip.Addr.Compare)
-	found = slices.Compact(found)
 	n.mu.Lock()
-	r := n.of[host]
-	if r == nil || r.known && slices.Equal(r.last, found) {
+	changed := false
+	if r := n.of[host]; r != nil {
+		for i, family := range bothFamilies {
+			if last, known := r.last[family]; answers[i].err == nil && (!known || !slices.Equal(last, answers[i].found)) {
+				r.last[family], changed = answers[i].found, true
+			}
+		}
+	}
+	if !changed {
 		n.mu.Unlock()
 		return
 	}
-	r.last, r.known = found, true
 	var users []types.NamespacedName
 	for user, hosts := range n.uses {
 		if slices.Contains(hosts, host) {
@@ -144,9 +161,24 @@ func (n *names) one(ctx context.Context, host string) {
 	n.changed(ctx, users)
 }
 
-func errorText(err error) string {
-	if err == nil {
-		return "it has no addresses"
+// answer is that to a lookup.
+type answer struct {
+	found []netip.Addr // sorted
+	err   error
+}
+
+// ask looks up the addresses of one family. That there are none isn't an error. The name is absolute: a search list could lead to another name that
+// has some.
+func (n *names) ask(ctx context.Context, family corev1.IPFamily, host string) answer {
+	found, err := n.lookup(ctx, lookups[family], host+".")
+	var none *net.DNSError
+	var others *net.AddrError // a file of hosts has the name, with addresses of the other family
+	if errors.As(err, &none) && none.IsNotFound || errors.As(err, &others) {
+		return answer{}
 	}
-	return err.Error()
+	for i := range found {
+		found[i] = found[i].Unmap()
+	}
+	slices.SortFunc(found, netip.Addr.Compare)
+	return answer{slices.Compact(found), err}
 }
