@@ -28,6 +28,9 @@ type outcome struct {
 
 	// failing is how long it has been failing, if it isn't refused.
 	failing time.Duration
+
+	// refusing is how long it has been refused.
+	refusing time.Duration
 }
 
 // conditions returns the ServiceExport's wanted conditions: Valid, Ready and Conflict. Without a conflict condition, because

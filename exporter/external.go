@@ -61,12 +61,11 @@ type place struct {
 // externalAddresses returns the external addresses of a Service (D90 to D93 of docs/spec/data-path.md).
 func externalAddresses(src *Source) reached {
 	r := stated(src)
-	within := api.Networks(src.External.CIDRs)
-	seen := map[netip.Addr]bool{}
+	inside, seen := src.External.inside(), map[netip.Addr]bool{}
 	r.at = slices.DeleteFunc(r.at, func(p place) bool {
 		twice := seen[p.addr]
 		seen[p.addr] = true
-		if len(within) > 0 && !twice && !isIn(within, p.addr) {
+		if !twice && !inside(p.addr) {
 			r.outside = append(r.outside, p.addr)
 			return true
 		}
@@ -75,8 +74,12 @@ func externalAddresses(src *Source) reached {
 	return r
 }
 
-func isIn(within []netip.Prefix, addr netip.Addr) bool {
-	return slices.ContainsFunc(within, func(n netip.Prefix) bool { return n.Contains(addr) })
+// inside returns whether an address is in the cluster's external networks, as all are if it has none.
+func (e *External) inside() func(netip.Addr) bool {
+	within := api.Networks(e.CIDRs)
+	return func(addr netip.Addr) bool {
+		return len(within) == 0 || slices.ContainsFunc(within, func(n netip.Prefix) bool { return n.Contains(addr) })
+	}
 }
 
 var bothFamilies = []corev1.IPFamily{corev1.IPv4Protocol, corev1.IPv6Protocol}
@@ -196,10 +199,9 @@ func atNodes(src *Source) reached {
 		forReady(src.Slices, func(_ discoveryv1.AddressType, e *discoveryv1.Endpoint) { with.Insert(ptr.Deref(e.NodeName, "")) })
 		eligible = slices.DeleteFunc(eligible, func(n nodes.Node) bool { return !with.Has(n.Name) })
 	}
-	within := api.Networks(src.External.CIDRs)
 	for _, family := range familiesOf(src.Service) {
 		some := withIP(eligible, func(addr netip.Addr) bool { return familyOf(addr) == family })
-		if inside := withIP(some, func(addr netip.Addr) bool { return isIn(within, addr) }); len(inside) > 0 {
+		if inside := withIP(some, src.External.inside()); len(inside) > 0 {
 			some = inside
 		}
 		for _, n := range spreadOut(src.Key.String(), some) {
@@ -290,7 +292,7 @@ func externalRecords(src *Source, r *reached) (records []clustersetv1alpha1.Expo
 			e.Spec.Endpoints = append(e.Spec.Endpoints, at)
 		}
 		if last >= 0 && slices.Contains(r.unknown, family) {
-			stay(&e.Spec, &src.External.Last[last].Spec, &ready)
+			stay(&e.Spec, &src.External.Last[last].Spec, src.External.inside(), &ready)
 		}
 		if len(e.Spec.Endpoints) > 0 && len(e.Spec.Ports) > 0 {
 			slices.SortFunc(e.Spec.Endpoints, func(a, b clustersetv1alpha1.Endpoint) int { return slices.Compare(a.Addresses, b.Addresses) })
@@ -300,14 +302,19 @@ func externalRecords(src *Source, r *reached) (records []clustersetv1alpha1.Expo
 	return records
 }
 
-// stay adds the endpoints of the last record that aren't there, unless they have other ports.
-func stay(now, last *clustersetv1alpha1.ExportedEndpointsSpec, ready *bool) {
+// stay adds the endpoints of the last record that aren't there, unless they have other ports or the hub would refuse them now.
+func stay(now, last *clustersetv1alpha1.ExportedEndpointsSpec, inside func(netip.Addr) bool, ready *bool) {
 	if now.Endpoints == nil {
 		now.Ports = last.Ports
 	}
+	outside := func(s string) bool {
+		addr, err := netip.ParseAddr(s)
+		return err != nil || !inside(addr)
+	}
 	for _, at := range last.Endpoints {
 		there := func(e clustersetv1alpha1.Endpoint) bool { return slices.Equal(e.Addresses, at.Addresses) }
-		if len(now.Endpoints) < maxExternal && equality.Semantic.DeepEqual(now.Ports, last.Ports) && !slices.ContainsFunc(now.Endpoints, there) {
+		if len(now.Endpoints) < maxExternal && equality.Semantic.DeepEqual(now.Ports, last.Ports) && !slices.ContainsFunc(now.Endpoints, there) &&
+			!slices.ContainsFunc(at.Addresses, outside) {
 			at.Conditions = discoveryv1.EndpointConditions{Ready: ready}
 			now.Endpoints = append(now.Endpoints, at)
 		}

@@ -164,6 +164,12 @@ func TestExternalAddresses(t *testing.T) {
 			ingress(s, corev1.LoadBalancerIngress{IP: "203.0.113.1"}, corev1.LoadBalancerIngress{Hostname: "lb.example.com"})
 			resolves(s, nil)
 		}, "203.0.113.1:80 (2)"},
+		{"nor outside the networks", func(s *Source) {
+			ingress(s, corev1.LoadBalancerIngress{IP: "203.0.113.1"}, corev1.LoadBalancerIngress{Hostname: "lb.example.com"})
+			resolves(s, nil)
+			last(s)
+			s.External.CIDRs = []string{"203.0.113.0/24"}
+		}, "203.0.113.1:80 (2)"},
 		{"and is nothing if it has nothing", func(s *Source) {
 			ingress(s, corev1.LoadBalancerIngress{Hostname: "lb.example.com"})
 			resolves(s, nil)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -95,23 +96,7 @@ func TestMarkedServicesFollowWhileTheirKindIsGone(t *testing.T) {
 					}).Build()
 				before := desired(Source{Cluster: "beijing", Key: web, Service: svc, Export: export(), Slices: []discoveryv1.EndpointSlice{slice("web-1", 2)}})
 				hub := fake.NewClientBuilder().WithScheme(scheme).WithObjects(before.Service, &before.Endpoints[0]).Build()
-				onHub := indexes{
-					hubcache.NewIndex("service", func(s *clustersetv1alpha1.ExportedService) string { return keyOfService(s).String() }),
-					hubcache.NewIndex("service", func(e *clustersetv1alpha1.ExportedEndpoints) string { return keyOfEndpoints(e).String() }),
-				}
-				cache := toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, toolscache.Indexers{})
-				endpoints := toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, toolscache.Indexers{})
-				r := &reconciler{
-					cluster: "beijing", local: local, exports: exports{local, mcs.Version("v1beta1")}, hub: hub, live: hub, onHub: onHub,
-					nodes: &nodeUsers{nodes: nodes.New(), of: sets.New[types.NamespacedName]()}, names: newNames(nil, nil), pass: newPass(), gate: newGate(),
-					events: &events.FakeRecorder{}, conflicts: newConflicts(), places: places{most: DefaultMaxPerNamespace},
-					synced: func() bool { return true }, unheard: func() error { return nil },
-					withdrawals: newWithdrawalGuard(DefaultHoldWithdrawals, DefaultReplaceFor),
-				}
-				r.withdrawals.served, r.withdrawals.count = r.exports.served, r.abandonedAll
-				if err := errors.Join(onHub.services.Use(cache), onHub.endpoints.Use(endpoints), r.seat(t.Context())); err != nil {
-					t.Fatal(err)
-				}
+				r, cache, endpoints := reconcilerOf(t, local, hub)
 				for began := time.Now(); time.Since(began) < time.Hour; elapse(maxBackoff) {
 					var services clustersetv1alpha1.ExportedServiceList
 					var all clustersetv1alpha1.ExportedEndpointsList
@@ -143,4 +128,62 @@ func TestMarkedServicesFollowWhileTheirKindIsGone(t *testing.T) {
 			})
 		})
 	}
+}
+
+// reconcilerOf returns a reconciler of beijing that has synced, and its caches of what is on the hub.
+func reconcilerOf(t *testing.T, local, hub client.WithWatch) (r *reconciler, services, endpoints toolscache.Indexer) {
+	t.Helper()
+	onHub := indexes{
+		hubcache.NewIndex("service", func(s *clustersetv1alpha1.ExportedService) string { return keyOfService(s).String() }),
+		hubcache.NewIndex("service", func(e *clustersetv1alpha1.ExportedEndpoints) string { return keyOfEndpoints(e).String() }),
+	}
+	services = toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, toolscache.Indexers{})
+	endpoints = toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, toolscache.Indexers{})
+	r = &reconciler{
+		cluster: "beijing", local: local, exports: exports{local, mcs.Version("v1beta1")}, hub: hub, live: hub, onHub: onHub,
+		nodes: &nodeUsers{nodes: nodes.New(), of: sets.New[types.NamespacedName]()}, names: newNames(nil, nil), pass: newPass(), gate: newGate(),
+		events: &events.FakeRecorder{}, conflicts: newConflicts(), places: places{most: DefaultMaxPerNamespace},
+		synced: func() bool { return true }, unheard: func() error { return nil },
+		withdrawals: newWithdrawalGuard(DefaultHoldWithdrawals, DefaultReplaceFor),
+	}
+	r.withdrawals.served, r.withdrawals.count = r.exports.served, r.abandonedAll
+	if err := errors.Join(onHub.services.Use(services), onHub.endpoints.Use(endpoints), r.seat(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	return r, services, endpoints
+}
+
+// What the hub refuses is tried again soon, because its policy may not know of another network yet, and then at ever longer pauses. Rule C5 of
+// docs/spec/control-plane.md.
+func TestRefusalIsRetriedSoon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		scheme := connect.NewScheme()
+		if err := mcs.AddToScheme(scheme); err != nil {
+			t.Fatal(err)
+		}
+		local := fake.NewClientBuilder().WithScheme(scheme).WithObjects(service(), export()).WithStatusSubresource(export()).
+			WithIndex(&discoveryv1.EndpointSlice{}, indexSlices, func(client.Object) []string { return nil }).Build()
+		var tried []float64
+		began := time.Now()
+		hub := fake.NewClientBuilder().WithScheme(scheme).WithInterceptorFuncs(interceptor.Funcs{
+			Create: func(_ context.Context, _ client.WithWatch, o client.Object, _ ...client.CreateOption) error {
+				tried = append(tried, time.Since(began).Seconds())
+				return apierrors.NewForbidden(runtimeschema.GroupResource{Resource: "exportedservices"}, o.GetName(), errors.New("outside of externalCIDRs"))
+			},
+		}).Build()
+		r, _, _ := reconcilerOf(t, local, hub)
+		for time.Since(began) < 3*time.Minute {
+			result, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: web})
+			if err != nil || result.RequeueAfter == 0 {
+				t.Fatalf("%+v, %v", result, err)
+			}
+			elapse(result.RequeueAfter)
+		}
+		if want := []float64{0, 2, 4, 8, 16, 32, 64, 124}; !slices.Equal(tried, want) {
+			t.Errorf("tried after %v seconds, want %v", tried, want)
+		}
+		if result, err := r.next(t.Context(), outcome{refused: true}, time.Hour, nil); err != nil || result.RequeueAfter != retrySoon {
+			t.Errorf("while something else waits for an hour: %+v, %v", result, err)
+		}
+	})
 }

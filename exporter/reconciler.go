@@ -24,8 +24,9 @@ import (
 	"github.com/clusterset/clusterset/internal/text"
 )
 
-// retryRefused is when to retry what the hub or the member rejected: we aren't notified when a quota is raised.
-const retryRefused = time.Minute
+// retryRefused is when to retry what the hub or the member rejected: we aren't notified when a quota is raised. What the hub rejects is retried at
+// first after retrySoon, and then at doubled pauses: its policy learns of other networks at the same time as we do.
+const retryRefused, retrySoon = time.Minute, 2 * time.Second
 
 // retryConflict is how long to wait for our cache to catch up with a write, most likely our own.
 const retryConflict = 200 * time.Millisecond
@@ -106,7 +107,7 @@ func (r *reconciler) reconcile(ctx context.Context, req reconcile.Request, known
 	if !errors.Is(out.err, errNotSynced) {
 		conflict = conflictOf(want.Service, others, func(cluster string) *clustersetv1alpha1.MemberCluster { return r.member(ctx, cluster) })
 	}
-	out.failing = known.failing.note(out.transient() != nil)
+	out.failing, out.refusing = known.failing.note(out.transient() != nil), known.refusing.note(out.refused)
 	known.counted.replace(entryOf(src, want, out, conflict, stop.held))
 	r.pass.lack(src.Key, want.Service != nil && out.err != nil || want.Service == nil && marking != nil)
 	if out.err == nil || out.refused {
@@ -159,12 +160,12 @@ func (r *reconciler) next(ctx context.Context, out outcome, retry time.Duration,
 		return reconcile.Result{RequeueAfter: retryConflict}, nil
 	case reported != nil:
 		return reconcile.Result{}, errors.Join(reported, failed)
+	case out.refused:
+		return reconcile.Result{RequeueAfter: soonest(retry, min(max(out.refusing, retrySoon), retryRefused))}, nil
 	case failed == nil && retry > 0:
 		// What could wait isn't urgent: when many are due at once, changes of other services come first.
 		low := handler.LowPriority
 		return reconcile.Result{RequeueAfter: retry, Priority: &low}, nil
-	case out.refused:
-		return reconcile.Result{RequeueAfter: retryRefused}, nil
 	case apierrors.IsConflict(out.err) || apierrors.IsAlreadyExists(out.err):
 		log.FromContext(ctx).V(1).Info("The hub has changes that our cache doesn't have yet, trying again")
 		return reconcile.Result{RequeueAfter: retryConflict}, nil

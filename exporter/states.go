@@ -36,8 +36,9 @@ func (s *states) tidy(key types.NamespacedName) {
 
 // serviceState is what is remembered of a service from one reconcile to the next.
 type serviceState struct {
-	failing since // to write its records
-	missing since // its Service, while its ServiceExport may still exist
+	failing  since // to write its records
+	refusing since // the hub, to take them
+	missing  since // its Service, while its ServiceExport may still exist
 	// external is AnnotationExternalAddresses of its ServiceExport, if it has it. Nil means that it isn't known.
 	external map[string]string
 	counted  entry
@@ -47,7 +48,7 @@ type serviceState struct {
 }
 
 func (s *serviceState) over() bool {
-	return s.failing.IsZero() && s.missing.IsZero() && s.external == nil && s.counted == entry{} && s.wrote == written{} && len(s.unread) == 0 && s.told.IsZero()
+	return s.failing.IsZero() && s.refusing.IsZero() && s.missing.IsZero() && s.external == nil && s.counted == entry{} && s.wrote == written{} && len(s.unread) == 0 && s.told.IsZero()
 }
 
 // since is when something that still is so began.

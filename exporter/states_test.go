@@ -11,6 +11,7 @@ import (
 func TestStateEndsWithAllOfItsParts(t *testing.T) {
 	cases := map[string]func(*serviceState){
 		"failing":  func(s *serviceState) { s.failing.note(true) },
+		"refusing": func(s *serviceState) { s.refusing.note(true) },
 		"missing":  func(s *serviceState) { s.missing.note(true) },
 		"external": func(s *serviceState) { s.external = map[string]string{} },
 		"told":     func(s *serviceState) { s.told = time.Now() },
