@@ -188,7 +188,7 @@ func (x *extension) add(parts map[*record]map[string]*part, routed []*record, po
 		if !some {
 			continue
 		}
-		ready := ready && !r.leadsToService() // or two Services could send to each other what both could serve
+		ready := ready && r.mayShare()
 		key := fmt.Sprint(ready, used)
 		if parts[r] == nil {
 			parts[r] = map[string]*part{}
@@ -208,6 +208,12 @@ func (x *extension) add(parts map[*record]map[string]*part, routed []*record, po
 // (D66).
 func (x *extension) mayLead(r *record) bool {
 	return !r.leadsToService() || r.behind > 0 && r.cluster.member.Ailment() == ""
+}
+
+// mayShare reports whether a record's endpoints may be used besides this cluster's own. Those of a Service may not, or two Services could send
+// to each other what both could serve (D85); nor may those of a cluster that is used only if no other is left (D65).
+func (r *record) mayShare() bool {
+	return !r.leadsToService() && r.cluster.member.Ailment() == ""
 }
 
 // port returns the record's port with that name of the merged service, or nil.

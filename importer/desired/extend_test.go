@@ -79,6 +79,7 @@ func TestExtending(t *testing.T) {
 	beijing := records.Exported("beijing", "shop", "web", "10.1.0.1", "10.11.0.5")
 	here, near, far := member("beijing", "bj-1", "north", "Ready", ""), member("tianjin", "tj-1", "north", "Ready", ""), member("shanghai", "sh-1", "east", "Ready", "")
 	unready := strings.Replace(tianjin, "endpoints: [{", "endpoints: [{conditions: {ready: false}, ", 1)
+	suspect, drained, expired := member("shanghai", "sh-1", "east", "Suspect", ""), member("shanghai", "sh-1", "east", "Ready", ", drain: true"), member("shanghai", "sh-1", "east", "Expired", "")
 	none, two := topology.Policy{Prefer: []topology.Tier{}}, topology.Policy{MinReady: 2}
 	for _, c := range []struct {
 		name    string
@@ -129,6 +130,12 @@ func TestExtending(t *testing.T) {
 		{name: "D65: unreachable ones last", pods: 1, want: "10.12.0.5 http:8080 last", records: []string{here, near, far, beijing, shanghai, tianjin}, unreachable: "tianjin"},
 		{name: "D65: but before none", pods: 1, want: "10.13.0.5 http:8080 last", records: []string{here, near, beijing, tianjin}, unreachable: "tianjin"},
 		{name: "D65: with prefer none, too", policy: none, want: "10.12.0.5 http:8080 ready", records: []string{here, near, far, beijing, shanghai, tianjin}, unreachable: "tianjin"},
+		{name: "D65: no unreachable cluster besides own pods", policy: none, pods: 1, want: "10.12.0.5 http:8080 last", records: []string{here, far, shanghai}, unreachable: "shanghai"},
+		{name: "D65: nor for min-ready", policy: two, pods: 1, want: "10.12.0.5 http:8080 last", records: []string{here, far, shanghai}, unreachable: "shanghai"},
+		{name: "D65: no drained cluster besides own pods", policy: none, pods: 1, want: "10.12.0.5 http:8080 last", records: []string{here, drained, shanghai}},
+		{name: "D65: nor for min-ready", policy: two, pods: 1, want: "10.12.0.5 http:8080 last", records: []string{here, drained, shanghai}},
+		{name: "D65: no Suspect cluster besides own pods", policy: none, pods: 1, want: "10.12.0.5 http:8080 last", records: []string{here, suspect, shanghai}},
+		{name: "D65: no Expired cluster besides own pods", policy: none, pods: 1, want: "10.12.0.5 http:8080 last", records: []string{here, expired, shanghai}},
 		{name: "D66: no ClusterIP of an unreachable cluster", path: desired.DataPathClusterIPs, records: []string{here, near, beijing, tianjin}, unreachable: "tianjin"},
 		{
 			name: "C18: nothing of clusters that share no community", want: "10.12.0.5 http:8080 last",
