@@ -164,31 +164,30 @@ type part struct {
 
 // add adds what one port of the Service uses in one family.
 func (x *extension) add(parts map[*record]map[string]*part, routed []*record, port corev1.ServicePort, merged string, family discoveryv1.AddressType) {
-	var among []*record
+	have, policy := x.ownReady(port, family), x.policy()
+	shares := x.shares && (policy.MinReady <= 1 || have < policy.MinReady)
+	var among, shared []*record
 	for _, r := range routed {
-		if r.family == family && r.cluster.name != x.in.Cluster && r.port(merged, port.Protocol) != nil {
+		if r.family == family && r.cluster.name != x.in.Cluster && r.port(merged, port.Protocol) != nil && r.mayLead() {
 			among = append(among, r)
+			if shares && r.mayShare() {
+				shared = append(shared, r)
+			}
 		}
 	}
-	have := x.ownReady(port, family)
-	policy := x.policy()
-	ready := x.shares && (policy.MinReady <= 1 || have < policy.MinReady)
-	if !ready || policy.MinReady <= 1 {
-		have = 0 // they don't count: only without them the others are used, or with them as equals
-	}
-	last, views := x.last(among, have), x.views()
+	// Those of last resort are for a cluster without endpoints of its own, and don't count where others are ready ones.
+	last, views := map[bool][]topology.Rank{false: x.last(among, 0), true: x.last(shared, have)}, x.views()
 	for _, r := range among {
-		targets := x.targets(r)
-		uses := routeBest(views, targets, last)
+		ready, targets := shares && r.mayShare(), x.targets(r)
+		uses := routeBest(views, targets, last[ready])
 		used, some := make([]bool, len(targets)), false
 		for i := range targets {
-			used[i] = uses[i].routed && targets[i].ready && x.mayLead(r)
+			used[i] = uses[i].routed && targets[i].ready
 			some = some || used[i]
 		}
 		if !some {
 			continue
 		}
-		ready := ready && r.mayShare()
 		key := fmt.Sprint(ready, used)
 		if parts[r] == nil {
 			parts[r] = map[string]*part{}
@@ -206,7 +205,7 @@ func (x *extension) add(parts map[*record]map[string]*part, routed []*record, po
 // mayLead reports whether a record's endpoints may be used by an extended Service. ClusterIPs and external addresses lead to another cluster's
 // Service, which may be extended too and lead back. So it must have ready endpoints of its own, in a cluster of which nothing bad is known
 // (D66).
-func (x *extension) mayLead(r *record) bool {
+func (r *record) mayLead() bool {
 	return !r.leadsToService() || r.behind > 0 && r.cluster.member.Ailment() == ""
 }
 

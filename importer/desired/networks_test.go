@@ -253,6 +253,17 @@ func TestExternalAddressesCountAsWhatIsBehind(t *testing.T) {
 	}
 }
 
+// asking is this cluster's Service web, which asks for endpoints of other clusters.
+func asking() *Extended {
+	return &Extended{Allowed: true, Service: &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", Annotations: map[string]string{api.KeyExtend: api.ExtendTrue}},
+		Spec: corev1.ServiceSpec{
+			ClusterIP: "10.96.0.7", Selector: map[string]string{"app": "web"}, IPFamilies: []corev1.IPFamily{corev1.IPv4Protocol},
+			Ports: []corev1.ServicePort{{Name: "http", Port: 80}},
+		},
+	}}
+}
+
 // A Service is extended to external addresses with ready endpoints behind, always as the last resort. Rule D85.
 func TestOwnNameAcrossNetworks(t *testing.T) {
 	for _, tc := range []struct {
@@ -267,13 +278,7 @@ func TestOwnNameAcrossNetworks(t *testing.T) {
 		{"drained", func(in *Input) { in.Members["far"].Spec.Drain = true }, nil},
 	} {
 		in := twoNetworks(DataPathPods)
-		in.Extended = &Extended{Allowed: true, Service: &corev1.Service{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", Annotations: map[string]string{api.KeyExtend: api.ExtendTrue}},
-			Spec: corev1.ServiceSpec{
-				ClusterIP: "10.96.0.7", Selector: map[string]string{"app": "web"}, IPFamilies: []corev1.IPFamily{corev1.IPv4Protocol},
-				Ports: []corev1.ServicePort{{Name: "http", Port: 80}},
-			},
-		}}
+		in.Extended = asking()
 		tc.change(&in)
 		out := Compute(in)
 		var got []string
@@ -289,6 +294,39 @@ func TestOwnNameAcrossNetworks(t *testing.T) {
 		}
 		if !slices.Equal(got, tc.last) {
 			t.Errorf("%s: leads to %q, want %q", tc.name, got, tc.last)
+		}
+	}
+}
+
+// What can't be used, or only as last resort, keeps nothing else from being used, even if it is nearer. Rules D64, D66 and D85.
+func TestExternalAddressesBesideAnOwnName(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		change func(*Input)
+		want   []string
+	}{
+		{"min-ready", func(in *Input) {
+			in.Policy.MinReady = 3
+			in.Own.Endpoints = append(in.Own.Endpoints, addressesOf("here", "pods", false, 8080, 0, "10.244.0.9"))
+		}, []string{"far 192.0.2.1 last", "far 192.0.2.2 last", "near 10.244.0.5 ready"}},
+		{"both drained", func(in *Input) {
+			in.Members["near"].Spec.Drain, in.Members["far"].Spec.Drain = true, true
+		}, []string{"near 10.244.0.5 last"}},
+	} {
+		in := twoNetworks(DataPathPods)
+		in.Extended, in.Policy.Prefer = asking(), []topology.Tier{topology.Zone}
+		in.Members["far"].Spec.Zone, in.Members["near"].Spec.Zone = "z", "y"
+		external(&in).Spec.Behind = 5
+		tc.change(&in)
+		var got []string
+		for _, s := range Compute(in).Extending {
+			for _, e := range s.Endpoints {
+				got = append(got, fmt.Sprint(s.Labels[api.LabelSourceCluster], " ", e.Addresses[0], map[bool]string{true: " ready", false: " last"}[*e.Conditions.Ready]))
+			}
+		}
+		slices.Sort(got)
+		if !slices.Equal(got, tc.want) {
+			t.Errorf("%s: leads to %q, want %q", tc.name, got, tc.want)
 		}
 	}
 }

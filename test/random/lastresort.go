@@ -107,13 +107,13 @@ func (z *Zone) lastResort(others []Part, port mergedPort, family corev1.IPFamily
 				candidates = p.externals([]mergedPort{port})
 			}
 			for _, b := range candidates {
-				if b.ready && b.ports[port] != 0 && netip.MustParseAddr(b.address).Is4() == (family == corev1.IPv4Protocol) {
+				if b.ready && !z.mayLeadBack(b) && b.ports[port] != 0 && netip.MustParseAddr(b.address).Is4() == (family == corev1.IPv4Protocol) {
 					all = append(all, b)
 				}
 			}
 		}
 		if len(all) > 0 {
-			return slices.DeleteFunc(z.best(all), z.mayLeadBack)
+			return z.best(all)
 		}
 	}
 	return nil
