@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/utils/ptr"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
@@ -104,10 +105,13 @@ func (w *work) extending(here *Own, routed []*record) (all []*discoveryv1.Endpoi
 
 // whyNoVIP returns why the service has no ClusterSetIP here.
 func (w *work) whyNoVIP() string {
-	if w.in.DataPath == DataPathNone {
+	switch {
+	case w.in.DataPath == DataPathNone:
 		return "the agent runs with --data-path=none"
+	case w.resolved.Type == mcsv1beta1.Headless:
+		return "the service is exported as a headless one"
 	}
-	return "the service is exported as a headless one"
+	return "its exports have no usable port"
 }
 
 // SharesTraffic reports whether some endpoints of other clusters are to be used while the Service has ready ones of its own, and why not
