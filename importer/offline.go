@@ -57,7 +57,7 @@ func (i *importer) awaitHub(ctx context.Context, r *reconciler, places <-chan ev
 
 // offline reconciles the services that were imported before, until ctx ends.
 func (i *importer) offline(ctx context.Context, r *reconciler, places <-chan event.GenericEvent) error {
-	logf.FromContext(ctx).Info("The hub's records aren't read yet. Until they are, imported services follow this cluster's own Services, and what others export stays as it is")
+	logf.FromContext(ctx).Info("The hub's records aren't read yet. Until they are, imported services follow this cluster's own Services and what it can reach, and what others export stays as it is")
 	with := *r
 	with.hub = r.local.cache // has the copies of MemberClusters
 	enqueue := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
@@ -74,12 +74,16 @@ func (i *importer) offline(ctx context.Context, r *reconciler, places <-chan eve
 		return []reconcile.Request{{NamespacedName: key}}
 	})
 	here := i.mgr.GetCache()
-	c, err := i.controller("importer-alone", &offline{with}, i.options.Concurrency, []source.Source{
+	sources := []source.Source{
 		source.Kind(here, client.Object(r.local.imports.NewImport()), enqueue),
 		source.Kind[client.Object](here, &discoveryv1.EndpointSlice{}, enqueue),
 		source.Kind[client.Object](here, &corev1.Service{}, enqueue),
 		source.Channel(places, allImported(r.local)),
-	})
+	}
+	if i.options.Moved != nil {
+		sources = append(sources, source.Channel(i.options.Moved, allImported(r.local)))
+	}
+	c, err := i.controller("importer-alone", &offline{with}, i.options.Concurrency, sources)
 	if err != nil {
 		return err
 	}
@@ -104,7 +108,7 @@ func allImported(l *local) handler.EventHandler {
 }
 
 // offline reconciles, until the hub's records have been read, what was imported before the agent started with this cluster's
-// own Services: a rollout here must not wait for a hub that is down. For other clusters it uses what is stored here. It writes only EndpointSlices and the GlobalService. The service itself stays as the hub last defined it.
+// own Services, and with what it can reach: a rollout here must not wait for a hub that is down, nor a failover. For other clusters it uses what is stored here. It writes only EndpointSlices and the GlobalService. The service itself stays as the hub last defined it.
 type offline struct{ reconciler }
 
 // Reconcile implements reconcile.Reconciler for the (namespace, name) of a service.
