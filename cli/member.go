@@ -285,11 +285,7 @@ func (m *member) set(config *rest.Config, connection *connect.Connection, option
 	options.Nodes = nodes.New()
 	m.imports.Nodes = options.Nodes
 	m.imports.Avoid = func(ctx context.Context) []netip.Addr {
-		all := avoid(ctx)
-		for _, n := range m.imports.Nodes.All() {
-			all = append(all, n.IPs...)
-		}
-		return all
+		return append(avoid(ctx), m.imports.Nodes.IPs()...)
 	}
 	measures := prober.New(prober.Options{
 		Cluster: m.cluster, Services: m.imports.DataPath == desired.DataPathClusterIPs,

@@ -21,6 +21,7 @@ func (r *reconciler) forbidden(ctx context.Context, in *desired.Input) (all []ne
 	if !anyOf(in.Members, apart) {
 		return nil, nil
 	}
+	r.external.Store(true) // before the nodes' addresses are read: whatever changes from now on, all services are looked at again
 	var members clustersetv1alpha1.MemberClusterList
 	if err := r.hub.List(ctx, &members, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list MemberClusters of the hub: %w", err)

@@ -2,6 +2,9 @@ package importer
 
 import (
 	"context"
+	"net/netip"
+	"slices"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -12,10 +15,15 @@ import (
 // nodesTimeout is how long the start waits for the nodes. Names and addresses must work even without the right to read nodes.
 const nodesTimeout = 10 * time.Second
 
-// awaitNodes waits until the nodes are known, or for nodesTimeout. From now on places has an event when they are in other places.
-func (i *importer) awaitNodes(ctx context.Context, places chan<- event.GenericEvent) {
+// awaitNodes waits until the nodes are known, or for nodesTimeout. From now on places has an event when they are in other places, and while
+// external addresses of other networks' clusters are looked at, also when they have other addresses (D82).
+func (i *importer) awaitNodes(ctx context.Context, places chan<- event.GenericEvent, external *atomic.Bool) {
+	var had []netip.Addr
 	i.options.Nodes.OnChange(func(_ context.Context, moved bool) {
-		if !moved {
+		has := i.options.Nodes.IPs()
+		others := !slices.Equal(had, has)
+		had = has
+		if !moved && (!others || !external.Load()) {
 			return
 		}
 		select {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -38,7 +39,8 @@ type reconciler struct {
 	made      *made
 	memories  *memories
 	turns     *turns
-	globals   *globalKind // nil: installed
+	globals   *globalKind  // nil: installed
+	external  *atomic.Bool // set once external addresses of another network's cluster are looked at
 	// budget is for all writes but those of GlobalServices that only have other endpoints: these may be large, and have globalBudget.
 	budget, globalBudget *budget
 }

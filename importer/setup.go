@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -115,11 +116,12 @@ func (i *importer) Start(ctx context.Context) error {
 	report := newReporter(i.mgr.GetEventRecorder("clusterset-importer"))
 	held := i.keeper(l, report)
 	places := make(chan event.GenericEvent, 1)
-	i.awaitNodes(ctx, places)
+	external := &atomic.Bool{}
+	i.awaitNodes(ctx, places, external)
 	reconciler := &reconciler{
 		options: i.options, hub: hub, records: records, keeper: held, local: l, report: report, families: newFamilyMemory(clock.RealClock{}),
 		returning: newReturning(clock.RealClock{}), quota: newImportQuota(i.options.MaxServices, report.capped), memories: newMemories(),
-		turns: newTurns(i.options.Concurrency), made: newMade(), globals: globals,
+		turns: newTurns(i.options.Concurrency), made: newMade(), globals: globals, external: external,
 		budget:       newBudget(clock.RealClock{}, i.options, "all", report.late),
 		globalBudget: newBudget(clock.RealClock{}, i.options, "GlobalService", report.late),
 	}

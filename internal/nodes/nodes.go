@@ -75,6 +75,14 @@ func (n *Nodes) All() []Node {
 	return n.all
 }
 
+// IPs returns the nodes' addresses, in the order of their names.
+func (n *Nodes) IPs() (all []netip.Addr) {
+	for _, node := range n.All() {
+		all = append(all, node.IPs...)
+	}
+	return all
+}
+
 // Places returns where the nodes are, sorted, none until they are known. Don't change them.
 func (n *Nodes) Places() []topology.Location {
 	n.mu.Lock()
