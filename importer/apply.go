@@ -45,6 +45,7 @@ func (r *reconciler) apply(ctx context.Context, in desired.Input, out desired.Ou
 		return again, errors.Join(&foreignError{kindOf(imp), imp}, err, globalErr)
 	}
 	var errs []error
+	var untold time.Duration
 	if wait, err := r.prepareSlices(ctx, in.Key, out, cur); wait > 0 {
 		again, globalErr := r.applyGlobal(ctx, out, cur)
 		return sooner(again, wait), errors.Join(err, globalErr)
@@ -65,7 +66,7 @@ func (r *reconciler) apply(ctx context.Context, in desired.Input, out desired.Ou
 	switch was := cur.ServiceImport; {
 	case err == nil:
 		errs = append(errs, r.applySlices(ctx, in.Key, out, cur, r.ownerOf(imp)), r.applyImportStatus(ctx, imp, out.ServiceImport))
-		r.report.drops(ctx, in.Key, imp, out.Drops)
+		untold = r.report.drops(ctx, in.Key, imp, out.Drops)
 	case was != nil && was.Spec.Type == out.ServiceImport.Spec.Type:
 		errs = append(errs, err, r.applySlices(ctx, in.Key, out, cur, r.ownerOf(was))) // the update was refused; its owner and type are the same
 	default:
@@ -73,7 +74,7 @@ func (r *reconciler) apply(ctx context.Context, in desired.Input, out desired.Ou
 	}
 	errs = append(errs, r.applyExtending(ctx, in, out, cur))
 	again, err = r.applyGlobal(ctx, out, cur)
-	return again, errors.Join(append(errs, err)...)
+	return sooner(again, untold), errors.Join(append(errs, err)...)
 }
 
 // becomesHeadless reports whether the endpoints of a ServiceImport get names. Those that go must not be there any more then: DNS would have

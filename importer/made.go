@@ -53,7 +53,7 @@ func (r *reconciler) ensureNamespace(ctx context.Context, name string, exporters
 		r.report.namespaceFound(name)
 		return true, nil
 	case found || !r.options.CreateNamespaces:
-		r.report.namespaceMissing(ctx, name)
+		r.report.namespaceMissing(ctx, name, exporters)
 		return false, nil
 	}
 	r.made.mu.Lock()

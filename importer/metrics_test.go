@@ -110,7 +110,7 @@ func TestForeignErrors(t *testing.T) {
 func TestMissingNamespacesTakeBoundedMemory(t *testing.T) {
 	r := newReporter(events.NewFakeRecorder(1))
 	for n := range 10 * maxNamespaces {
-		r.namespaceMissing(t.Context(), fmt.Sprint("shop-", n))
+		r.namespaceMissing(t.Context(), fmt.Sprint("shop-", n), []string{fmt.Sprint("c-", n%20)})
 	}
 	if n := len(r.namespaces); n > maxNamespaces {
 		t.Errorf("%d are remembered, want at most %d", n, maxNamespaces)

@@ -4,11 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"maps"
+	"slices"
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/time/rate"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -20,7 +21,6 @@ import (
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/importer/desired"
 	"github.com/clusterset/clusterset/importer/retention"
-	"github.com/clusterset/clusterset/internal/merge"
 	"github.com/clusterset/clusterset/internal/text"
 )
 
@@ -110,13 +110,14 @@ type reporter struct {
 	namespaces map[string]bool                 // missing ones that were mentioned
 	absent     map[string]bool                 // clusters that are waited for
 	extended   map[types.NamespacedName]string // why Services that ask for it aren't extended; empty: they are
+	paces      map[string]*rate.Limiter        // by cluster, of what it may cause to be told as often as it likes
 }
 
 // reported is what was last reported for one service.
 type reported struct {
 	state     state
 	foreign   map[string]types.UID // by kind
-	drops     uint64               // a hash
+	drops     map[string]*dropped  // by cluster
 	truncated int
 	refused   string
 }
@@ -124,7 +125,7 @@ type reported struct {
 func newReporter(recorder events.EventRecorder) *reporter {
 	return &reporter{
 		events: recorder, services: map[types.NamespacedName]*reported{}, namespaces: map[string]bool{}, absent: map[string]bool{},
-		extended: map[types.NamespacedName]string{},
+		extended: map[types.NamespacedName]string{}, paces: map[string]*rate.Limiter{},
 	}
 }
 
@@ -184,35 +185,6 @@ func (r *reporter) setForeign(rep *reported, now map[string]types.UID) {
 		foreignGauge.WithLabelValues(kind).Inc()
 	}
 	rep.foreign = maps.Clone(now)
-}
-
-// drops counts and reports what was left out of a service's records, once until that changes. regarding is the ServiceImport
-// and may be nil.
-func (r *reporter) drops(ctx context.Context, key types.NamespacedName, regarding client.Object, drops []merge.Drop) {
-	h, count := fnv.New64a(), 0
-	for _, d := range drops {
-		_, _ = fmt.Fprintln(h, d) // a hash never fails
-		count += d.Values.Count
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	rep := r.get(key)
-	if len(drops) == 0 {
-		rep.drops = 0
-		return
-	}
-	if rep.drops == h.Sum64() {
-		return
-	}
-	rep.drops = h.Sum64()
-	for _, d := range drops {
-		droppedCounter.WithLabelValues(d.Cluster).Add(float64(d.Values.Count))
-	}
-	logf.FromContext(ctx).Info("Left out parts of exported records that can't be imported", "count", count, "first", drops[0].String())
-	if regarding != nil {
-		r.events.Eventf(regarding, nil, corev1.EventTypeWarning, reasonInvalidExport, "Import",
-			"%s of the exported records can't be imported and were left out; the first: %s", desired.Counted(count, "part"), text.Truncate(drops[0].String(), maxNote))
-	}
 }
 
 // refused reports why the API server rejects a service's objects, once until that changes. An empty why means that it accepts
@@ -353,11 +325,11 @@ func (r *reporter) lost(ctx context.Context, mirrored client.Object, err *retent
 		"%s. Run clusterset join %s --rejoin; or, if it won't come back, delete its MemberCluster here, in each member", err.Error(), err.Cluster)
 }
 
-// namespaceMissing reports a namespace that services are exported from and that doesn't exist here.
-func (r *reporter) namespaceMissing(ctx context.Context, namespace string) {
+// namespaceMissing reports a namespace that clusters export services from and that doesn't exist here.
+func (r *reporter) namespaceMissing(ctx context.Context, namespace string, exporters []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !r.namespaces[namespace] {
+	if !r.namespaces[namespace] && slices.ContainsFunc(exporters, r.may) {
 		if len(r.namespaces) >= maxNamespaces {
 			clear(r.namespaces) // exporters name them
 		}
