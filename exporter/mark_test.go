@@ -52,7 +52,7 @@ func TestARefusedMarkIsTriedAgain(t *testing.T) {
 	r := &reconciler{
 		cluster: "beijing", local: local, exports: exports{local, mcs.Version("v1beta1")}, hub: fake.NewClientBuilder().WithScheme(scheme).Build(),
 		nodes: &nodeUsers{nodes: nodes.New(), of: sets.New[types.NamespacedName]()}, names: newNames(nil, nil), pass: newPass(),
-		events: &events.FakeRecorder{}, conflicts: newConflicts(), synced: func() bool { return false }, unheard: func() error { return errNotSynced },
+		events: &events.FakeRecorder{}, others: newOthers(), synced: func() bool { return false }, unheard: func() error { return errNotSynced },
 	}
 	result, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: web})
 	if err != nil || result.RequeueAfter != retryRefused {
@@ -142,7 +142,7 @@ func reconcilerOf(t *testing.T, local, hub client.WithWatch) (r *reconciler, ser
 	r = &reconciler{
 		cluster: "beijing", local: local, exports: exports{local, mcs.Version("v1beta1")}, hub: hub, live: hub, onHub: onHub,
 		nodes: &nodeUsers{nodes: nodes.New(), of: sets.New[types.NamespacedName]()}, names: newNames(nil, nil), pass: newPass(), gate: newGate(),
-		events: &events.FakeRecorder{}, conflicts: newConflicts(), places: places{most: DefaultMaxPerNamespace},
+		events: &events.FakeRecorder{}, others: newOthers(), places: places{most: DefaultMaxPerNamespace},
 		synced: func() bool { return true }, unheard: func() error { return nil },
 		withdrawals: newWithdrawalGuard(DefaultHoldWithdrawals, DefaultReplaceFor),
 	}

@@ -51,7 +51,7 @@ type reconciler struct {
 	visible     visibility
 	nodes       *nodeUsers
 	names       *names
-	conflicts   *rate.Limiter
+	others      *rate.Limiter
 
 	// fought has an element if someone else has changed the same records again; see written.
 	fought chan struct{}

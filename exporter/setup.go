@@ -210,7 +210,7 @@ func newReconciler(mgr manager.Manager, hub cluster.Cluster, opts Options, name 
 		visible: visibility{own: opts.Cluster},
 		fought:  make(chan struct{}, 1),
 
-		conflicts: newConflicts(),
+		others: newOthers(),
 	}
 	name.report = r.reportAll
 	r.nodes = &nodeUsers{nodes: opts.Nodes, of: sets.New[types.NamespacedName]()}

@@ -44,7 +44,7 @@ type serviceState struct {
 	counted  entry
 	wrote    written
 	unread   unread
-	told     time.Time // when its conflict was last written alone
+	told     time.Time // when what others change was last written alone
 }
 
 func (s *serviceState) over() bool {

@@ -179,9 +179,9 @@ func (r *reconciler) report(ctx context.Context, src Source, want Desired, out o
 	if !changed && !too {
 		return 0, nil
 	}
-	alone := onlyConflict(src.Export.Status.Conditions, export.Status.Conditions)
-	if alone && time.Since(*told) < conflictSeldom && !r.conflicts.Allow() {
-		return conflictRetry, nil
+	alone := onlyOthers(src.Export.Status.Conditions, export.Status.Conditions)
+	if alone && time.Since(*told) < othersSeldom && !r.others.Allow() {
+		return othersRetry, nil
 	}
 	if news != nil {
 		transitions = append(transitions, *news)

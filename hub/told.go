@@ -16,12 +16,14 @@ const (
 	tellEvery = time.Minute
 	// tellSeldom is the same for a member whose statements keep changing.
 	tellSeldom = 16 * time.Minute
+	// toldQuiet is for how long none must have been told for the next to be told as the first.
+	toldQuiet = 2 * tellSeldom
 )
 
 // told paces the facts of each member, which it can change as often as it likes: a MemberCluster is copied to all members, and zones may
 // change each imported EndpointSlice and GlobalService there. The first change is told at once, the next ones at most once a minute, and
-// half as often each time while they go on. Phases aren't facts: a member can't be Suspect more often than it is silent. Rule C29 of
-// docs/spec/control-plane.md.
+// half as often each time while they go on, at whatever pace. Phases aren't facts: a member can't be Suspect more often than it is silent.
+// Rule C29 of docs/spec/control-plane.md.
 type told struct {
 	mu sync.Mutex
 	of map[string]*telling
@@ -65,7 +67,7 @@ func (t *told) pace(mc *clustersetv1alpha1.MemberCluster, now facts, at time.Tim
 	case since < last.every:
 		was.exported = now.exported
 		return was, last.every - since
-	case since < 2*last.every:
+	case since < toldQuiet:
 		last.at, last.every = at, min(2*last.every, tellSeldom)
 	default:
 		last.at, last.every = at, tellEvery

@@ -76,6 +76,26 @@ func TestFlappingFactsAreToldOnceAMinute(t *testing.T) {
 	}
 }
 
+// Whatever the pace at which a member changes what it states, it is told ever more seldom, down to once in 16 minutes. Rule C29 of
+// docs/spec/control-plane.md.
+func TestAPaceOfItsOwnDoesNotHelp(t *testing.T) {
+	for _, every := range []time.Duration{tellEvery, 2 * time.Minute, 3 * time.Minute, 5 * time.Minute, 8 * time.Minute, tellSeldom} {
+		m, began := &member{}, time.Unix(1e9, 0)
+		m.Name = "thief"
+		writes := 0
+		for i := range int(24 * time.Hour / every) {
+			digest := clustersetv1alpha1.NamespaceDigest([]string{"default", "shop"}[:1+i%2])
+			annotations := map[string]string{api.AnnotationAgentVersion: "v1", api.AnnotationNamespaces: digest}
+			if written, _ := m.beat(began.Add(time.Duration(i)*every), annotations); written {
+				writes++
+			}
+		}
+		if most := 5 + int(24*time.Hour/tellSeldom); writes > most {
+			t.Errorf("a change every %s is told %d times a day, want %d at most", every, writes, most)
+		}
+	}
+}
+
 // What a member states at first, and a single change, are told at once, and the last state always is, also if a write failed.
 func TestAFactIsToldInTheEnd(t *testing.T) {
 	m, at := &member{}, time.Unix(1e9, 0)

@@ -1,0 +1,34 @@
+package exporter
+
+import (
+	"slices"
+	"time"
+
+	"golang.org/x/time/rate"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset/clusterset/api"
+)
+
+const (
+	// othersAtOnce is how many changes that other clusters made alone are written at any speed, and othersEvery how often one is after that.
+	othersAtOnce, othersEvery = 1000, time.Second
+	// othersSeldom is when a service's is written nevertheless, and othersRetry when to look again until then.
+	othersSeldom, othersRetry = 16 * time.Minute, time.Minute
+)
+
+// newOthers paces what ServiceExports say of conflicts and of missing namespaces, which are other clusters' to change, as often as they like.
+// Rule C80 of docs/spec/control-plane.md.
+func newOthers() *rate.Limiter { return rate.NewLimiter(rate.Every(othersEvery), othersAtOnce) }
+
+// onlyOthers reports whether conditions differ at most in those that other clusters change.
+func onlyOthers(a, b []metav1.Condition) bool {
+	rest := func(all []metav1.Condition) []metav1.Condition {
+		return slices.DeleteFunc(slices.Clone(all), func(c metav1.Condition) bool {
+			return c.Type == string(mcsv1beta1.ServiceExportConditionConflict) || c.Type == api.ConditionImported
+		})
+	}
+	return equality.Semantic.DeepEqual(rest(a), rest(b))
+}
