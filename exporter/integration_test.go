@@ -2,6 +2,7 @@ package exporter_test
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"testing"
 
@@ -10,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	mcsv1alpha1 "sigs.k8s.io/mcs-api/pkg/apis/v1alpha1"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
@@ -17,6 +19,7 @@ import (
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/cli/join"
+	"github.com/clusterset/clusterset/internal/connect"
 	"github.com/clusterset/clusterset/internal/record"
 	"github.com/clusterset/clusterset/test/kube"
 )
@@ -276,12 +279,85 @@ spec: {policyName: refuses, validationActions: [Deny]}
 	})
 
 	// The ServiceExport is deleted while the exporter is down. The exporter notices when it starts.
-	w.member.Apply(t, manifest(webService, "web"))
+	w.member.Apply(t, manifest(webService, "web"), manifest(webService, "kept"), manifest(webExport, "kept", "v1beta1"))
 	w.awaitRecords("web", 2)
+	w.awaitRecords("kept", 2)
 	stop()
 	w.member.Delete(t, manifest(webExport, "web", "v1beta1"))
+	w.poison("web", "kept")
 	w.run()
 	w.awaitRecords("web", -1)
+	w.awaitRecords("kept", 2)
+	kube.Eventually(t, func() error {
+		services, endpoints := w.recordsOf("kept")
+		if len(services) != 1 || len(endpoints) != 1 || services[0].Spec.Ports[0].Port != 80 ||
+			services[0].DeletionTimestamp != nil || endpoints[0].DeletionTimestamp != nil {
+			return fmt.Errorf("%+v, %+v", services, endpoints)
+		}
+		return nil
+	})
+}
+
+// poison does to a service's records what a thief of the credentials can, on a hub with its policy and without a garbage collector: they lie,
+// and are deleted so that they stay.
+func (w *world) poison(names ...string) {
+	w.Helper()
+	w.hub.Apply(w, []byte(`
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: records}
+spec:
+  matchConstraints: {resourceRules: [{apiGroups: [clusterset.dev], apiVersions: ["*"], resources: [exportedservices, exportedendpoints], operations: [CREATE, UPDATE]}]}
+  validations: [{expression: "size(object.metadata.?finalizers.orValue([])) == 0"}]
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: records}
+spec: {policyName: records, validationActions: [Deny]}
+`))
+	config, err := clientcmd.RESTConfigFromKubeConfig(w.kubeconfig)
+	if err != nil {
+		w.Fatal(err)
+	}
+	thief, err := connect.NewClient(config)
+	if err != nil {
+		w.Fatal(err)
+	}
+	for _, name := range names {
+		services, endpoints := w.recordsOf(name)
+		services[0].Spec.Ports[0].Port = 1
+		if err := thief.Update(w.Context(), &services[0]); err != nil {
+			w.Fatal(err)
+		}
+		for policy, o := range map[metav1.DeletionPropagation]client.Object{
+			metav1.DeletePropagationOrphan: &services[0], metav1.DeletePropagationForeground: &endpoints[0],
+		} {
+			if err := thief.Delete(w.Context(), o, client.PropagationPolicy(policy)); err != nil {
+				w.Fatal(err)
+			}
+			kube.Eventually(w, func() error {
+				if err := thief.Get(w.Context(), client.ObjectKeyFromObject(o), o); err != nil || len(o.GetFinalizers()) == 0 {
+					return fmt.Errorf("the hub has a garbage collector: %w", err)
+				}
+				if err := thief.Update(w.Context(), o, client.DryRunAll); !apierrors.IsInvalid(err) {
+					return fmt.Errorf("the policy isn't in force: %w", err)
+				}
+				return nil
+			})
+		}
+	}
+}
+
+// recordsOf returns a service's records.
+func (w *world) recordsOf(name string) ([]clustersetv1alpha1.ExportedService, []clustersetv1alpha1.ExportedEndpoints) {
+	w.Helper()
+	var services clustersetv1alpha1.ExportedServiceList
+	var endpoints clustersetv1alpha1.ExportedEndpointsList
+	of := client.MatchingLabels{api.LabelExportedName: name}
+	if err := errors.Join(w.onHub.List(w.Context(), &services, of), w.onHub.List(w.Context(), &endpoints, of)); err != nil {
+		w.Fatal(err)
+	}
+	return services.Items, endpoints.Items
 }
 
 func TestOnlyV1alpha1IsServed(t *testing.T) {

@@ -44,6 +44,8 @@ type step struct {
 // A changed service is written before its endpoints: importers know from it how its ports were called before, and from endpoints
 // alone they don't know which port a new name means.
 // Records are withdrawn before they are deleted; otherwise importers would wait a moment.
+// A record whose deletion someone else left pending is replaced: its finalizer would stay with an update, which the hub's policy then refuses,
+// and importers use the record until it is gone.
 //
 // The time of the change that led to a record's endpoints is written with them, and alone is no reason to write.
 func plan(have Records, want Desired) []step {
@@ -56,6 +58,10 @@ func plan(have Records, want Desired) []step {
 		w := &want.Endpoints[i]
 		h := current[w.Name]
 		delete(current, w.Name)
+		if h != nil && h.DeletionTimestamp != nil {
+			before = append(before, step{verbDelete, kindEndpoints, h.DeepCopy()})
+			h = nil
+		}
 		if h == nil {
 			before = append(before, step{verbCreate, kindEndpoints, w.DeepCopy()})
 			continue
@@ -81,7 +87,12 @@ func plan(have Records, want Desired) []step {
 		after = append(after, step{verbDelete, kindEndpoints, h.DeepCopy()})
 	}
 
-	switch h, w := have.Service, want.Service; {
+	h, w := have.Service, want.Service
+	if h != nil && w != nil && h.DeletionTimestamp != nil {
+		before = append(before, step{verbDelete, kindService, h.DeepCopy()})
+		h = nil
+	}
+	switch {
 	case h == nil && w == nil:
 	case h == nil:
 		before = append(before, step{verbCreate, kindService, w.DeepCopy()})

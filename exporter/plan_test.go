@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/clusterset/clusterset/api"
@@ -103,6 +104,31 @@ func TestPlanTakesAWithdrawalBack(t *testing.T) {
 		if a := s.object.GetAnnotations(); len(a) != 1 || a["note"] == "" {
 			t.Errorf("%s has annotations %v", s.kind, a)
 		}
+	}
+}
+
+// A thief can delete a record so that the hub's API server keeps it for a garbage collector. Its true exporter replaces it.
+// Rule C6 of docs/spec/control-plane.md, S16 of docs/security.md.
+func TestAnExporterFreesItsRecords(t *testing.T) {
+	src := exported(slice("web-1", 1))
+	pending := func(o client.Object) {
+		o.SetDeletionTimestamp(&epoch)
+		o.SetFinalizers([]string{metav1.FinalizerOrphanDependents})
+	}
+	have := stored(t, desired(src))
+	pending(have.Service)
+	pending(&have.Endpoints[0])
+	steps := plan(have, desired(src))
+	if got := inWords(steps); got != "delete ExportedEndpoints, create ExportedEndpoints, delete ExportedService, create ExportedService" {
+		t.Fatalf("got %q", got)
+	}
+	for _, s := range steps {
+		if s.verb == verbCreate && (len(s.object.GetFinalizers()) > 0 || s.object.GetDeletionTimestamp() != nil || s.object.GetResourceVersion() != "") {
+			t.Errorf("creates %+v", s.object)
+		}
+	}
+	if got := inWords(plan(have, Desired{})); got != "withdraw ExportedService, delete ExportedService, delete ExportedEndpoints" {
+		t.Errorf("unwanted: got %q", got)
 	}
 }
 

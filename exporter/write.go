@@ -138,7 +138,8 @@ func (r *reconciler) take(ctx context.Context, s step) error {
 	case verbWithdraw:
 		return client.IgnoreNotFound(r.hub.Patch(ctx, s.object, withdrawal, client.FieldOwner(api.FieldManagerExporter)))
 	default:
-		return client.IgnoreNotFound(r.hub.Delete(ctx, s.object))
+		// Someone may have deleted it so that it waits for a garbage collector. A bare API server has none, and this deletion doesn't wait.
+		return client.IgnoreNotFound(r.hub.Delete(ctx, s.object, client.PropagationPolicy(metav1.DeletePropagationBackground)))
 	}
 }
 

@@ -62,6 +62,10 @@ func TestHubFollowsHeartbeats(t *testing.T) {
 		t.Errorf("the record of a member that returned: %v", err)
 	}
 
+	// Nobody here finishes that deletion: the hub has no garbage collector.
+	if err := w.admin.Delete(t.Context(), exported, client.PropagationPolicy(metav1.DeletePropagationOrphan)); err != nil {
+		t.Fatal(err)
+	}
 	w.beating <- []string{"a", "b"}
 	w.awaitPhase(clustersetv1alpha1.MemberExpired, "c")
 	kube.Eventually(t, func() error {

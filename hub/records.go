@@ -60,12 +60,13 @@ func (r *reconciler) forget(ctx context.Context, mc *clustersetv1alpha1.MemberCl
 	return nil
 }
 
+// deleteRecords also deletes records that someone else deleted so that they wait for a garbage collector, which a bare API server doesn't have.
 func (r *reconciler) deleteRecords(ctx context.Context, cluster string) error {
-	in := client.InNamespace(api.MemberNamespace(cluster))
-	if err := r.client.DeleteAllOf(ctx, &clustersetv1alpha1.ExportedService{}, in); err != nil {
+	in, now := client.InNamespace(api.MemberNamespace(cluster)), client.PropagationPolicy(metav1.DeletePropagationBackground)
+	if err := r.client.DeleteAllOf(ctx, &clustersetv1alpha1.ExportedService{}, in, now); err != nil {
 		return fmt.Errorf("delete ExportedServices of %s: %w", cluster, err)
 	}
-	if err := r.client.DeleteAllOf(ctx, &clustersetv1alpha1.ExportedEndpoints{}, in); err != nil {
+	if err := r.client.DeleteAllOf(ctx, &clustersetv1alpha1.ExportedEndpoints{}, in, now); err != nil {
 		return fmt.Errorf("delete ExportedEndpoints of %s: %w", cluster, err)
 	}
 	return nil
