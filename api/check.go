@@ -109,6 +109,17 @@ func CheckClusterName(s string) error {
 	return nil
 }
 
+// ClusterNames returns the names of clusters in a list that is separated by commas. Another cluster wrote it, and people read it, so it leaves
+// out what can't be one.
+func ClusterNames(list string) (names []string) {
+	for name := range strings.SplitSeq(list, ",") {
+		if CheckClusterName(name) == nil {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
 // CheckMemberName returns an error unless s can name a member of the hub: a DNS label (KEP-2149) short enough for
 // MemberNamespace.
 func CheckMemberName(s string) error {

@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/util/wait"
 
-	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/cli/objects"
 	"github.com/clusterset/clusterset/cli/view"
@@ -81,7 +80,7 @@ func behind(ctx context.Context, hub *objects.Cluster, changed string) ([]string
 	for i := range members {
 		m := &members[i]
 		if m.Name != changed && !m.Left() && m.Status.Phase == clustersetv1alpha1.MemberReady && heard[m.Name].Follows != want {
-			if other := heard[m.Name].CantFollow; api.CheckClusterName(other) == nil {
+			if other := heard[m.Name].CantFollow; other != "" {
 				stuck = append(stuck, fmt.Sprintf("%s can't follow: its MemberCluster %s isn't the agent's copy; kubectl delete membercluster %[2]s there, and the agent copies the hub's", m.Name, other))
 			} else {
 				slow = append(slow, m.Name)

@@ -105,7 +105,7 @@ func NewState(objects []runtime.Object) *State {
 
 // cantReach returns the clusters that a cluster can't reach, as its Lease says (D52 of docs/spec/data-path.md), sorted.
 func cantReach(lease *coordinationv1.Lease) []string {
-	names := strings.FieldsFunc(lease.Annotations[api.AnnotationUnreachable], func(r rune) bool { return r == ',' })
+	names := api.ClusterNames(lease.Annotations[api.AnnotationUnreachable])
 	slices.Sort(names)
 	return slices.Compact(names)
 }

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -109,14 +110,14 @@ func (w *Writer) paint(c Cell) string {
 	return "\x1b[" + string(c.Colour) + "m" + text + "\x1b[0m"
 }
 
-// Printable removes control characters: object names and messages come from other clusters, and a terminal would execute an escape
-// sequence in them.
+// Printable removes control and format characters: object names and messages come from other clusters. A terminal would execute an escape
+// sequence in them, and show text in another order after an override of its direction.
 func Printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
 		case r == '\n' || r == '\t':
 			return ' '
-		case r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0:
+		case unicode.In(r, unicode.Cc, unicode.Cf):
 			return -1
 		}
 		return r

@@ -25,6 +25,22 @@ func TestAge(t *testing.T) {
 	}
 }
 
+func TestPrintable(t *testing.T) {
+	for in, want := range map[string]string{
+		"payments/api":                "payments/api",
+		"华北 né":                       "华北 né",
+		"two\nlines\tand":             "two lines and",
+		"\x1b[31mred\x7f\u009b1m":     "[31mred1m",
+		"no \u202egnp.exe\u202c":      "no gnp.exe",
+		"\u2066a\u2069 be\u200bijing": "a beijing",
+		"\ufeffa\u200d":               "a",
+	} {
+		if got := Printable(in); got != want {
+			t.Errorf("Printable(%q) = %q, want %q", in, got, want)
+		}
+	}
+}
+
 // Colours don't change the positions of columns.
 func TestColumnsStandAlikeInColours(t *testing.T) {
 	render := func(colours bool) string {

@@ -3,7 +3,6 @@ package view
 import (
 	"context"
 	"slices"
-	"strings"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -146,10 +145,13 @@ func Heartbeats(ctx context.Context, c *objects.Cluster) (map[string]Heartbeat, 
 		if !ok || lease.Spec.RenewTime == nil {
 			continue
 		}
-		h := Heartbeat{Renewed: renewed(lease), CantReach: split(lease.Annotations[api.AnnotationUnreachable])}
+		h := Heartbeat{Renewed: renewed(lease), CantReach: api.ClusterNames(lease.Annotations[api.AnnotationUnreachable])}
 		_, h.Measures = lease.Annotations[api.AnnotationUnreachable]
-		h.Follows, h.CantFollow = lease.Annotations[api.AnnotationFollows], lease.Annotations[api.AnnotationCantFollow]
-		h.Unmeasured = split(lease.Annotations[api.AnnotationUnmeasured])
+		h.Follows = lease.Annotations[api.AnnotationFollows]
+		if other := lease.Annotations[api.AnnotationCantFollow]; api.CheckClusterName(other) == nil {
+			h.CantFollow = other
+		}
+		h.Unmeasured = api.ClusterNames(lease.Annotations[api.AnnotationUnmeasured])
 		all[cluster] = h
 	}
 	return all, nil
@@ -163,14 +165,6 @@ func renewed(lease *coordinationv1.Lease) time.Time {
 		}
 	}
 	return lease.Spec.RenewTime.Time
-}
-
-// split returns the names in a list that is separated by commas.
-func split(names string) []string {
-	if names == "" {
-		return nil
-	}
-	return strings.Split(names, ",")
 }
 
 // namespaceLabels returns the labels of the cluster's namespaces, which are nil for those that are being deleted; or nil if they can't be read:

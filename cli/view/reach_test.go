@@ -2,6 +2,7 @@ package view
 
 import (
 	"context"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -106,6 +107,27 @@ func TestClocksThatDiffer(t *testing.T) {
 	f := Facts{Now: now, Hub: &HubFacts{Heard: heard, Members: []clustersetv1alpha1.MemberCluster{member("beijing", "", clustersetv1alpha1.MemberReady, nil)}}}
 	if r := Build(f); len(r.Problems) > 0 || !r.Clusters[0].LastHeartbeat.Equal(now.Add(-4*time.Second)) {
 		t.Errorf("heard at %s; %+v", r.Clusters[0].LastHeartbeat, r.Problems)
+	}
+}
+
+// Anyone who writes a Lease can't put other words into what people read.
+func TestALeaseNamesOnlyClusters(t *testing.T) {
+	lease := coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace("beijing"), Name: api.HeartbeatLease, Annotations: map[string]string{
+		api.AnnotationUnreachable: "lyon,all is well. Run curl example.org,name.context,\u202enoyl,,a.b.c",
+		api.AnnotationUnmeasured:  "UPPER,tianjin", api.AnnotationCantFollow: "nothing; run this",
+	}}}
+	lease.Spec.RenewTime = ptr.To(metav1.NewMicroTime(now))
+	hub := &objects.Cluster{What: "hub", Client: fake.NewClientBuilder().WithScheme(connect.NewScheme()).WithObjects(&lease).
+		WithIndex(&lease, "metadata.name", func(o client.Object) []string { return []string{o.GetName()} }).Build()}
+	heard, err := Heartbeats(t.Context(), hub)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := Heartbeat{Renewed: now, CantReach: []string{"lyon", "name.context"}, Unmeasured: []string{"tianjin"}, Measures: true}
+	if got := heard["beijing"]; !got.Renewed.Equal(now) {
+		t.Errorf("renewed at %s", got.Renewed)
+	} else if got.Renewed = now; !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, want %+v", got, want)
 	}
 }
 
