@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -51,10 +52,17 @@ const (
 	MaxLocation = 253
 )
 
-// ParseAddress parses an IP address that may be given to clients: neither unspecified, loopback, link-local, multicast nor
-// broadcast, and without an IPv6 zone. Such an address means something else on every machine. A name that resolves to 127.0.0.1
-// or to 169.254.169.254 would let one cluster point another's pods at themselves or at their cloud's metadata service. The
-// Kubernetes API rejects most of them in an EndpointSlice too.
+// clouds are the addresses, other than link-local ones, at which clouds give a machine its credentials and settings. Alibaba Cloud's
+// 100.100.100.200 isn't among them: where 100.64.0.0/10 is used for pods, it can be one's.
+var clouds = []netip.Addr{
+	netip.MustParseAddr("168.63.129.16"),      // Azure
+	netip.MustParseAddr("fd00:ec2::254"),      // AWS
+	netip.MustParseAddr("fd00:ec2::23"),       // AWS, for pods
+	netip.MustParseAddr("fd20:ce::254"),       // Google Cloud
+	netip.MustParseAddr("fd00:c1::a9fe:a9fe"), // Oracle Cloud
+}
+
+// ParseAddress parses an IP address that may be given to clients, without an IPv6 zone: one that CheckAddress accepts.
 //
 // IPv4-mapped IPv6 addresses are returned as IPv4 addresses.
 func ParseAddress(s string) (netip.Addr, error) {
@@ -66,6 +74,17 @@ func ParseAddress(s string) (netip.Addr, error) {
 		return netip.Addr{}, errors.New("must not carry an IPv6 zone: it means nothing on another machine")
 	}
 	addr = addr.Unmap()
+	if err := CheckAddress(addr); err != nil {
+		return netip.Addr{}, err
+	}
+	return addr, nil
+}
+
+// CheckAddress returns an error unless the address may be given to clients: it is neither unspecified, loopback, link-local, multicast,
+// broadcast nor one of a cloud's for metadata. Such an address means something else on every machine. A name that resolves to 127.0.0.1
+// or to 169.254.169.254 would let one cluster point another's pods at themselves or at their cloud's metadata service. The
+// Kubernetes API rejects most of them in an EndpointSlice too.
+func CheckAddress(addr netip.Addr) error {
 	var special string
 	switch {
 	case addr.IsUnspecified():
@@ -78,10 +97,12 @@ func ParseAddress(s string) (netip.Addr, error) {
 		special = "a multicast address"
 	case addr == netip.AddrFrom4([4]byte{255, 255, 255, 255}):
 		special = "the broadcast address"
+	case slices.Contains(clouds, addr):
+		special = "a cloud's metadata address"
 	default:
-		return addr, nil
+		return nil
 	}
-	return netip.Addr{}, fmt.Errorf("must be an address that other machines can reach, not %s", special)
+	return fmt.Errorf("must be an address that other machines can reach, not %s", special)
 }
 
 // CheckLabel returns an error unless s is a lower-case RFC 1123 DNS label, the form of namespaces, Services, hostnames

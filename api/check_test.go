@@ -31,6 +31,7 @@ func TestParseAddress(t *testing.T) {
 	for _, tc := range []struct{ in, want string }{
 		{"10.1.2.3", "10.1.2.3"},
 		{"240.1.2.3", "240.1.2.3"},
+		{"100.100.100.200", "100.100.100.200"}, // may be a pod's; see clouds
 		{"fd00::1", "fd00::1"},
 		{"FD00:0:0::1", "fd00::1"},
 		{"::ffff:10.1.2.3", "10.1.2.3"},
@@ -60,6 +61,10 @@ func TestParseAddress(t *testing.T) {
 		"224.0.0.251":      "multicast",
 		"ff0e::1":          "multicast",
 		"255.255.255.255":  "broadcast",
+		"168.63.129.16":    "metadata",
+		"fd00:ec2::254":    "metadata",
+		"fd00:ec2:0::23":   "metadata",
+		"fd20:ce::254":     "metadata",
 	} {
 		if got, err := ParseAddress(in); err == nil {
 			t.Errorf("ParseAddress(%q) = %v; want an error", in, got)

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/clusterset/clusterset/api"
 )
 
 const (
@@ -189,8 +191,7 @@ func bounded(all []netip.AddrPort) []netip.AddrPort {
 // the addresses given.
 func Allowed(a netip.Addr, theirs, ours []netip.Prefix, not []netip.Addr) bool {
 	a = a.Unmap()
-	if !a.IsValid() || a.IsUnspecified() || a.IsLoopback() || a.IsLinkLocalUnicast() || a.IsMulticast() ||
-		a == netip.AddrFrom4([4]byte{255, 255, 255, 255}) {
+	if !a.IsValid() || api.CheckAddress(a) != nil {
 		return false
 	}
 	if slices.ContainsFunc(not, func(n netip.Addr) bool { return n.Unmap() == a }) {
