@@ -67,7 +67,7 @@ func hubProblems(h *Hub, now time.Time) (all []Problem) {
 	for _, name := range h.Awaited {
 		all = append(all, Problem{
 			Name: name, What: "MemberCluster", Reason: "LostByHub", Message: "the hub has lost it, and it hasn't joined again; what it exported is kept for a while",
-			Cure: "clusterset join " + name + " --rejoin",
+			Cure: "clusterset join " + name + " --rejoin; if it is gone for good, kubectl delete membercluster " + name + " in each member",
 		})
 	}
 	return all
