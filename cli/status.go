@@ -30,7 +30,7 @@ func newStatus() *cobra.Command {
 		Use:   "status",
 		Short: "Show the clusters, the hub, and the services that need attention",
 		Long: `Shows on one screen the clusters of the set with their phase, location, last heartbeat and number of exports, the hub, and
-the services that clusters disagree about, that don't work, or that currently lead only to silent or drained clusters.
+the services that clusters disagree about, that don't work, or that currently lead only to silent, drained or unreachable clusters.
 
 It reads the local cluster, which has a copy of each cluster's location and phase. With --hub-kubeconfig it also reads the
 hub: whether it answers, the current heartbeats, and the conflicts of all services instead of only this cluster's exports.

@@ -63,7 +63,7 @@ func checkCRDs(f *Facts) []Finding {
 }
 
 func checkCRD(s *Server, c CRD) (finding Finding, bad bool) {
-	cure := "as an administrator, run clusterset join --rejoin --install-crds, or kubectl apply the chart's files/crds"
+	cure := "as an administrator, upgrade the chart there, or run clusterset join CLUSTER --hub-context HUB --context CLUSTER --rejoin --install-crds"
 	switch {
 	case c.Err != nil:
 		return skipped("the %s doesn't say whether it serves %s: %v", s.What, c.Name, c.Err), true

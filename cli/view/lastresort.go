@@ -134,8 +134,8 @@ type choice struct {
 	zone string // empty: every zone
 }
 
-// lastResort says whether some or all connections to a service's ClusterSetIP go to silent or drained clusters because there
-// are no others.
+// lastResort says whether some or all connections to a service's ClusterSetIP go to silent, drained or unreachable
+// clusters because there are no others.
 func (v *vips) lastResort(key index.ServiceKey) string {
 	choices := v.choices(v.of[key.Namespace()+"/"+api.DerivedServiceName(key.Namespace(), key.Name())])
 	clusters := map[string]bool{}

@@ -125,7 +125,7 @@ type Services struct {
 	Limited []Problem `json:"limited,omitempty"`
 	// Conflicts are the services that clusters disagree about.
 	Conflicts []Problem `json:"conflicts,omitempty"`
-	// LastResort are the services that currently lead only to silent or drained clusters.
+	// LastResort are the services that currently lead only to silent, drained or unreachable clusters.
 	LastResort []Problem `json:"lastResort,omitempty"`
 	// Problems are the exports and imports that don't work.
 	Problems []Problem `json:"problems,omitempty"`

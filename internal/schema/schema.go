@@ -23,8 +23,8 @@ import (
 )
 
 // ErrTooOld is why nothing is written to a hub.
-var ErrTooOld = errors.New("the hub's CustomResourceDefinitions are older than this clusterset; as an administrator of the hub, " +
-	"run clusterset join --rejoin --install-crds, or kubectl apply the chart's files/crds")
+var ErrTooOld = errors.New("the hub's CustomResourceDefinitions are older than this clusterset; as an administrator, " +
+	"upgrade the chart in the hub's cluster, or run clusterset join CLUSTER --hub-context HUB --context CLUSTER --rejoin --install-crds")
 
 // pause is the time between two questions while a hub doesn't answer.
 const pause = 2 * time.Second
