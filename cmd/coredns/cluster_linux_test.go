@@ -236,7 +236,8 @@ func TestReverseLookupsBesideImportedSlices(t *testing.T) {
 				for _, r := range reply.Answer {
 					got = append(got, r.(*dns.PTR).Ptr)
 				}
-				if slices.Sort(got); strings.Join(got, " ") != want {
+				slices.Sort(got)
+				if strings.Join(got, " ") != want {
 					return fmt.Errorf("with %q %s is %q, want %q", test.stanza, address, got, want)
 				}
 				return nil
