@@ -33,7 +33,7 @@ func (r *reporter) may(cluster string) bool {
 	if r.paces[cluster] == nil {
 		r.paces[cluster] = rate.NewLimiter(rate.Every(clusterEvery), clusterAtOnce)
 	}
-	return r.paces[cluster].Allow()
+	return r.paces[cluster].AllowN(r.clock.Now(), 1)
 }
 
 // dropped is what was left out of one cluster's records of a service.
@@ -67,7 +67,7 @@ func (r *reporter) drops(ctx context.Context, key types.NamespacedName, regardin
 		}
 		switch {
 		case was.told == was.counted:
-		case was.pace.Allow() && r.may(cluster):
+		case was.pace.AllowN(r.clock.Now(), 1) && r.may(cluster):
 			was.told = was.counted
 			tell = append(tell, of[cluster]...)
 		default:

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -48,7 +49,7 @@ func TestWhatLeftTheHubIsNotMadeAgain(t *testing.T) {
 			}
 			here := builder.Build()
 			m := &mirror{
-				hub: hub, keeper: &retention.Keeper{Trust: &retention.HubTrust{Cluster: "beijing"}}, local: &local{cache: here, live: here, client: here, echoes: newEchoes()}, report: newReporter(events.NewFakeRecorder(10)),
+				hub: hub, keeper: &retention.Keeper{Trust: &retention.HubTrust{Cluster: "beijing"}}, local: &local{cache: here, live: here, client: here, echoes: newEchoes()}, report: newReporter(events.NewFakeRecorder(10), clock.RealClock{}),
 			}
 			result, err := m.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Name: "shanghai"}})
 			if err != nil || (result.RequeueAfter > 0) != c.wait {
@@ -158,7 +159,7 @@ func TestInvalidMemberClusterIsCopiedAsFarAsPossible(t *testing.T) {
 					},
 				}).Build()
 			m := &mirror{
-				hub: hub, keeper: &retention.Keeper{Trust: &retention.HubTrust{Cluster: "beijing"}}, local: &local{cache: here, live: here, client: here, echoes: newEchoes()}, report: newReporter(events.NewFakeRecorder(10)),
+				hub: hub, keeper: &retention.Keeper{Trust: &retention.HubTrust{Cluster: "beijing"}}, local: &local{cache: here, live: here, client: here, echoes: newEchoes()}, report: newReporter(events.NewFakeRecorder(10), clock.RealClock{}),
 			}
 			if _, err := m.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Name: "shanghai"}}); (err != nil) != (c.refuses != nil) {
 				t.Errorf("refused: %v", err)
@@ -184,7 +185,7 @@ func TestALostClusterThatIsGivenUpIsNotAwaited(t *testing.T) {
 	for what, onHub := range map[string][]client.Object{"the hub doesn't know it": nil, "it has left": {left}} {
 		m := &mirror{
 			hub:    fake.NewClientBuilder().WithScheme(testScheme).WithObjects(append(onHub, member("beijing", "1"))...).Build(),
-			keeper: &retention.Keeper{Trust: &retention.HubTrust{Cluster: "beijing"}}, report: newReporter(events.NewFakeRecorder(10)),
+			keeper: &retention.Keeper{Trust: &retention.HubTrust{Cluster: "beijing"}}, report: newReporter(events.NewFakeRecorder(10), clock.RealClock{}),
 		}
 		here := fake.NewClientBuilder().WithScheme(testScheme).Build()
 		m.local = &local{cache: here, live: here, client: here, echoes: newEchoes()}

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
 
 	"github.com/clusterset/clusterset/api"
 	"github.com/clusterset/clusterset/importer/desired"
@@ -34,7 +35,7 @@ func TestMetricsAreWellNamed(t *testing.T) {
 
 func TestWhatHappensIsSaidOnce(t *testing.T) {
 	recorder := events.NewFakeRecorder(10)
-	r := newReporter(recorder)
+	r := newReporter(recorder, clock.RealClock{})
 	key := types.NamespacedName{Namespace: "shop", Name: "web"}
 	other := &foreignError{"Service", &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "derived-x", UID: "1"}}}
 	said := func(want int, what string) {
@@ -108,7 +109,7 @@ func TestForeignErrors(t *testing.T) {
 
 // Exporters name the namespaces that are missing, ever new ones if they like. Rule C59 of docs/spec/control-plane.md.
 func TestMissingNamespacesTakeBoundedMemory(t *testing.T) {
-	r := newReporter(events.NewFakeRecorder(1))
+	r := newReporter(events.NewFakeRecorder(1), clock.RealClock{})
 	for n := range 10 * maxNamespaces {
 		r.namespaceMissing(t.Context(), fmt.Sprint("shop-", n), []string{fmt.Sprint("c-", n%20)})
 	}

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
@@ -104,6 +105,7 @@ func foreignErrors(err error) (foreign []*foreignError, only bool) {
 // logs shouldn't.
 type reporter struct {
 	events events.EventRecorder
+	clock  clock.PassiveClock
 
 	mu         sync.Mutex
 	services   map[types.NamespacedName]*reported
@@ -122,9 +124,9 @@ type reported struct {
 	refused   string
 }
 
-func newReporter(recorder events.EventRecorder) *reporter {
+func newReporter(recorder events.EventRecorder, c clock.PassiveClock) *reporter {
 	return &reporter{
-		events: recorder, services: map[types.NamespacedName]*reported{}, namespaces: map[string]bool{}, absent: map[string]bool{},
+		events: recorder, clock: c, services: map[types.NamespacedName]*reported{}, namespaces: map[string]bool{}, absent: map[string]bool{},
 		extended: map[types.NamespacedName]string{}, paces: map[string]*rate.Limiter{},
 	}
 }

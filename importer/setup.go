@@ -113,7 +113,7 @@ func (i *importer) Start(ctx context.Context) error {
 	if i.options.HubState != nil {
 		go reportReach(ctx, l, i.options.Cluster, i.options.HubState, i.options.HubWatched)
 	}
-	report := newReporter(i.mgr.GetEventRecorder("clusterset-importer"))
+	report := newReporter(i.mgr.GetEventRecorder("clusterset-importer"), clock.RealClock{})
 	held := i.keeper(l, report)
 	places := make(chan event.GenericEvent, 1)
 	external := &atomic.Bool{}

@@ -245,7 +245,7 @@ func newRig(options Options) *rig {
 		panic(err)
 	}
 	options.Facts = &Facts{}
-	report := newReporter(events.NewFakeRecorder(1000))
+	report := newReporter(events.NewFakeRecorder(1000), g.clock)
 	trust := &retention.HubTrust{Cache: g.hub, Live: g.hub, Records: g.hub, Cluster: "here", Clock: g.clock}
 	gone := retention.NewDepartures(g.clock)
 	records, ours := newOnHub(), newHere()
