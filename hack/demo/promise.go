@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
 	"strings"
@@ -43,6 +44,14 @@ func member(cluster, phase string, exports int) check {
 		}
 		return nil
 	}
+}
+
+// measured promises that every agent knows whom it can reach: then the table that says otherwise is gone.
+func measured(output string) error {
+	if strings.Contains(output, "NOT MEASURED") {
+		return errors.New("some clusters aren't measured yet")
+	}
+	return nil
 }
 
 // services promises the counts of services, with no conflicts and no problems.

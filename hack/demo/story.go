@@ -39,6 +39,10 @@ func (t *tour) join() {
 		t.clusterset(fmt.Sprintf("join %s --hub-kubeconfig %s/kubeconfig --hub-context hub --context %s --zone %s --region %s --install-crds",
 			m.Name, folder, m.Name, m.Zone, m.Region), line(m.Name, "is", "a", "member."))
 	}
+	t.say(`Services are imported into namespaces that a cluster has. Ours will be in shop.`)
+	for _, m := range t.members() {
+		t.createNamespace(m, "shop")
+	}
 	t.say(`Now the processes, which in a real cluster the Helm chart runs as Deployments: in each cluster an agent, 'clusterset
 		member', that exports, imports and sends heartbeats, and a CoreDNS with our plugin, which knows where it is; beside the hub
 		'clusterset hub', which watches the heartbeats. Each has the rights of its ServiceAccount, no more.`)
@@ -47,7 +51,7 @@ func (t *tour) join() {
 	t.cat(folder + "/xicheng-dns.Corefile")
 	t.say(`And this is how it looks from xicheng, which the star marks.`)
 	t.look("status --context xicheng --hub-context hub",
-		member("xicheng", "Ready", 0), member("shijiazhuang", "Ready", 0), member("minhang", "Ready", 0), services("0 imported, 0 exported from here"))
+		member("xicheng", "Ready", 0), member("shijiazhuang", "Ready", 0), member("minhang", "Ready", 0), services("0 imported, 0 exported from here"), measured)
 }
 
 // startProcesses starts the hub process, the agents and the DNS servers, each with the rights that the chart gives it.
@@ -74,9 +78,6 @@ func (t *tour) nearest() {
 	t.say(`xicheng has a Service that the others are to reach. A ServiceExport of the same name, from Kubernetes's Multi-Cluster
 		Services API, says so.`)
 	t.showFile("examples/demo/web.yaml")
-	for _, m := range t.members() {
-		t.createNamespace(m, "shop")
-	}
 	t.apply(t.xicheng, "examples/demo/web.yaml")
 	t.say(`A moment later every cluster knows the name. We ask each one's own DNS server; an address that begins with 10.1 is
 		xicheng's, 10.2 shijiazhuang's, 10.3 minhang's. As long as only xicheng exports web, all are sent there.`)
@@ -196,7 +197,7 @@ func (t *tour) back() {
 // status shows the clusters once shijiazhuang is in the given phase and the others are Ready.
 func (t *tour) status(shijiazhuang string) {
 	t.look("status --context xicheng --hub-context hub",
-		member("xicheng", "Ready", 1), member("shijiazhuang", shijiazhuang, 2), member("minhang", "Ready", 2), services("2 imported, 1 exported from here"))
+		member("xicheng", "Ready", 1), member("shijiazhuang", shijiazhuang, 2), member("minhang", "Ready", 2), services("2 imported, 1 exported from here"), measured)
 }
 
 // restartHub restarts the hub process as kubectl rollout restart would, with other flags.
