@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -14,6 +15,7 @@ import (
 	"net/url"
 	"path"
 	"sync"
+	"time"
 
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -21,7 +23,7 @@ import (
 	"github.com/clusterset/clusterset/api"
 )
 
-// traffic counts what the hub's API server sends to one or more members: response bodies, without headers, framing and TLS.
+// traffic counts what the hub's API server sends to one or more members: decompressed response bodies, without headers, framing and TLS.
 type traffic struct {
 	mu sync.Mutex
 	received
@@ -146,9 +148,11 @@ func (b *bench) tap(m *member, t *traffic) (remove func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	proxy := httptest.NewUnstartedServer(&httputil.ReverseProxy{
-		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(hub) }, Transport: t.through(next), ErrorLog: log.New(io.Discard, "", 0),
-	})
+	forward := func(r *httputil.ProxyRequest) {
+		r.SetURL(hub)
+		r.Out.Header.Del("Accept-Encoding") // so that the transport decompresses what t counts
+	}
+	proxy := httptest.NewUnstartedServer(&httputil.ReverseProxy{Rewrite: forward, Transport: t.through(next), ErrorLog: log.New(io.Discard, "", 0)})
 	proxy.EnableHTTP2 = true
 	proxy.StartTLS()
 	for _, cluster := range config.Clusters {
@@ -190,15 +194,31 @@ func (b *bench) watchAs(ctx context.Context, cluster string, peers []string, t *
 			return err
 		}
 		r.Header.Set("Accept", "application/json")
-		reply, err := transport.RoundTrip(r) //nolint:bodyclose // the goroutine below closes it
+		reply, err := openWatch(transport, r) //nolint:bodyclose // the goroutine below closes it
 		if err != nil {
-			return err
-		}
-		if reply.StatusCode != http.StatusOK {
-			_ = reply.Body.Close()
-			return fmt.Errorf("%s watches %s: %s", cluster, of, reply.Status)
+			return fmt.Errorf("%s watches %s: %w", cluster, of, err)
 		}
 		go func() { _, _ = io.Copy(io.Discard, reply.Body); _ = reply.Body.Close() }()
 	}
 	return nil
+}
+
+// openWatch opens a watch. Like an agent's client, it waits for an API server that has just started, which refuses watches until its caches are
+// filled.
+func openWatch(transport http.RoundTripper, r *http.Request) (*http.Response, error) {
+	for tries := 1; ; tries++ {
+		reply, err := transport.RoundTrip(r)
+		if err != nil || reply.StatusCode == http.StatusOK {
+			return reply, err
+		}
+		_ = reply.Body.Close()
+		if reply.StatusCode != http.StatusTooManyRequests || tries == 60 {
+			return nil, errors.New(reply.Status)
+		}
+		select {
+		case <-r.Context().Done():
+			return nil, context.Cause(r.Context())
+		case <-time.After(time.Second):
+		}
+	}
 }
