@@ -21,7 +21,8 @@ const (
 	// MaxExportedEndpoints is the most endpoints of one ExportedEndpoints.
 	MaxExportedEndpoints = 100
 
-	// MaxPieces is in how many EndpointSlices an endpoint of one record is at most, because its ports are used differently.
+	// MaxPieces is the largest number of EndpointSlices that one record's endpoint is in. It is in several if kube-proxy is to use its ports
+	// differently.
 	MaxPieces = 4
 
 	// MaxRecord is the most bytes that the spec of an ExportedService or ExportedEndpoints has as JSON: a ninth of what etcd takes. It

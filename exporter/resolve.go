@@ -115,17 +115,9 @@ func (n *names) all(ctx context.Context, which func(*resolved) bool) {
 	_ = group.Wait()
 }
 
-// one resolves a name, and tells the services that use it if an answer has changed, or is the first that is good. A lookup of both families at
-// once would hide that one of them fails.
+// one resolves a name, and tells the services that use it if an answer has changed, or is the first that is good.
 func (n *names) one(ctx context.Context, host string) {
-	asking, cancel := context.WithTimeout(ctx, resolveTimeout)
-	defer cancel()
-	var answers [2]answer
-	var group sync.WaitGroup
-	for i, family := range bothFamilies {
-		group.Go(func() { answers[i] = n.ask(asking, family, host) })
-	}
-	group.Wait()
+	answers := n.ask(ctx, host)
 	err := errors.Join(answers[0].err, answers[1].err)
 	none := len(answers[0].found)+len(answers[1].found) == 0
 	if err == nil && none {
@@ -167,9 +159,21 @@ type answer struct {
 	err   error
 }
 
-// ask looks up the addresses of one family. That there are none isn't an error. The name is absolute: a search list could lead to another name that
+// ask looks up the addresses of each of bothFamilies. A lookup of both at once would hide that one of them fails.
+func (n *names) ask(ctx context.Context, host string) (answers [2]answer) {
+	ctx, cancel := context.WithTimeout(ctx, resolveTimeout)
+	defer cancel()
+	var group sync.WaitGroup
+	for i, family := range bothFamilies {
+		group.Go(func() { answers[i] = n.askFor(ctx, family, host) })
+	}
+	group.Wait()
+	return answers
+}
+
+// askFor looks up the addresses of one family. That there are none isn't an error. The name is absolute: a search list could lead to another name that
 // has some.
-func (n *names) ask(ctx context.Context, family corev1.IPFamily, host string) answer {
+func (n *names) askFor(ctx context.Context, family corev1.IPFamily, host string) answer {
 	found, err := n.lookup(ctx, lookups[family], host+".")
 	var none *net.DNSError
 	var others *net.AddrError // a file of hosts has the name, with addresses of the other family

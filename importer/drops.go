@@ -27,9 +27,9 @@ const (
 	dropsAtOnce, dropsEvery = 3, 16 * time.Minute
 )
 
-// may reports whether one more line may be logged of what a cluster can change as often as it likes. The caller holds the lock. Rule C81 of
+// mayTell reports whether one more line may be logged of what a cluster can change as often as it likes. The caller holds the lock. Rule C81 of
 // docs/spec/control-plane.md.
-func (r *reporter) may(cluster string) bool {
+func (r *reporter) mayTell(cluster string) bool {
 	if r.paces[cluster] == nil {
 		r.paces[cluster] = rate.NewLimiter(rate.Every(clusterEvery), clusterAtOnce)
 	}
@@ -67,7 +67,7 @@ func (r *reporter) drops(ctx context.Context, key types.NamespacedName, regardin
 		}
 		switch {
 		case was.told == was.counted:
-		case was.pace.AllowN(r.clock.Now(), 1) && r.may(cluster):
+		case was.pace.AllowN(r.clock.Now(), 1) && r.mayTell(cluster):
 			was.told = was.counted
 			tell = append(tell, of[cluster]...)
 		default:

@@ -331,7 +331,7 @@ func (r *reporter) lost(ctx context.Context, mirrored client.Object, err *retent
 func (r *reporter) namespaceMissing(ctx context.Context, namespace string, exporters []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !r.namespaces[namespace] && slices.ContainsFunc(exporters, r.may) {
+	if !r.namespaces[namespace] && slices.ContainsFunc(exporters, r.mayTell) {
 		if len(r.namespaces) >= maxNamespaces {
 			clear(r.namespaces) // exporters name them
 		}
