@@ -645,6 +645,47 @@ func TestOneAsksForAll(t *testing.T) {
 	})
 }
 
+// An API server that is overloaded answers, if only with refusals. When it takes a request again, all others follow at once. Those that it
+// refuses nevertheless aren't repeated faster. Rule C70 of docs/spec/control-plane.md.
+func TestAllFollowAnAPIServerThatWasOverloaded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hub := newHub()
+		var peers, namespaces []string
+		for i := range 20 {
+			peers = append(peers, fmt.Sprint("peer-", i))
+			namespaces = append(namespaces, api.MemberNamespace(peers[i]))
+			hub.put(namespaces[i], "old")
+		}
+		r := read(t, hub, peers...)
+		r.has("at first", time.Second, namespaces...)
+		hub.do(func() { hub.status = http.StatusTooManyRequests })
+		hub.endWatches()
+		elapse(time.Minute)
+		for _, n := range namespaces {
+			hub.put(n, "new")
+		}
+		hub.do(func() { hub.status = 0 })
+		r.has("it isn't overloaded any more", 1500*time.Millisecond, namespaces...)
+
+		hub.do(func() { hub.status, hub.every = http.StatusTooManyRequests, 4 })
+		hub.endWatches()
+		for range 60 {
+			hub.mu.Lock()
+			before := len(hub.requests)
+			hub.mu.Unlock()
+			elapse(time.Second)
+			hub.mu.Lock()
+			n := len(hub.requests) - before
+			hub.mu.Unlock()
+			if n > 2*len(peers)+2 { // each peer's two watches, that of the MemberClusters, and the next one alone
+				t.Errorf("it takes one request of four, and was asked %d times in a second", n)
+			}
+		}
+		hub.put(namespaces[0], "newer")
+		r.has("in the end", 0, namespaces...)
+	})
+}
+
 // A start waits for the hub as long as necessary.
 func TestStartsWithoutTheHub(t *testing.T) {
 	streamsOrLists(t, func(t *testing.T, hub *aHub) {

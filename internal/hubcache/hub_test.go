@@ -29,6 +29,7 @@ type aHub struct {
 	mu        sync.Mutex
 	noStreams bool // it doesn't support watches that begin with a list
 	status    int  // that it answers with; 0: it works; -1: it can't be reached
+	every     int  // it answers one request of so many in spite of its status; 0: none
 	limit     int  // of a page, if less than what the client wants
 	stale     bool // a list that needn't be consistent is answered from long ago, with nothing
 	version   int
@@ -202,11 +203,15 @@ func (h *aHub) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	h.requests = append(h.requests, strings.TrimSpace(what+" "+resource+" "+namespace))
 	namespace, _, _ = strings.Cut(namespace, "?")
+	status := h.status
+	if h.every > 0 && len(h.requests)%h.every == 0 {
+		status = 0
+	}
 	switch {
-	case h.status < 0:
+	case status < 0:
 		return nil, []error{io.EOF, errors.New("refused")}[len(h.requests)%2]
-	case h.status > 0:
-		return refuse(r, h.status, map[int]string{http.StatusGone: "Expired"}[h.status]), nil
+	case status > 0:
+		return refuse(r, status, map[int]string{http.StatusGone: "Expired"}[status]), nil
 	case h.forbidden[namespace]:
 		return refuse(r, http.StatusForbidden, "Forbidden"), nil
 	case h.silent[namespace]:

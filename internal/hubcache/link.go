@@ -52,7 +52,7 @@ type link struct {
 
 	mu    sync.Mutex
 	state State
-	up    chan struct{} // closed when the API server answers again
+	up    chan struct{} // closed when the API server answers again, or is no longer overloaded
 	said  string        // why requests are repeated, once that has been logged; "": they aren't
 	at    time.Time     // when something was last logged
 }
@@ -65,7 +65,7 @@ func newLink() *link {
 }
 
 // ask repeats a request until it is answered, if only by a refusal, or ctx ends. Of the requests that fail, one at a time is repeated;
-// once it is answered, the others follow at once.
+// once it is answered, the others follow at once. An API server that is overloaded may refuse them again: then one asks for all again.
 func (l *link) ask(ctx context.Context, request func() error) error {
 	for {
 		up := l.awaited()
@@ -101,7 +101,19 @@ func (l *link) repeat(ctx context.Context, up <-chan struct{}, request func() er
 	case <-timer.C:
 	}
 	err = request()
-	return ctx.Err() != nil || l.note(ctx, err), err
+	if ctx.Err() != nil || !l.note(ctx, err) {
+		return ctx.Err() != nil, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.wake()
+	return true, err
+}
+
+// wake lets the requests that wait be repeated. The caller has locked l.
+func (l *link) wake() {
+	close(l.up)
+	l.up = make(chan struct{})
 }
 
 func (l *link) awaited() <-chan struct{} {
@@ -126,8 +138,7 @@ func (l *link) note(ctx context.Context, err error) bool {
 	if was := l.state.Phase; was != phase {
 		l.state.Phase, l.state.Since = phase, time.Now()
 		if was == Away {
-			close(l.up)
-			l.up = make(chan struct{})
+			l.wake()
 			select {
 			case l.back <- struct{}{}:
 			default:
