@@ -59,6 +59,7 @@ type memory struct {
 	formerUntil time.Time
 
 	restored restored
+	failed   bool // the last writes, other than because somebody else had written meanwhile
 
 	globalHere  packed.Object[*fabedgev1alpha1.GlobalService] // as last written or read
 	globalWrote time.Time                                     // when the GlobalService was last written; zero: not since we remember

@@ -210,10 +210,12 @@ func (o *round) write(ctx context.Context) (reconcile.Result, error) {
 		o.late = true
 		return reconcile.Result{RequeueAfter: wait}, nil
 	}
+	ours := m.failed || !m.prepared.IsZero()
 	again, err := o.apply(ctx, o.in, o.out, o.cur)
 	if restores && o.spent.any() {
-		m.restored.note(ctx, now)
+		m.restored.note(ctx, now, ours)
 	}
+	m.failed = err != nil && !isStale(err)
 	_, foreign := foreignErrors(err)
 	o.finished, o.late = err == nil, !foreign && isStale(err)
 	result, err := o.finish(ctx, o.in.Key, err)

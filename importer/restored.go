@@ -18,19 +18,23 @@ type restored struct {
 	times int
 }
 
-// restores reports whether a write would only undo what somebody else has changed, or repeat one that failed.
+// restores reports whether a write would only undo what somebody else has changed, repeat one that failed, or complete a change that takes two
+// steps.
 func (m *memory) restores() bool { return !m.Changed() && !m.globalWaits }
 
 // wait returns for how long nothing is to be restored.
 func (r *restored) wait(now time.Time) time.Duration { return max(0, restoreEvery-now.Sub(r.at)) }
 
-// note records that objects were restored. Whoever changes them is worth a line in the log.
-func (r *restored) note(ctx context.Context, now time.Time) {
+// note records that objects were written. If ours is false, somebody else had changed them, and who is worth a line in the log.
+func (r *restored) note(ctx context.Context, now time.Time, ours bool) {
 	if now.Sub(r.at) > time.Minute {
 		r.times = 0
 	}
-	r.at, r.times = now, r.times+1
-	if r.times == 3 {
+	r.at = now
+	if ours {
+		return
+	}
+	if r.times++; r.times == 3 {
 		logf.FromContext(ctx).Info("Somebody else keeps changing what the importer writes, which is restored once a second; the objects' managedFields may say who")
 	}
 }

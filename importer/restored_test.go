@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
@@ -85,6 +86,66 @@ func TestWhatTheOwnServiceAsksForIsNotDelayed(t *testing.T) {
 		asks("false")
 		uses("none")
 	}
+}
+
+// Ports are renamed, which takes two steps, and writes that failed are repeated. Nobody is suspected, until somebody does change what is written.
+// Rules C79 of docs/spec/control-plane.md and D29 of docs/spec/data-path.md.
+func TestRenamesAreNoFight(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		refuse string // the API server refuses changes of this kind at first
+	}{{"all is written", ""}, {"the Service is refused at first", "Service"}, {"slices are refused at first", "EndpointSlice"}} {
+		t.Run(c.name, func(t *testing.T) {
+			g := newRig(Options{DataPath: desired.DataPathPods})
+			ctx, said := listen(t, g.report)
+			g.hub.put(memberAt("shanghai", "zone-1"))
+			service, endpoints := exportedBy("shanghai", mcsv1beta1.ClusterSetIP, 1), endpointsOf("shanghai", 1, 0, 1)
+			settle := func() (failed bool) {
+				for range 5 {
+					_, err := g.Reconcile(ctx, reconcile.Request{NamespacedName: web})
+					failed = failed || err != nil
+					g.clock.Step(settleFor)
+				}
+				return failed
+			}
+			for _, name := range []string{"http", "a", "b", "c", "d"} {
+				service, endpoints = service.DeepCopy(), endpoints.DeepCopy()
+				service.Spec.Ports[0].Name, endpoints.Spec.Ports[0].Name = name, &name
+				g.hub.put(service)
+				g.hub.put(endpoints)
+				if c.refuse != "" && name != "http" {
+					g.local.client = refusing{g.here, c.refuse}
+					if !settle() {
+						t.Fatal("nothing was refused")
+					}
+					g.local.client = g.here
+				}
+				settle()
+				if g.here.get(derivedOf(web)).(*corev1.Service).Spec.Ports[0].Name != name {
+					t.Fatalf("port %s isn't there", name)
+				}
+			}
+			g.clock.Step(formerNamesFor)
+			settle()
+			const suspicion = "Somebody else keeps changing"
+			if n, _ := said.take(suspicion); n > 0 {
+				t.Error("somebody is suspected of the renames")
+			}
+			for range 3 {
+				theirs := g.here.get(derivedOf(web)).DeepCopyObject().(*corev1.Service)
+				theirs.Spec.Ports[0].Port = 81
+				g.here.put(theirs)
+				settle()
+			}
+			if n, _ := said.take(suspicion); n != 1 {
+				t.Errorf("%d lines about somebody who does", n)
+			}
+		})
+	}
+}
+
+func derivedOf(service types.NamespacedName) *corev1.Service {
+	return &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: service.Namespace, Name: api.DerivedServiceName(service.Namespace, service.Name)}}
 }
 
 func restoredOnceASecond(t *testing.T, g *rig) {
