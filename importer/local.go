@@ -131,7 +131,7 @@ func ensureStatus[T client.Object](ctx context.Context, l *local, current T, cha
 	return err
 }
 
-// remove deletes an object if it is ours and unchanged since the cache saw it.
+// remove deletes an object if the cache has it as ours, and not another one that has got its name meanwhile.
 func (l *local) remove(ctx context.Context, o client.Object) error {
 	if !desired.Owned(o) {
 		return nil

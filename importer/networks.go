@@ -17,8 +17,11 @@ import (
 // forbidden returns where no external address of another network's cluster may be: in the networks of this network's clusters, at this
 // cluster's nodes and API server, and at the hub (D82). It is empty if all clusters of the service are in this network.
 func (r *reconciler) forbidden(ctx context.Context, in *desired.Input) (all []netip.Prefix, err error) {
-	apart := func(cluster string, _ *clustersetv1alpha1.MemberCluster) bool { return in.Apart(cluster) }
-	if !anyOf(in.Members, apart) {
+	apart := false
+	for cluster := range in.Members {
+		apart = apart || in.Apart(cluster)
+	}
+	if !apart {
 		return nil, nil
 	}
 	r.external.Store(true) // before the nodes' addresses are read: whatever changes from now on, all services are looked at again
@@ -48,15 +51,6 @@ func (r *reconciler) forbidden(ctx context.Context, in *desired.Input) (all []ne
 		return a.Bits() - b.Bits()
 	})
 	return slices.Compact(all), nil
-}
-
-func anyOf[K comparable, V any](m map[K]V, is func(K, V) bool) bool {
-	for k, v := range m {
-		if is(k, v) {
-			return true
-		}
-	}
-	return false
 }
 
 // networksChanged passes clusters whose networks change, come or go: they decide which external addresses of others are used.

@@ -57,8 +57,8 @@ func RetryAfter(err error) time.Duration {
 // enough: a hub whose etcd came back empty syncs too, and its watches report the deletion of everything, one kind after
 // another. So before any deletion it asks the hub whether it still knows this member, and whether it would accept
 // records: it wouldn't while its CustomResourceDefinitions, and all records with them, are being deleted. If the hub doesn't
-// answer, or is no longer the hub that this cluster joined, nothing is deleted. Nor is anything deleted shortly after the hub
-// lost something, because the members restore their records one after another.
+// answer, nothing is deleted. Nor is anything deleted shortly after the hub lost something, because the members restore their records one
+// after another.
 type HubTrust struct {
 	Cache client.Reader
 	// Live reads from the hub's API server, not from a cache.
