@@ -8,6 +8,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
@@ -18,8 +19,9 @@ import (
 // so, which DNS servers follow, and so do the EndpointSlices behind ClusterSetIPs.
 type following struct {
 	mu        sync.Mutex
-	hub, here client.Reader   // caches; nil before the importer has begun
-	drained   map[string]bool // by cluster, for which the services have been enqueued
+	hub, here client.Reader                               // caches; nil before the importer has begun
+	kept      func(cluster string) []types.NamespacedName // services of which it is imported what the hub has lost
+	drained   map[string]bool                             // by cluster, for which the services have been enqueued
 	// pending are the services of clusters whose drain changed, until they are reconciled after it; with the count of changes at that time.
 	pending map[types.NamespacedName]int
 	changes int
@@ -28,16 +30,16 @@ type following struct {
 	foreign string // a cluster whose drain can't be followed, because a MemberCluster of its name here isn't our copy
 }
 
-// begin sets the caches.
-func (f *following) begin(hub, here client.Reader) {
+// begin sets where it looks.
+func (f *following) begin(hub, here client.Reader, kept func(cluster string) []types.NamespacedName) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.hub, f.here = hub, here
+	f.hub, f.here, f.kept = hub, here, kept
 	f.drained, f.pending, f.gone = map[string]bool{}, map[types.NamespacedName]int{}, map[string]types.UID{}
 }
 
 // note records a MemberCluster of the hub, before the services that it affects are enqueued.
-func (f *following) note(ctx context.Context, c change, _ queue) {
+func (f *following) note(ctx context.Context, c change, q queue) {
 	m, there := c.is.(*clustersetv1alpha1.MemberCluster)
 	if !there {
 		return
@@ -58,6 +60,10 @@ func (f *following) note(ctx context.Context, c change, _ queue) {
 			if key, ok := desired.ServiceOf(&services.Items[i]); ok {
 				f.pending[key] = f.changes
 			}
+		}
+		for _, key := range f.kept(m.Name) {
+			f.pending[key] = f.changes
+			q.Add(reconcile.Request{NamespacedName: key}) // by the time that affectedBy asks, it may not be kept any more
 		}
 	}
 	f.drained[m.Name] = m.Spec.Drain

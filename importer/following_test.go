@@ -97,7 +97,7 @@ func TestALeaveIsFollowedBesideAForeignMemberCluster(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			var f following
 			f.begin(fake.NewClientBuilder().WithScheme(testScheme).WithObjects(left).Build(),
-				fake.NewClientBuilder().WithScheme(testScheme).WithObjects(c.here...).Build())
+				fake.NewClientBuilder().WithScheme(testScheme).WithObjects(c.here...).Build(), nothingKept)
 			if said := f.digest(t.Context()); (said != "") != c.follows {
 				t.Errorf("says %q, follows: %v", said, c.follows)
 			}
@@ -105,11 +105,13 @@ func TestALeaveIsFollowedBesideAForeignMemberCluster(t *testing.T) {
 	}
 }
 
+func nothingKept(string) []types.NamespacedName { return nil }
+
 // Clusters that join and leave under ever new names take no memory.
 func TestClustersThatWereDrainedAreForgotten(t *testing.T) {
 	var f following
 	here := fake.NewClientBuilder().WithScheme(testScheme).Build()
-	f.begin(here, here)
+	f.begin(here, here, nothingKept)
 	f.note(t.Context(), change{is: &clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "shanghai"}}}, nil)
 	if len(f.drained) != 1 {
 		t.Fatalf("%v is known", f.drained)

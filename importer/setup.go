@@ -131,7 +131,7 @@ func (i *importer) Start(ctx context.Context) error {
 	if err := i.awaitHub(ctx, reconciler, places); err != nil || ctx.Err() != nil {
 		return err
 	}
-	i.options.Facts.following.begin(hub, i.mgr.GetCache())
+	i.options.Facts.following.begin(hub, i.mgr.GetCache(), held.Incomplete)
 	i.options.Facts.namespaces.begin(i.mgr.GetCache(), i.options)
 	services, err := i.controller("importer", reconciler, i.options.Concurrency, i.sources(reconciler, places))
 	if err != nil {

@@ -152,9 +152,13 @@ func (s *shelf) List(_ context.Context, into client.ObjectList, opts ...client.L
 	return nil
 }
 
-func (s *shelf) Create(_ context.Context, o client.Object, _ ...client.CreateOption) error {
+func (s *shelf) Create(_ context.Context, o client.Object, opts ...client.CreateOption) error {
 	if s.get(o) != nil {
 		return apierrors.NewAlreadyExists(schema.GroupResource{}, o.GetName())
+	}
+	var options client.CreateOptions
+	if options.ApplyOptions(opts); options.DryRun != nil {
+		return nil
 	}
 	if svc, ok := o.(*corev1.Service); ok {
 		svc.Spec.ClusterIP, svc.Spec.ClusterIPs, svc.Spec.IPFamilies = "10.96.0.9", []string{"10.96.0.9"}, []corev1.IPFamily{corev1.IPv4Protocol}

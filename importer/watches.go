@@ -76,7 +76,7 @@ func (i *importer) sources(r *reconciler, places <-chan event.GenericEvent) []so
 	records := func(notes ...func(context.Context, change, queue)) handler.EventHandler {
 		return noting{enqueueService(), r.turns.byCluster, append(notes, departures)}
 	}
-	members := noting{affectedBy(hub, own), r.turns.byCluster, []func(context.Context, change, queue){r.returning.note, i.options.Facts.following.note}}
+	members := noting{affectedBy(r), r.turns.byCluster, []func(context.Context, change, queue){r.returning.note, i.options.Facts.following.note}}
 	exported := func(service func(client.Object) (types.NamespacedName, bool)) handler.EventHandler {
 		return noting{exportedHere(r, own, service), r.turns.byUs, nil}
 	}
@@ -85,8 +85,8 @@ func (i *importer) sources(r *reconciler, places <-chan event.GenericEvent) []so
 		source.Kind[client.Object](hub, &clustersetv1alpha1.ExportedService{}, records(r.quota.note)),
 		source.Kind[client.Object](hub, &clustersetv1alpha1.ExportedEndpoints{}, records()),
 		source.Kind[client.Object](hub, &clustersetv1alpha1.MemberCluster{}, members, memberChanged()),
-		source.Kind[client.Object](hub, &clustersetv1alpha1.MemberCluster{}, allExported(hub), networksChanged()),
-		source.Channel(places, allExported(hub)),
+		source.Kind[client.Object](hub, &clustersetv1alpha1.MemberCluster{}, allServices(r), networksChanged()),
+		source.Channel(places, allServices(r)),
 		source.Kind(local, client.Object(r.local.imports.NewImport()), here),
 		source.Kind[client.Object](local, &discoveryv1.EndpointSlice{}, here),
 		source.Kind[client.Object](local, &corev1.Service{}, here),
@@ -98,7 +98,7 @@ func (i *importer) sources(r *reconciler, places <-chan event.GenericEvent) []so
 	}
 	all = append(all, extendedSources(local)...)
 	if i.options.Moved != nil {
-		all = append(all, source.Channel(i.options.Moved, noting{affectedBy(hub, own), r.turns.byCluster, nil}))
+		all = append(all, source.Channel(i.options.Moved, noting{affectedBy(r), r.turns.byCluster, nil}))
 	}
 	if !r.skipGlobal() {
 		all = append(all, r.globals.source())
@@ -137,21 +137,19 @@ func exportedHere(r *reconciler, own string, service func(client.Object) (types.
 
 // affectedBy enqueues the services that a cluster exports. For this cluster it enqueues all services, because its location
 // ranks them.
-func affectedBy(hub client.Reader, own string) handler.EventHandler {
-	return enqueueListed(hub, func(o client.Object) client.ListOption {
-		if o.GetName() == own {
-			return everywhere
+func affectedBy(r *reconciler) handler.EventHandler {
+	return enqueueOf(r, func(o client.Object) string {
+		if o.GetName() == r.options.Cluster {
+			return ""
 		}
-		return client.InNamespace(api.MemberNamespace(o.GetName()))
+		return o.GetName()
 	})
 }
 
-// allExported enqueues all services.
-func allExported(hub client.Reader) handler.EventHandler {
-	return enqueueListed(hub, func(client.Object) client.ListOption { return everywhere })
+// allServices enqueues all services.
+func allServices(r *reconciler) handler.EventHandler {
+	return enqueueOf(r, func(client.Object) string { return "" })
 }
-
-const everywhere = client.InNamespace(metav1.NamespaceAll)
 
 // exportedInto enqueues the services of a namespace.
 func exportedInto(records onHub) handler.EventHandler {
@@ -166,10 +164,16 @@ func exportedInto(records onHub) handler.EventHandler {
 	})
 }
 
-func enqueueListed(hub client.Reader, which func(client.Object) client.ListOption) handler.EventHandler {
+// enqueueOf enqueues the services of the cluster that an object is about, or all if that is "": those that the hub has, and those that are kept
+// although it has lost their records.
+func enqueueOf(r *reconciler, about func(client.Object) string) handler.EventHandler {
 	return handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
 		var services clustersetv1alpha1.ExportedServiceList
-		if err := hub.List(ctx, &services, which(o), client.UnsafeDisableDeepCopy); err != nil {
+		cluster, in := about(o), client.InNamespace(metav1.NamespaceAll)
+		if cluster != "" {
+			in = client.InNamespace(api.MemberNamespace(cluster))
+		}
+		if err := r.hub.List(ctx, &services, in, client.UnsafeDisableDeepCopy); err != nil {
 			// A cache answers once it has synced, or when the process stops. Until then its own events enqueue everything.
 			logf.FromContext(ctx).V(1).Info("Can't list the ExportedServices", "reason", err.Error())
 			return nil
@@ -179,6 +183,9 @@ func enqueueListed(hub client.Reader, which func(client.Object) client.ListOptio
 			if key, ok := desired.ServiceOf(&services.Items[i]); ok {
 				requests = append(requests, reconcile.Request{NamespacedName: key})
 			}
+		}
+		for _, key := range r.keeper.Incomplete(cluster) {
+			requests = append(requests, reconcile.Request{NamespacedName: key})
 		}
 		return requests
 	})

@@ -5,11 +5,15 @@ import (
 
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/importer/desired"
 )
 
@@ -34,5 +38,60 @@ func TestOwnEndpointsAreFollowedWhileTheHubHasLostThem(t *testing.T) {
 	}
 	if n := changed(); n != 1 {
 		t.Errorf("%d services are enqueued, want the one that is imported", n)
+	}
+}
+
+// What is kept although the hub has lost its records follows what this cluster can reach, its nodes, and drains. Rules D47 of
+// docs/spec/data-path.md and C76 of docs/spec/control-plane.md.
+func TestKeptServicesFollowVerdictsAndDrains(t *testing.T) {
+	g := newRig(Options{DataPath: desired.DataPathPods})
+	shanghai, exported, endpoints := memberAt("shanghai", "zone-1"), exportedBy("shanghai", mcsv1beta1.ClusterSetIP, 1), endpointsOf("shanghai", 1, 0, 1)
+	for _, o := range []client.Object{shanghai, exported, endpoints} {
+		g.hub.put(o)
+	}
+	g.reconcile(t)
+	for _, o := range []client.Object{exported, endpoints} {
+		if err := g.hub.Delete(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	g.reconcile(t)
+	if n := len(g.here.of(&discoveryv1.EndpointSlice{}).List()); n != 1 {
+		t.Fatalf("%d slices are kept", n)
+	}
+	for _, c := range []struct {
+		name    string
+		handler handler.EventHandler
+		about   string
+		want    int
+	}{
+		{"a verdict about the cluster", affectedBy(g.reconciler), "shanghai", 1},
+		{"a verdict about another", affectedBy(g.reconciler), "beijing", 0},
+		{"this cluster's location", affectedBy(g.reconciler), "here", 1},
+		{"nodes", allServices(g.reconciler), "", 1},
+	} {
+		q := priorityqueue.New[reconcile.Request](t.Name())
+		c.handler.Generic(t.Context(), event.GenericEvent{Object: memberAt(c.about, "zone-1")}, q)
+		if n := q.Len(); n != c.want {
+			t.Errorf("%s: %d services are enqueued, want %d", c.name, n, c.want)
+		}
+		q.ShutDown()
+	}
+
+	// The copies here say at once that it is drained.
+	drained := shanghai.DeepCopy()
+	drained.Spec.Drain = true
+	members := fake.NewClientBuilder().WithScheme(testScheme).WithObjects(drained).Build()
+	f, q := &g.options.Facts.following, priorityqueue.New[reconcile.Request](t.Name())
+	defer q.ShutDown()
+	f.begin(members, members, g.keeper.Incomplete)
+	f.note(t.Context(), change{is: shanghai}, q)
+	f.note(t.Context(), change{was: shanghai, is: drained}, q)
+	if said := f.digest(t.Context()); said != "" || q.Len() != 1 {
+		t.Errorf("it is drained: says %q, %d services are enqueued", said, q.Len())
+	}
+	g.reconcile(t)
+	if want := clustersetv1alpha1.DrainsAndLeaves([]clustersetv1alpha1.MemberCluster{*drained}); f.digest(t.Context()) != want {
+		t.Errorf("the service is reconciled: says %q, want %q", f.digest(t.Context()), want)
 	}
 }

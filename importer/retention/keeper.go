@@ -89,6 +89,22 @@ func (k *Keeper) noted(service types.NamespacedName, parts []Part) map[Part]*Abs
 	return now
 }
 
+// Incomplete returns the services of which a part of a cluster, or of any cluster if it is "", is missing on the hub, as of when each was last
+// looked at.
+func (k *Keeper) Incomplete(cluster string) (all []types.NamespacedName) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for service, parts := range k.since {
+		for p := range parts {
+			if cluster == "" || p.Cluster == cluster {
+				all = append(all, service)
+				break
+			}
+		}
+	}
+	return all
+}
+
 // doubt makes unseen what went while the hub had lost its cluster, or this one. When a cluster joins such a hub again, its old heartbeat may
 // still make it Ready, and its records come back a moment later, before its next heartbeat (C20).
 func (s *State) doubt() {
