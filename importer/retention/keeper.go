@@ -3,6 +3,7 @@ package retention
 import (
 	"context"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -165,8 +166,11 @@ func (k *Keeper) leftAt(member *clustersetv1alpha1.MemberCluster) time.Time {
 	if k.left == nil {
 		k.left = map[types.UID]time.Time{}
 	}
-	if k.left[member.UID].IsZero() {
-		k.left[member.UID] = k.Clock.Now()
+	if _, known := k.left[member.UID]; !known {
+		now := k.Clock.Now()
+		// One that is forgotten too early is only waited for once more.
+		maps.DeleteFunc(k.left, func(_ types.UID, at time.Time) bool { return now.Sub(at) > rememberedFor })
+		k.left[member.UID] = now
 	}
 	return k.left[member.UID]
 }

@@ -1,15 +1,18 @@
 package retention
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/clusterset/clusterset/api"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/importer/desired"
 	"github.com/clusterset/clusterset/test/records"
 	"github.com/clusterset/clusterset/test/script"
@@ -38,6 +41,25 @@ func TestLeasesAreReadSparingly(t *testing.T) {
 			t.Errorf("it read %d at once, %d in a minute and %d in all", early, minute, all)
 		}
 	})
+}
+
+// Clusters that join and leave under ever new names take no memory.
+func TestClustersThatLeftAreForgotten(t *testing.T) {
+	clock := clocktesting.NewFakeClock(time.Unix(0, 0))
+	k := &Keeper{Clock: clock}
+	for i := range 1000 {
+		left := &clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{UID: types.UID(fmt.Sprint(i)), DeletionTimestamp: &metav1.Time{Time: clock.Now()}}}
+		if err := k.Left(left); !errors.Is(err, errLeaving) {
+			t.Fatalf("one that has just left: %v", err)
+		}
+		clock.Step(leaveGrace)
+		if err := k.Left(left); err != nil {
+			t.Fatalf("one that left a moment ago: %v", err)
+		}
+	}
+	if n := len(k.left); n > int(rememberedFor/leaveGrace)+1 {
+		t.Errorf("it remembers %d clusters that left", n)
+	}
 }
 
 func TestDeparturesAreNotedAndForgotten(t *testing.T) {
