@@ -34,7 +34,8 @@ func (r *restored) note(ctx context.Context, now time.Time, ours bool) {
 	if ours {
 		return
 	}
-	if r.times++; r.times == 3 {
+	r.times++
+	if r.times == 3 {
 		logf.FromContext(ctx).Info("Somebody else keeps changing what the importer writes, which is restored once a second; the objects' managedFields may say who")
 	}
 }

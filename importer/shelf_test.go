@@ -157,7 +157,8 @@ func (s *shelf) Create(_ context.Context, o client.Object, opts ...client.Create
 		return apierrors.NewAlreadyExists(schema.GroupResource{}, o.GetName())
 	}
 	var options client.CreateOptions
-	if options.ApplyOptions(opts); options.DryRun != nil {
+	options.ApplyOptions(opts)
+	if options.DryRun != nil {
 		return nil
 	}
 	if svc, ok := o.(*corev1.Service); ok {
