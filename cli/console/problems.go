@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/cli/preview"
 	"github.com/clusterset/clusterset/cli/view"
@@ -40,7 +41,10 @@ type Found struct {
 }
 
 // later are the reasons of problems that aren't urgent: names are answered, or something was asked for that isn't done.
-var later = map[string]bool{"Limited": true, "Invalid": true, "NotExtended": true, "NoEndpoints": true, "NotReached": true, "SilentOnly": true, view.MissingElsewhere: true}
+var later = map[string]bool{
+	"Limited": true, "Invalid": true, "NotExtended": true, "NoEndpoints": true, "NotReached": true, "SilentOnly": true, view.MissingElsewhere: true,
+	api.ReasonNoPeers: true, api.ReasonNoExternalAddress: true, api.ReasonNotInExternalCIDRs: true, api.ReasonHeadless: true,
+}
 
 // problems answers /api/problems.
 func (s *Server) problems(context.Context, query) (any, error) {
@@ -142,7 +146,7 @@ func (s *shown) ofMember(from *Source, records *view.HubFacts, now time.Time) (*
 
 // records are what the hub has, without the exports: their conflicts are known from the set.
 func (s *shown) records(now time.Time) *view.HubFacts {
-	f := &view.HubFacts{Read: s.hub().asOf(now), Heard: s.heard}
+	f := &view.HubFacts{Read: s.hub().asOf(now), Heard: s.heard, Process: s.process}
 	for _, m := range s.set.members {
 		f.Members = append(f.Members, *m)
 	}

@@ -26,7 +26,7 @@ func observed(t *testing.T) *Server {
 	s.SetHeard(map[string]view.Heartbeat{
 		"beijing": {Renewed: time.Now(), Measures: true, CantReach: []string{"shanghai"}, Unmeasured: []string{"lyon"}},
 		"tianjin": {Renewed: time.Now(), Measures: true},
-	})
+	}, time.Now())
 	local := &view.LocalFacts{
 		Cluster: "beijing", Namespaces: map[string]bool{"shop": true},
 		Imports: []mcsv1beta1.ServiceImport{{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}, Spec: mcsv1beta1.ServiceImportSpec{IPs: []string{"10.96.7.7"}}}},
@@ -166,13 +166,13 @@ func TestAHubThatIsAwayMakesNoClusterUnwatched(t *testing.T) {
 		}
 		return n
 	}
-	if got := reasons(); got["Unwatched"] == 0 || got["ReachStale"] != 1 {
+	if got := reasons(); got["Unwatched"] == 0 || got["NoHubProcess"] != 1 || got["ReachStale"] != 1 {
 		t.Errorf("heartbeats that stopped are no problem: %v", got)
 	}
 	for _, from := range s.sources[:2] {
 		from.State, from.LastAnswer = Away, now
 	}
-	if got := reasons(); got["Unwatched"] > 0 || got["ReachStale"] > 0 || got[string(Away)] != 3 {
+	if got := reasons(); got["Unwatched"] > 0 || got["NoHubProcess"] > 0 || got["ReachStale"] > 0 || got[string(Away)] != 3 {
 		t.Errorf("the hub and the members are away: %v", got)
 	}
 	s.sources[1].State = Live

@@ -42,6 +42,7 @@ type Server struct {
 	set     *set
 	known   bool // whether records were ever set
 	heard   map[string]view.Heartbeat
+	process time.Time
 	sources []*Source
 	// happened is what is remembered of each source, by its number, and under itself what the console saw itself.
 	happened map[int]*happenings
@@ -85,11 +86,11 @@ func (s *Server) SetRecords(objects []kruntime.Object) {
 	s.publish()
 }
 
-// SetHeard replaces the clusters' heartbeats, by cluster.
-func (s *Server) SetHeard(heard map[string]view.Heartbeat) {
+// SetHeard replaces the clusters' heartbeats, by cluster, and when the hub process last said that it runs.
+func (s *Server) SetHeard(heard map[string]view.Heartbeat, process time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.heard = heard
+	s.heard, s.process = heard, process
 	s.publish()
 }
 
@@ -137,13 +138,14 @@ func (s *Server) publish() {
 type shown struct {
 	set     *set
 	heard   map[string]view.Heartbeat
+	process time.Time
 	sources []*Source
 }
 
 func (s *Server) current() shown {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return shown{s.set, s.heard, s.sources}
+	return shown{s.set, s.heard, s.process, s.sources}
 }
 
 // Handler returns the handler of a console at an address, host:port.

@@ -28,7 +28,7 @@ func hub(t testing.TB) (*Server, []runtime.Object) {
 	}
 	s := New(Options{})
 	s.SetRecords(objects)
-	s.SetHeard(map[string]view.Heartbeat{"beijing": {Renewed: time.Date(2026, 2, 3, 0, 2, 0, 0, time.UTC)}})
+	s.SetHeard(map[string]view.Heartbeat{"beijing": {Renewed: time.Date(2026, 2, 3, 0, 2, 0, 0, time.UTC)}}, time.Time{})
 	s.AddSource(Source{Role: RoleHub, Context: "hub", Server: "https://hub", State: Live, Since: time.Date(2026, 2, 3, 0, 0, 0, 0, time.UTC)})
 	return s, objects
 }

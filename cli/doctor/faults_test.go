@@ -72,6 +72,13 @@ func (b *broken) reach(is metav1.ConditionStatus, reason string) {
 	b.Local.Reach.Clusters[0].Reachable, b.Local.Reach.Clusters[0].Reason = is, reason
 }
 
+// export gives this cluster an export with a condition that is False.
+func (b *broken) export(kind, reason string) {
+	b.Local.Exports = []mcsv1beta1.ServiceExport{{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "db"}, Status: mcsv1beta1.ServiceExportStatus{Conditions: []metav1.Condition{
+		{Type: "Ready", Status: metav1.ConditionTrue}, {Type: kind, Status: metav1.ConditionFalse, Reason: reason},
+	}}}}
+}
+
 // faults are the ways to break a set, in the words of docs/troubleshooting.md.
 var faults = []struct {
 	name  string
@@ -102,6 +109,7 @@ var faults = []struct {
 		conditioned(clustersetv1alpha1.ConditionHubAnswers, metav1.ConditionFalse, "")(&b.Local.Members[0])
 		b.Hub = &view.HubFacts{Err: apierrors.NewUnauthorized("no access")}
 	}, false},
+	{"no hub process runs", func(b *broken) { b.Hub.Process = now.Add(-time.Hour) }, false},
 	{"no hub process runs, and a cluster is silent", func(b *broken) { b.Hub.Heard["shanghai"] = view.Heartbeat{Renewed: now.Add(-time.Hour)} }, false},
 	{"spec.cidrs are wrong", func(b *broken) {
 		b.shanghai(conditioned(clustersetv1alpha1.ConditionValid, metav1.ConditionFalse, "not used as it is: spec.cidrs[0]"))
@@ -115,6 +123,8 @@ var faults = []struct {
 		b.shanghai(func(m *clustersetv1alpha1.MemberCluster) { m.Spec.Network = "edge" })
 		b.Local.Imports = []mcsv1beta1.ServiceImport{{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}, Status: mcsv1beta1.ServiceImportStatus{Clusters: []mcsv1beta1.ClusterStatus{{Cluster: "shanghai"}}}}}
 	}, false},
+	{"clusters of other networks can't use an export", func(b *broken) { b.export(api.ConditionReachable, api.ReasonNoExternalAddress) }, false},
+	{"no other cluster may import an export", func(b *broken) { b.export(api.ConditionVisible, api.ReasonNoPeers) }, false},
 	{"the path to another cluster is cut", func(b *broken) { b.reach(metav1.ConditionFalse, "NoAnswer") }, false},
 	{"this cluster's agent is cut off from all", func(b *broken) { b.reach(metav1.ConditionTrue, "AllUnreachable") }, false},
 	{"another cluster can't reach one", func(b *broken) {

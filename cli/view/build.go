@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
+	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/cli/objects"
 	"github.com/clusterset/clusterset/importer/desired"
@@ -211,6 +212,12 @@ func OnHub(m *clustersetv1alpha1.MemberCluster, renewed time.Time, exports int, 
 	return c
 }
 
+// cures are what to do about an export that clusters can't use, by the condition that says so.
+var cures = map[string]string{
+	api.ConditionVisible:   "name clusters or communities that it is for in " + api.AnnotationExportTo + ", or delete the ServiceExport",
+	api.ConditionReachable: "do as it says; or, if the service is only for some clusters, name these in " + api.AnnotationExportTo,
+}
+
 // here counts the local cluster's services and finds those that don't work.
 func (s *Services) here(l *LocalFacts, now time.Time) {
 	imported, exported := len(l.Imports), 0
@@ -225,7 +232,9 @@ func (s *Services) here(l *LocalFacts, now time.Time) {
 		if c := meta.FindStatusCondition(e.Status.Conditions, string(mcsv1beta1.ServiceExportConditionConflict)); c != nil && c.Status == metav1.ConditionTrue {
 			s.Conflicts = append(s.Conflicts, problem.because(c))
 		}
-		if c := notTrue(e.Status.Conditions, string(mcsv1beta1.ServiceExportConditionValid), string(mcsv1beta1.ServiceExportConditionReady)); c != nil {
+		if c := notTrue(e.Status.Conditions, string(mcsv1beta1.ServiceExportConditionValid), string(mcsv1beta1.ServiceExportConditionReady),
+			api.ConditionVisible, api.ConditionReachable); c != nil {
+			problem.Cure = cures[c.Type]
 			s.Problems = append(s.Problems, problem.because(c))
 		} else if len(e.Status.Conditions) == 0 {
 			problem.Reason, problem.Message = "Unseen", "no agent has processed it"

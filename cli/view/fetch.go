@@ -110,8 +110,25 @@ func fetchHub(ctx context.Context, c *objects.Cluster) *HubFacts {
 		return f
 	}
 	f.Exports = exports.Items
-	f.Heard, f.Err = Heartbeats(ctx, c)
+	if f.Heard, f.Err = Heartbeats(ctx, c); f.Err == nil {
+		f.Process, f.Err = HubProcess(ctx, c)
+	}
 	return f
+}
+
+// HubProcess returns when a process of clusterset hub last renewed the Lease by which it is the leader. It is zero if there is no such Lease,
+// because the process runs without --leader-elect, or if the account may not read it.
+func HubProcess(ctx context.Context, c *objects.Cluster) (last time.Time, err error) {
+	var leases coordinationv1.LeaseList
+	if err := c.List(ctx, &leases, client.MatchingFields{"metadata.name": api.HubLeaderLease}); err != nil && !apierrors.IsForbidden(err) {
+		return last, c.Words(err)
+	}
+	for i := range leases.Items { // one in each namespace in which the process has ever run
+		if t := leases.Items[i].Spec.RenewTime; t != nil && t.After(last) {
+			last = t.Time
+		}
+	}
+	return last, nil
 }
 
 // Heartbeat is what a cluster says of itself in its Lease on the hub.

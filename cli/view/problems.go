@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/cli/screen"
 	"github.com/clusterset/clusterset/internal/merge"
@@ -19,7 +20,7 @@ func (r *Report) ProblemCount() int { return len(r.Problems) + len(r.Services.Pr
 // problems lists what is wrong with the hub and with clusters, each with what to do about it. Everything that shows problems shows these:
 // whoever finds another way to break a set adds it here.
 func problems(r *Report, f Facts) []Problem {
-	all := hubProblems(&r.Hub, r.Time)
+	all := hubProblems(&r.Hub, f)
 	for i := range r.Clusters {
 		all = append(all, clusterProblems(&r.Clusters[i], &r.Hub, f.hubNow())...)
 	}
@@ -42,7 +43,7 @@ func problems(r *Report, f Facts) []Problem {
 // look says where to look for what an agent is stuck at.
 const look = "run clusterset doctor there, and read its agent's log"
 
-func hubProblems(h *Hub, now time.Time) (all []Problem) {
+func hubProblems(h *Hub, f Facts) (all []Problem) {
 	add := func(reason, message, cure string) {
 		all = append(all, Problem{Name: "hub", What: "Hub", Reason: reason, Message: message, Cure: cure})
 	}
@@ -51,11 +52,17 @@ func hubProblems(h *Hub, now time.Time) (all []Problem) {
 		add(string(h.State), did, cure)
 	}
 	if h.AwaySince != nil && h.RefusesAgent {
-		add(string(HubQuiet), "it answers this cluster's agent, which hasn't been able to read it for "+screen.Age(now.Sub(*h.AwaySince))+"; names stay as they are",
+		add(string(HubQuiet), "it answers this cluster's agent, which hasn't been able to read it for "+screen.Age(f.Now.Sub(*h.AwaySince))+"; names stay as they are",
 			"read the log of clusterset-member; clusterset join with --rejoin makes new credentials, and clusterset hub gives the rights")
 	} else if h.AwaySince != nil {
-		add(string(HubQuiet), "it hasn't answered this cluster's agent for "+screen.Age(now.Sub(*h.AwaySince))+"; names stay as they are",
+		add(string(HubQuiet), "it hasn't answered this cluster's agent for "+screen.Age(f.Now.Sub(*h.AwaySince))+"; names stay as they are",
 			"check whether the hub's API server runs and can be reached from this cluster, and the log of clusterset-member: it says if the hub refuses its credentials")
+	}
+	if f.Hub != nil && !f.Hub.Process.IsZero() {
+		if silent := f.hubNow().Sub(f.Hub.Process); silent > Overdue {
+			add("NoHubProcess", "no process of clusterset hub has renewed the Lease "+api.HubLeaderLease+" for "+screen.Age(silent)+": that a cluster dies, comes back or leaves goes unnoticed",
+				"check that clusterset hub runs beside the hub, and read its log; if it runs without --leader-elect now, delete that Lease")
+		}
 	}
 	if h.ExpiryPaused {
 		add("ExpiryPaused", "most clusters fell silent together, so the hub assumes that it is cut off and lets none expire",
@@ -73,7 +80,8 @@ func hubProblems(h *Hub, now time.Time) (all []Problem) {
 	return all
 }
 
-// Overdue is the age of a heartbeat that a running hub process would long have noticed. What the cluster said with it no longer counts.
+// Overdue is the age of a heartbeat that a running hub process would long have noticed, and of its own sign of life if it no longer runs. What a
+// cluster said with such a heartbeat no longer counts.
 const Overdue = 3 * time.Minute
 
 func clusterProblems(c *Cluster, hub *Hub, now time.Time) (all []Problem) {

@@ -68,10 +68,13 @@ func TestWhatIsBrokenIsAProblem(t *testing.T) {
 		"no hub process": {Facts{Hub: hub(func(h *HubFacts) {
 			h.Heard = map[string]Heartbeat{"beijing": {Renewed: now.Add(-time.Second)}, "shanghai": {Renewed: now.Add(-time.Hour)}}
 		})}, []string{"MemberCluster shanghai Unwatched"}},
-		"suspect":               {Facts{Hub: hub(func(h *HubFacts) { h.Members[1].Status.Phase = clustersetv1alpha1.MemberSuspect })}, []string{"MemberCluster shanghai Suspect"}},
-		"expired":               {Facts{Hub: hub(func(h *HubFacts) { h.Members[1].Status.Phase = clustersetv1alpha1.MemberExpired })}, []string{"MemberCluster shanghai Expired"}},
-		"silent from the start": {Facts{Hub: hub(func(h *HubFacts) { h.Members[1].Status.Phase = "" })}, []string{"MemberCluster shanghai NoHeartbeat"}},
-		"drained on purpose":    {Facts{Hub: hub(func(h *HubFacts) { drained(&h.Members[1]) })}, nil},
+		"no hub process, and all are heard": {Facts{Hub: hub(func(h *HubFacts) { h.Process = now.Add(-4 * time.Minute) })}, []string{"Hub hub NoHubProcess"}},
+		"another hub process takes over":    {Facts{Hub: hub(func(h *HubFacts) { h.Process = now.Add(-2 * time.Minute) })}, nil},
+		"the hub is away for longer":        {Facts{Hub: hub(func(h *HubFacts) { h.Read, h.Process = now.Add(-time.Hour), now.Add(-time.Hour) })}, nil},
+		"suspect":                           {Facts{Hub: hub(func(h *HubFacts) { h.Members[1].Status.Phase = clustersetv1alpha1.MemberSuspect })}, []string{"MemberCluster shanghai Suspect"}},
+		"expired":                           {Facts{Hub: hub(func(h *HubFacts) { h.Members[1].Status.Phase = clustersetv1alpha1.MemberExpired })}, []string{"MemberCluster shanghai Expired"}},
+		"silent from the start":             {Facts{Hub: hub(func(h *HubFacts) { h.Members[1].Status.Phase = "" })}, []string{"MemberCluster shanghai NoHeartbeat"}},
+		"drained on purpose":                {Facts{Hub: hub(func(h *HubFacts) { drained(&h.Members[1]) })}, nil},
 	} {
 		c.facts.Now = now
 		r := Build(c.facts)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -107,6 +108,38 @@ func TestClocksThatDiffer(t *testing.T) {
 	f := Facts{Now: now, Hub: &HubFacts{Heard: heard, Members: []clustersetv1alpha1.MemberCluster{member("beijing", "", clustersetv1alpha1.MemberReady, nil)}}}
 	if r := Build(f); len(r.Problems) > 0 || !r.Clusters[0].LastHeartbeat.Equal(now.Add(-4*time.Second)) {
 		t.Errorf("heard at %s; %+v", r.Clusters[0].LastHeartbeat, r.Problems)
+	}
+}
+
+// The hub process is known by the Lease by which it leads, in whatever namespace it runs now; not without one, and not to who may not read it.
+func TestTheHubProcessIsKnownByItsLease(t *testing.T) {
+	lease := func(namespace, name string, age time.Duration) client.Object {
+		l := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+		l.Spec.RenewTime = ptr.To(metav1.NewMicroTime(now.Add(-age)))
+		return l
+	}
+	of := lease(api.MemberNamespace("beijing"), api.HeartbeatLease, time.Second)
+	for name, c := range map[string]struct {
+		leases  []client.Object
+		refused error
+		want    time.Time
+	}{
+		"without --leader-elect": {[]client.Object{of}, nil, time.Time{}},
+		"moved":                  {[]client.Object{of, lease("a", api.HubLeaderLease, time.Hour), lease("b", api.HubLeaderLease, time.Minute), lease("c", api.HubLeaderLease, 2*time.Hour)}, nil, now.Add(-time.Minute)},
+		"refused":                {nil, apierrors.NewForbidden(coordinationv1.Resource("leases"), "", nil), time.Time{}},
+	} {
+		hub := &objects.Cluster{What: "hub", Client: fake.NewClientBuilder().WithScheme(connect.NewScheme()).WithObjects(c.leases...).
+			WithIndex(of, "metadata.name", func(o client.Object) []string { return []string{o.GetName()} }).
+			WithInterceptorFuncs(interceptor.Funcs{List: func(ctx context.Context, w client.WithWatch, list client.ObjectList, o ...client.ListOption) error {
+				if _, of := list.(*coordinationv1.LeaseList); of && c.refused != nil {
+					return c.refused
+				}
+				return w.List(ctx, list, o...)
+			}}).Build()}
+		f, err := Fetch(t.Context(), nil, hub)
+		if err != nil || f.Hub.Err != nil || !f.Hub.Process.Equal(c.want) {
+			t.Errorf("%s: %s, %v, %v; want %s", name, f.Hub.Process, err, f.Hub.Err, c.want)
+		}
 	}
 }
 

@@ -202,6 +202,8 @@ type HubFacts struct {
 	Read    time.Time
 	Members []clustersetv1alpha1.MemberCluster
 	// Heard are the members' heartbeats. It is nil if Leases may not be read.
-	Heard   map[string]Heartbeat
+	Heard map[string]Heartbeat
+	// Process is when the hub process last said that it runs, zero if that isn't known.
+	Process time.Time
 	Exports []clustersetv1alpha1.ExportedService
 }

@@ -182,8 +182,12 @@ func (h *Hub) pass(ctx context.Context, synced []toolscache.InformerSynced) {
 func (h *Hub) ask(ctx context.Context, synced []toolscache.InformerSynced) {
 	err := h.readable(ctx)
 	var heard map[string]view.Heartbeat
+	var process time.Time
 	if err == nil {
 		heard, err = view.Heartbeats(ctx, h.cluster)
+	}
+	if err == nil {
+		process, err = view.HubProcess(ctx, h.cluster)
 	}
 	if ctx.Err() != nil {
 		return
@@ -194,7 +198,7 @@ func (h *Hub) ask(ctx context.Context, synced []toolscache.InformerSynced) {
 	}
 	h.source.set(state, err, nil)
 	if err == nil {
-		h.console.SetHeard(heard)
+		h.console.SetHeard(heard, process)
 		h.reach(heard)
 	}
 }
