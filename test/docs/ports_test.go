@@ -16,9 +16,9 @@ var (
 	numberRE        = regexp.MustCompile(`\b\d{2,5}\b`)
 )
 
-// The table of ports has every port on which the chart's containers listen, and no other but those of API servers.
+// The table of ports has every port on which the chart's containers listen, and no other but those of API servers and of OpenShift's DNS.
 func TestPortsPage(t *testing.T) {
-	want := map[int]bool{443: true, 6443: true}
+	want := map[int]bool{443: true, 6443: true, 5353: true}
 	templates := filepath.Join(root, "charts", "clusterset", "templates")
 	for _, file := range []string{"_pod.tpl", "_corefile.tpl", filepath.Join("dns", "deployment.yaml")} {
 		text := read(t, filepath.Join(templates, file))

@@ -1,5 +1,5 @@
 {{/*
-NetworkPolicy of a component. servesDNS: it is asked; asksDNS: it asks other servers, those of upstream on their ports; probes: the ports that the kubelet asks; beacon: other clusters measure whether they reach it.
+NetworkPolicy of a component. servesDNS: it is asked; asksDNS: it asks other servers, those of upstream on their ports, and the cluster DNS, whose pods on OpenShift listen on 5353; probes: the ports that the kubelet asks; beacon: other clusters measure whether they reach it.
 */}}
 
 {{- define "clusterset.networkPolicy" -}}
@@ -68,8 +68,7 @@ spec:
     {{- end }}
     {{- if .asksDNS }}
     - ports:
-        - {port: 53, protocol: UDP}
-        - {port: 53, protocol: TCP}
+        {{- $ports := list 53 5353 }}
         {{- range .upstream }}
         {{- /* Such as 192.0.2.53:5353, [2001:db8::53]:5353, tls://192.0.2.53 and tls://192.0.2.53:8853. */}}
         {{- $server := regexReplaceAll "^.*://" . "" }}
@@ -77,10 +76,11 @@ spec:
         {{- if regexMatch "^([^:]+|[[].*[]]):[0-9]+$" $server }}
         {{- $port = int (regexFind "[0-9]+$" $server) }}
         {{- end }}
-        {{- if ne $port 53 }}
-        - {port: {{ $port }}, protocol: UDP}
-        - {port: {{ $port }}, protocol: TCP}
+        {{- $ports = append $ports $port }}
         {{- end }}
+        {{- range uniq $ports }}
+        - {port: {{ . }}, protocol: UDP}
+        - {port: {{ . }}, protocol: TCP}
         {{- end }}
     {{- end }}
 {{- end }}
