@@ -73,7 +73,7 @@ Exit codes: 0 everything works; 1 something doesn't, or the test failed; 2 usage
 // defaultImage returns the image of this release, empty if this is none.
 func defaultImage() string {
 	if v := version.String(); strings.HasPrefix(v, "v") && !strings.ContainsAny(v, "+-") {
-		return "clusterset/clusterset:" + v
+		return "docker.io/clusterset/clusterset:" + v
 	}
 	return ""
 }

@@ -43,7 +43,7 @@ func (c *cluster) installsARelease(t *testing.T) {
 	name := imageName(t, image)
 	for _, component := range []string{"dns", "member", "hub"} {
 		d := deployment(t, all, component)
-		if got := d.Spec.Template.Spec.Containers[0].Image; "docker.io/"+got != name { // the kubelet adds docker.io
+		if got := d.Spec.Template.Spec.Containers[0].Image; got != name {
 			t.Errorf("%s: the pods' image is %s, the release's is %s", component, got, name)
 		}
 		if got := d.Labels["app.kubernetes.io/version"]; got != version {

@@ -67,6 +67,17 @@ func TestPriorityCanChange(t *testing.T) {
 	}
 }
 
+// The image's name has its registry: a node that completes no short names (CRI-O's short_name_mode) pulls no other.
+func TestImageNamesItsRegistry(t *testing.T) {
+	all := objects(t, render(t, Options{"clusterset", "clusterset-system", "hub: {enabled: true}", newest}).Manifests)
+	for _, component := range []string{"hub", "member", "dns"} {
+		image := deployment(t, all, component).Spec.Template.Spec.Containers[0].Image
+		if registry, _, _ := strings.Cut(image, "/"); registry != "docker.io" {
+			t.Errorf("the image of %s is %s", component, image)
+		}
+	}
+}
+
 // The NetworkPolicies let through what other values set: beacons on another port, and upstream servers on theirs. Whoever asks the cluster DNS may do
 // so on OpenShift too, where its pods listen on 5353.
 func TestPoliciesLetOwnPortsThrough(t *testing.T) {
