@@ -36,9 +36,9 @@ func newExplain() *cobra.Command {
 of their clusters, and what the exports disagree about. The DNS server's own code finds the answer.
 
 NAME is NAMESPACE/SERVICE, or a whole name such as web.shop.svc.clusterset.local or db-0.beijing.db.shop.svc.clusterset.local.
-Names below svc.global are answered as FabDNS does. SERVICE.NAMESPACE.svc.cluster.local is the local cluster's own Service:
-explain shows what its address leads to, and whether it fails over to other clusters. SERVICE.NAMESPACE and SERVICE.NAMESPACE.svc
-are what they are in a pod: the own Service if there is one, else the set's.
+Names below svc.global are answered as FabDNS does. SERVICE.NAMESPACE.svc.cluster.local is the local cluster's own Service,
+whatever the cluster's domain is: explain shows what its address leads to, and whether it fails over to other clusters.
+SERVICE.NAMESPACE and SERVICE.NAMESPACE.svc are what they are in a pod: the own Service if there is one, else the set's.
 
 The answer depends on the server's location. --from gives it as the server's Corefile does: cluster, zone and region, or "-"
 if one is unknown. With a cluster alone, zone and region are those of its MemberCluster if it has one zone. The default is the
@@ -157,7 +157,8 @@ func (e *explainCommand) query(name string) (*explain.Query, error) {
 		return nil, usageError{err}
 	}
 	if z := q.Name.Zone; e.dialect == "" && z != explain.DefaultZone && z != "global" && z != explain.OwnZone {
-		return nil, usagef("%w (.svc.global is one too; if a server has another zone, --dialect says how it is answered)", near.Unknown("zone", z, []string{explain.DefaultZone, "global"}))
+		return nil, usagef("%w (.svc.global is one too; if a server has another zone, --dialect says how it is answered; "+
+			"for a Service of the cluster itself write .svc.%s, whatever the cluster's domain is)", near.Unknown("zone", z, []string{explain.DefaultZone, "global"}), explain.OwnZone)
 	}
 	if e.dialect != "" {
 		if q.Name.Dialect, err = index.ParseDialect(e.dialect); err != nil {
