@@ -32,8 +32,9 @@ const staleRetry = 200 * time.Millisecond
 const sliceWriters = 8
 
 // apply writes what differs. The derived Service comes first (see prepareSlices for the exception), because the API server chooses its addresses and the
-// ServiceImport is then written once, with them; then the slices, which the ServiceImport owns; then status and reports. An
-// object is still written if one it doesn't depend on fails. again is when to reconcile again, 0 for never.
+// ServiceImport is then written once, with them; then the slices, which the ServiceImport owns; then status and reports. A derived
+// Service that goes is deleted once the ServiceImport doesn't have its addresses any more. An object is still written if one it doesn't
+// depend on fails. again is when to reconcile again, 0 for never.
 func (r *reconciler) apply(ctx context.Context, in desired.Input, out desired.Output, cur desired.Current) (again time.Duration, _ error) {
 	if imp := cur.ServiceImport; imp != nil && !desired.Owned(imp) {
 		// Slices and a derived Service of ours would belong to a ServiceImport that isn't ours.
@@ -54,7 +55,8 @@ func (r *reconciler) apply(ctx context.Context, in desired.Input, out desired.Ou
 	errs = append(errs, derivedErr)
 	r.noteRenamed(in.Key, cur.Derived, derived)
 	if becomesHeadless(cur.ServiceImport, out.ServiceImport) {
-		stale := cur.StaleSlices(out)
+		ofClusterIP := func(s *discoveryv1.EndpointSlice) bool { return s.Labels[api.LabelServiceName] == "" } // it gets no name
+		stale := slices.DeleteFunc(cur.StaleSlices(out), ofClusterIP)
 		errs = append(errs, r.removeSlices(ctx, stale))
 		cur.Slices = slices.DeleteFunc(slices.Clone(cur.Slices), func(s *discoveryv1.EndpointSlice) bool { return slices.Contains(stale, s) })
 	}
@@ -66,11 +68,14 @@ func (r *reconciler) apply(ctx context.Context, in desired.Input, out desired.Ou
 	switch was := cur.ServiceImport; {
 	case err == nil:
 		errs = append(errs, r.applySlices(ctx, in.Key, out, cur, r.ownerOf(imp)), r.applyImportStatus(ctx, imp, out.ServiceImport))
+		if out.Derived == nil && cur.Derived != nil {
+			errs = append(errs, r.local.remove(ctx, cur.Derived))
+		}
 		untold = r.report.drops(ctx, in.Key, imp, out.Drops)
-	case was != nil && was.Spec.Type == out.ServiceImport.Spec.Type:
+	case was != nil && was.Spec.Type == out.ServiceImport.Spec.Type && (out.Derived != nil || len(was.Spec.IPs) == 0):
 		errs = append(errs, err, r.applySlices(ctx, in.Key, out, cur, r.ownerOf(was))) // the update was refused; its owner and type are the same
 	default:
-		errs = append(errs, err) // the slices would have no owner, or be of another type than it
+		errs = append(errs, err) // the slices would have no owner, be of another type than it, or not be behind its addresses
 	}
 	errs = append(errs, r.applyExtending(ctx, in, out, cur))
 	again, err = r.applyGlobal(ctx, out, cur)

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
+	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/importer/desired"
 )
@@ -80,31 +81,47 @@ func TestSlicesThatGoAreGoneBeforeTheServiceIsHeadless(t *testing.T) {
 	if gone, headless := first("delete EndpointSlice imported-beijing-"), first("update ServiceImport web"); gone > headless {
 		t.Errorf("the slice of the cluster that goes is deleted after the ServiceImport is written: %v", g.here.writes)
 	}
+	if gone, headless := first("delete Service derived-"), first("update ServiceImport web"); gone < headless {
+		t.Errorf("the derived Service is deleted before the ServiceImport is written: %v", g.here.writes)
+	}
 	if again := slices.DeleteFunc(slices.Clone(g.here.writes), func(w string) bool { return !strings.HasPrefix(w, "delete EndpointSlice") }); len(again) != 1 {
 		t.Errorf("deletions: %v", again)
 	}
 }
 
-// If the API server refuses a ServiceImport's update, its slices still follow the records, unless they would be those of another type. Rule
-// C32 of docs/spec/control-plane.md.
+// If the API server refuses a ServiceImport's update, its slices still follow the records, unless they would be those of another type. As long
+// as the ServiceImport has an address, that leads somewhere. Rule C32 of docs/spec/control-plane.md.
 func TestARefusedImportKeepsItsEndpointsUpToDate(t *testing.T) {
+	becomes := func(kind mcsv1beta1.ServiceImportType) func(*rig, *clustersetv1alpha1.ExportedService) {
+		return func(_ *rig, s *clustersetv1alpha1.ExportedService) { s.Spec.Type = kind }
+	}
 	for _, c := range []struct {
 		change  string
-		do      func(*clustersetv1alpha1.ExportedService)
+		from    mcsv1beta1.ServiceImportType
+		path    desired.DataPath
+		do      func(*rig, *clustersetv1alpha1.ExportedService)
 		written bool
 	}{
-		{"labels", func(s *clustersetv1alpha1.ExportedService) { s.Spec.ExportedLabels = map[string]string{"team": "pay"} }, true},
-		{"type", func(s *clustersetv1alpha1.ExportedService) { s.Spec.Type = mcsv1beta1.ClusterSetIP }, false},
+		{"labels", mcsv1beta1.Headless, desired.DataPathPods, func(_ *rig, s *clustersetv1alpha1.ExportedService) {
+			s.Spec.ExportedLabels = map[string]string{"team": "pay"}
+		}, true},
+		{"to an address", mcsv1beta1.Headless, desired.DataPathPods, becomes(mcsv1beta1.ClusterSetIP), false},
+		{"from pods", mcsv1beta1.ClusterSetIP, desired.DataPathPods, becomes(mcsv1beta1.Headless), false},
+		{"from ClusterIPs", mcsv1beta1.ClusterSetIP, desired.DataPathClusterIPs, becomes(mcsv1beta1.Headless), false},
+		{"no data path", mcsv1beta1.ClusterSetIP, desired.DataPathPods, func(g *rig, _ *clustersetv1alpha1.ExportedService) {
+			g.options.DataPath = desired.DataPathNone
+		}, false},
 	} {
 		t.Run(c.change, func(t *testing.T) {
-			g := newRig(Options{DataPath: desired.DataPathPods})
+			g := newRig(Options{DataPath: c.path})
 			g.hub.put(memberAt("a", "zone-0"))
-			service := exportedBy("a", mcsv1beta1.Headless, 1)
+			service := exportedBy("a", c.from, 1)
 			g.hub.put(service)
 			g.hub.put(endpointsOf("a", 1, 0, 2))
 			g.reconcile(t)
+			_, was := g.gathered(t)
 			service = service.DeepCopy()
-			c.do(service)
+			c.do(g, service)
 			g.hub.put(service)
 			g.flip("a", false)
 			g.local.client = refusing{g.here, "ServiceImport"}
@@ -117,12 +134,29 @@ func TestARefusedImportKeepsItsEndpointsUpToDate(t *testing.T) {
 				t.Errorf("wrote %v, want slices: %v", g.here.writes, c.written)
 			}
 			_, cur := g.gathered(t)
-			if ready := *cur.Slices[0].Endpoints[0].Conditions.Ready; ready == c.written {
+			if was.Derived != nil && cur.Derived == nil {
+				t.Error("the derived Service is gone, and the ServiceImport has its address")
+			}
+			if n := behind(cur); n != behind(was) || (n > 0) != (c.from == mcsv1beta1.ClusterSetIP) {
+				t.Errorf("%d slices are behind the derived Service, and %d before", n, behind(was))
+			}
+			of := cur.Slices[slices.IndexFunc(cur.Slices, func(s *discoveryv1.EndpointSlice) bool { return s.Labels[api.LabelServiceName] != "" })]
+			if ready := *of.Endpoints[0].Conditions.Ready; ready == c.written {
 				t.Errorf("the endpoint that isn't ready any more is ready: %v", ready)
 			}
-			if owner := cur.Slices[0].OwnerReferences[0]; owner.UID != cur.ServiceImport.UID {
+			if owner := of.OwnerReferences[0]; owner.UID != cur.ServiceImport.UID {
 				t.Errorf("the slice belongs to %v, want %s", owner, cur.ServiceImport.UID)
 			}
 		})
 	}
+}
+
+// behind counts the slices that kube-proxy reads.
+func behind(cur desired.Current) (n int) {
+	for _, s := range cur.Slices {
+		if desired.Routed(s) {
+			n++
+		}
+	}
+	return n
 }

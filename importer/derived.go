@@ -16,7 +16,7 @@ import (
 	"github.com/clusterset/clusterset/internal/labels"
 )
 
-// applyDerived creates, updates or deletes the derived Service. It returns the resulting Service, and whether this cluster
+// applyDerived creates or updates the derived Service. It returns the resulting Service, nil if none is wanted, and whether this cluster
 // can't have one because it lacks the exports' IP families.
 //
 // The derived Service has no owner. It is created before the ServiceImport, which would otherwise be written twice, first
@@ -24,10 +24,7 @@ import (
 func (r *reconciler) applyDerived(ctx context.Context, in desired.Input, out desired.Output, cur desired.Current) (_ *corev1.Service, unsupported bool, _ error) {
 	want := out.Derived
 	if want == nil {
-		if cur.Derived == nil {
-			return nil, false, nil
-		}
-		return nil, false, r.local.remove(ctx, cur.Derived)
+		return nil, false, nil
 	}
 	change := func(s *corev1.Service) {
 		s.Labels = labels.Merge(s.Labels, want.Labels, nil)
