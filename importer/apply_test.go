@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
@@ -159,4 +160,31 @@ func behind(cur desired.Current) (n int) {
 		}
 	}
 	return n
+}
+
+// What somebody adds to a derived Service goes, whether the API server would let the agent write it or not. Its addresses stay. Rules C79 of
+// docs/spec/control-plane.md and D27 of docs/spec/data-path.md.
+func TestForeignFieldsOfTheDerivedServiceAreUndone(t *testing.T) {
+	g := newRig(Options{DataPath: desired.DataPathPods})
+	g.hub.put(memberAt("a", "zone-0"))
+	g.hub.put(exportedBy("a", mcsv1beta1.ClusterSetIP, 1))
+	g.hub.put(endpointsOf("a", 1, 0, 1))
+	g.reconcile(t)
+	_, cur := g.gathered(t)
+	want, edited := cur.Derived.Spec, cur.Derived.DeepCopy()
+	s := &edited.Spec
+	s.Selector, s.ExternalIPs = map[string]string{"app": "web"}, []string{"192.0.2.1"}
+	s.LoadBalancerIP, s.LoadBalancerSourceRanges, s.LoadBalancerClass = "192.0.2.1", []string{"192.0.2.0/24"}, ptr.To("example.com/lb")
+	s.ExternalName, s.ExternalTrafficPolicy, s.HealthCheckNodePort = "example.org", corev1.ServiceExternalTrafficPolicyLocal, 30000
+	s.PublishNotReadyAddresses, s.AllocateLoadBalancerNodePorts = true, ptr.To(true)
+	s.TrafficDistribution = ptr.To(corev1.ServiceTrafficDistributionPreferClose)
+	s.Ports[0].NodePort = 30001
+	g.here.put(edited)
+	g.reconcile(t)
+	if _, cur = g.gathered(t); !equality.Semantic.DeepEqual(cur.Derived.Spec, want) {
+		t.Errorf("got %+v\nwant %+v", cur.Derived.Spec, want)
+	}
+	if len(want.ClusterIPs) == 0 {
+		t.Error("the derived Service has no address")
+	}
 }

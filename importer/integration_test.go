@@ -131,9 +131,13 @@ endpoints: []
 		if err := w.client.Update(t.Context(), o.global); err != nil {
 			t.Fatal(err)
 		}
+		o.derived.Spec.ExternalIPs = []string{"192.0.2.1"}
+		if err := w.client.Update(t.Context(), o.derived); err != nil {
+			t.Fatal(err)
+		}
 		kube.Eventually(t, func() error {
-			if o := w.objects("shop", "web"); len(o.slices) != 2 || len(o.global.Spec.Endpoints) != 2 {
-				return fmt.Errorf("%d slices, GlobalService %+v", len(o.slices), o.global.Spec)
+			if o := w.objects("shop", "web"); len(o.slices) != 2 || len(o.global.Spec.Endpoints) != 2 || len(o.derived.Spec.ExternalIPs) > 0 {
+				return fmt.Errorf("%d slices, GlobalService %+v, derived Service %+v", len(o.slices), o.global.Spec, o.derived.Spec)
 			}
 			return nil
 		})

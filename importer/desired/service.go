@@ -12,28 +12,23 @@ import (
 // derivedService returns the Service that gives the ServiceImport its ClusterSetIP, or nil if it gets none. It has no
 // selector: the importer's EndpointSlices have its name, and kube-proxy does the rest.
 //
-// The API server chooses the addresses, so existing ones are kept.
+// The API server chooses the addresses, so existing ones are kept. Nothing else is, or what somebody adds to the Service would stay (C79).
 func (w *work) derivedService() *corev1.Service {
 	if !w.hasVIP() {
 		return nil
 	}
 	r := &w.resolved
 	svc := &corev1.Service{ObjectMeta: w.objectMeta(api.DerivedServiceName(w.in.Key.Namespace, w.in.Key.Name))}
-	if w.in.Derived != nil {
-		svc.Spec = *w.in.Derived.Spec.DeepCopy()
-	}
 	svc.Labels[api.LabelServiceName] = w.in.Key.Name
 	// kube-proxy up to Kubernetes 1.30, and other proxies, only use hints if the Service requests it.
 	svc.Annotations = map[string]string{corev1.AnnotationTopologyMode: "Auto"}
 	s := &svc.Spec
 	s.Type = corev1.ServiceTypeClusterIP
-	s.Selector = nil
 	s.SessionAffinity = r.SessionAffinity
 	s.SessionAffinityConfig = affinityConfig(r.SessionAffinity, r.SessionAffinityConfig)
 	s.InternalTrafficPolicy = r.InternalTrafficPolicy
-	// The importer sets the hints (assignHints). An older API server would refuse the newer values, and with them the whole
-	// Service.
-	s.TrafficDistribution = nil
+	// TrafficDistribution stays nil: the importer sets the hints (assignHints). An older API server would refuse the newer values, and with
+	// them the whole Service.
 	s.Ports = make([]corev1.ServicePort, 0, len(r.Ports))
 	for _, p := range r.Ports {
 		s.Ports = append(s.Ports, corev1.ServicePort{
@@ -42,6 +37,8 @@ func (w *work) derivedService() *corev1.Service {
 		})
 	}
 	if w.in.Derived != nil {
+		has := w.in.Derived.Spec.DeepCopy()
+		s.ClusterIP, s.ClusterIPs, s.IPFamilies, s.IPFamilyPolicy = has.ClusterIP, has.ClusterIPs, has.IPFamilies, has.IPFamilyPolicy
 		w.widen(s)
 	}
 	return svc

@@ -62,6 +62,11 @@ spec: {ports: [{port: 80}]}
 ---
 apiVersion: v1
 kind: Service
+metadata: {namespace: confined, name: derived-edited, labels: {clusterset.dev/managed-by: importer}}
+spec: {ports: [{port: 80}], externalIPs: [192.0.2.1]}
+---
+apiVersion: v1
+kind: Service
 metadata: {namespace: confined, name: named-ours, labels: {clusterset.dev/managed-by: importer}}
 spec: {ports: [{port: 80}]}
 ---
@@ -251,6 +256,7 @@ var writes = []write{
 	{"as part of a gateway", "create", "services", strings.Replace(derived("derived-new", ""), ours, ours+", gateway.networking.k8s.io/gateway-name: x", 1), keys},
 	{"that can't be deleted", "create", "services", strings.Replace(derived("derived-new", ""), "labels:", "finalizers: [example.com/stay], labels:", 1), finalizers},
 	{"as the importer", "update", "services", "{metadata: {namespace: confined, name: derived-ours}, spec: {ports: [{port: 81}]}}", ""},
+	{"without what somebody added", "update", "services", "{metadata: {namespace: confined, name: derived-edited}, spec: {externalIPs: null, externalTrafficPolicy: null}}", ""},
 	{"another's", "update", "services", "{metadata: {namespace: confined, name: theirs}, spec: {selector: {app: mine}}}", unlabelled},
 	{"another's, by labelling it", "update", "services", "{metadata: {namespace: confined, name: derived-theirs, labels: {" + ours + "}}}", unlabelled},
 	{"without the label", "update", "services", "{metadata: {namespace: confined, name: derived-ours, labels: {clusterset.dev/managed-by: null}}}", unlabelled},
