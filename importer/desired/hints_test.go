@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 
@@ -356,6 +357,59 @@ func TestSteeringClusterIPs(t *testing.T) {
 	if got, want := vips(), []string{"10.2.0.1 b1", "10.3.0.1 none"}; !slices.Equal(got, want) {
 		t.Errorf("two behind it are enough: got %q, want %q", got, want)
 	}
+}
+
+// A cluster whose Service has both families, and its pods only one yet, gets no traffic of the other one. Rules D6 and D7.
+func TestClusterIPOfAFamilyWithoutEndpointsIsNotUsed(t *testing.T) {
+	in := records.Input(t, desired.DataPathClusterIPs,
+		records.Exported("b", "shop", "web", "10.2.0.1", "10.2.1.1"), records.Exported("c", "shop", "web", "10.3.0.1", "10.3.1.1"),
+		member("a", "b1", "north", "Ready", ""), member("b", "b1", "north", "Ready", ""), member("c", "c1", "north", "Ready", ""))
+	in.Cluster, in.Nodes = "a", []topology.Location{{Zone: "b1"}}
+	for i, ip := range []string{"fd00:2::1", "fd00:3::1"} {
+		in.Services[i].Spec.IPFamilies, in.Services[i].Spec.ClusterIPs = []corev1.IPFamily{v4, v6}, append(in.Services[i].Spec.ClusterIPs, ip)
+	}
+	chosen := func(want ...string) {
+		t.Helper()
+		if got := chosenByKubeProxy(desired.Compute(in).Slices, "b1"); !slices.Equal(got, want) {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+	chosen("10.2.0.1", "fd00:2::1") // no cluster has endpoints of IPv6
+	ipv6 := in.Endpoints[1].DeepCopy()
+	ipv6.Name, ipv6.Spec.AddressType, ipv6.Spec.Endpoints[0].Addresses = "web.shop.ipv6-0", discoveryv1.AddressTypeIPv6, []string{"fd00:3:1::1"}
+	in.Endpoints = append(in.Endpoints, ipv6)
+	chosen("10.2.0.1", "fd00:3::1")
+	ips := in.Services[1].Spec.ClusterIPs
+	in.Services[1].Spec.ClusterIPs = ips[:1] // nothing leads to its endpoint of IPv6
+	chosen("10.2.0.1", "fd00:2::1")
+	in.Services[1].Spec.ClusterIPs, ipv6.Spec.Endpoints[0].Conditions.Ready = ips, new(bool)
+	chosen("10.2.0.1", "fd00:2::1")
+}
+
+// A cluster whose Service has a port that its pods don't listen on yet gets no traffic of that port. Rules D6 and D7.
+func TestClusterIPOfAPortWithoutEndpointsIsNotUsed(t *testing.T) {
+	in := records.Input(t, desired.DataPathClusterIPs,
+		records.Exported("b", "shop", "web", "10.2.0.1", "10.2.1.1"), records.Exported("c", "shop", "web", "10.3.0.1", "10.3.1.1"),
+		member("a", "b1", "north", "Ready", ""), member("b", "b1", "north", "Ready", ""), member("c", "c1", "north", "Ready", ""))
+	in.Cluster, in.Nodes = "a", []topology.Location{{Zone: "b1"}}
+	name, port := "admin", int32(9000)
+	for _, s := range in.Services {
+		s.Spec.Ports = append(s.Spec.Ports, clustersetv1alpha1.ServicePort{Name: name, Port: 81, Protocol: "TCP"})
+	}
+	chosen := func(of, want string) {
+		t.Helper()
+		all := slices.DeleteFunc(desired.Compute(in).Slices, func(s *discoveryv1.EndpointSlice) bool {
+			return !slices.ContainsFunc(s.Ports, func(p discoveryv1.EndpointPort) bool { return *p.Name == of })
+		})
+		if got := chosenByKubeProxy(all, "b1"); !slices.Equal(got, []string{want}) {
+			t.Errorf("port %s: got %q, want %q", of, got, want)
+		}
+	}
+	chosen("http", "10.2.0.1")
+	chosen("admin", "10.2.0.1") // no cluster has endpoints with it
+	in.Endpoints[1].Spec.Ports = append(in.Endpoints[1].Spec.Ports, clustersetv1alpha1.EndpointPort{Name: &name, Port: &port})
+	chosen("http", "10.2.0.1")
+	chosen("admin", "10.3.0.1")
 }
 
 // A cluster's own endpoints and ClusterIPs are the local ones, whatever the hub's records contain. With --data-path=clusterips, its

@@ -137,8 +137,9 @@ func (w *work) unroute(s *discoveryv1.EndpointSlice) {
 
 // clusterIPs returns the exporting Services' ClusterIPs as if they were records of endpoints. Their slices have no MCS service name,
 // because readers that find slices by it expect backends. A cluster that exports a Headless Service, and lost the conflict, has no
-// ClusterIP and gets no traffic.
+// ClusterIP and gets no traffic. Ports that only others serve are left out; if there are no more, the ClusterIP has all of them and isn't ready.
 func (w *work) clusterIPs() (all []*record) {
+	serving := w.serving()
 	for _, o := range w.offers {
 		c := find(w.memory.clusters, o.cluster)
 		if c.own != nil {
@@ -146,19 +147,44 @@ func (w *work) clusterIPs() (all []*record) {
 		}
 		for _, ip := range o.ips {
 			family := discoveryv1.AddressType(familyOf(ip))
-			ready := !w.without(c)
 			r := &record{
 				cluster: c, slice: SliceName(o.cluster, w.in.Key.Name, "clusterip/"+string(family)), family: family, endpoints: 1,
 				clusterIP: true, behind: *c.ready.of(family),
-				content: w.placed(c, []discoveryv1.Endpoint{{Addresses: []string{ip}, Conditions: discoveryv1.EndpointConditions{Ready: &ready}}}),
 			}
+			var used []discoveryv1.EndpointPort
 			for _, p := range slices.Concat(c.ports, c.former) {
-				r.ports = append(r.ports, discoveryv1.EndpointPort{
-					Name: &p.Name, Protocol: &p.Protocol, Port: &p.Port, AppProtocol: p.AppProtocol,
-				})
+				port := discoveryv1.EndpointPort{Name: &p.Name, Protocol: &p.Protocol, Port: &p.Port, AppProtocol: p.AppProtocol}
+				r.ports = append(r.ports, port)
+				if by := serving[keyOf(r, &port)]; len(by) == 0 || slices.Contains(by, c) {
+					used = append(used, port)
+				}
 			}
+			ready := len(used) > 0
+			if ready {
+				r.ports = used
+			}
+			r.content = w.placed(c, []discoveryv1.Endpoint{{Addresses: []string{ip}, Conditions: discoveryv1.EndpointConditions{Ready: &ready}}})
 			r.best = w.tallies(w.targets(r))
 			all = append(all, r)
+		}
+	}
+	return all
+}
+
+// serving returns the clusters behind the ClusterSetIP that have a ready endpoint, by port and family. What is sent to that port of another
+// cluster's ClusterIP would be dropped or rejected.
+func (w *work) serving() map[portKey][]*cluster {
+	all := map[portKey][]*cluster{}
+	for _, r := range w.records { // ordered by cluster
+		of := func(ip string) bool { return discoveryv1.AddressType(familyOf(ip)) == r.family }
+		if r.ready == 0 || !w.routes(r.cluster) && !slices.ContainsFunc(w.offer(r.cluster.name).ips, of) {
+			continue
+		}
+		for i := range r.ports {
+			key := keyOf(r, &r.ports[i])
+			if n := len(all[key]); n == 0 || all[key][n-1] != r.cluster {
+				all[key] = append(all[key], r.cluster)
+			}
 		}
 	}
 	return all
