@@ -43,7 +43,7 @@ type Found struct {
 // later are the reasons of problems that aren't urgent: names are answered, or something was asked for that isn't done.
 var later = map[string]bool{
 	"Limited": true, "Invalid": true, "NotExtended": true, "NoEndpoints": true, "NotReached": true, "SilentOnly": true, view.MissingElsewhere: true,
-	api.ReasonNoPeers: true, api.ReasonNoExternalAddress: true, api.ReasonNotInExternalCIDRs: true, api.ReasonHeadless: true,
+	api.ReasonNoPeers: true,
 }
 
 // problems answers /api/problems.

@@ -123,7 +123,6 @@ var faults = []struct {
 		b.shanghai(func(m *clustersetv1alpha1.MemberCluster) { m.Spec.Network = "edge" })
 		b.Local.Imports = []mcsv1beta1.ServiceImport{{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}, Status: mcsv1beta1.ServiceImportStatus{Clusters: []mcsv1beta1.ClusterStatus{{Cluster: "shanghai"}}}}}
 	}, false},
-	{"clusters of other networks can't use an export", func(b *broken) { b.export(api.ConditionReachable, api.ReasonNoExternalAddress) }, false},
 	{"no other cluster may import an export", func(b *broken) { b.export(api.ConditionVisible, api.ReasonNoPeers) }, false},
 	{"the path to another cluster is cut", func(b *broken) { b.reach(metav1.ConditionFalse, "NoAnswer") }, false},
 	{"this cluster's agent is cut off from all", func(b *broken) { b.reach(metav1.ConditionTrue, "AllUnreachable") }, false},

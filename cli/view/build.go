@@ -212,12 +212,6 @@ func OnHub(m *clustersetv1alpha1.MemberCluster, renewed time.Time, exports int, 
 	return c
 }
 
-// cures are what to do about an export that clusters can't use, by the condition that says so.
-var cures = map[string]string{
-	api.ConditionVisible:   "name clusters or communities that it is for in " + api.AnnotationExportTo + ", or delete the ServiceExport",
-	api.ConditionReachable: "do as it says; or, if the service is only for some clusters, name these in " + api.AnnotationExportTo,
-}
-
 // here counts the local cluster's services and finds those that don't work.
 func (s *Services) here(l *LocalFacts, now time.Time) {
 	imported, exported := len(l.Imports), 0
@@ -233,8 +227,10 @@ func (s *Services) here(l *LocalFacts, now time.Time) {
 			s.Conflicts = append(s.Conflicts, problem.because(c))
 		}
 		if c := notTrue(e.Status.Conditions, string(mcsv1beta1.ServiceExportConditionValid), string(mcsv1beta1.ServiceExportConditionReady),
-			api.ConditionVisible, api.ConditionReachable); c != nil {
-			problem.Cure = cures[c.Type]
+			api.ConditionVisible); c != nil {
+			if c.Type == api.ConditionVisible {
+				problem.Cure = "name clusters or communities that it is for in " + api.AnnotationExportTo + ", or delete the ServiceExport"
+			}
 			s.Problems = append(s.Problems, problem.because(c))
 		} else if len(e.Status.Conditions) == 0 {
 			problem.Reason, problem.Message = "Unseen", "no agent has processed it"
