@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -208,7 +207,7 @@ func (m *mirror) copy(ctx context.Context, here, there *clustersetv1alpha1.Membe
 
 func (m *mirror) copySpec(ctx context.Context, here, there *clustersetv1alpha1.MemberCluster) (*clustersetv1alpha1.MemberCluster, error) {
 	var joined map[string]string
-	if controllerutil.ContainsFinalizer(there, api.MemberFinalizer) || there.Annotations[api.AnnotationJoined] != "" { // otherwise it is only described
+	if there.Joined() {
 		joined = map[string]string{api.AnnotationJoined: there.JoinedAt().UTC().Format(time.RFC3339)}
 	}
 	fresh := &clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: there.Name}}

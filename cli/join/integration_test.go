@@ -97,6 +97,9 @@ func TestJoinMakesAMemberAndLeaveUndoesIt(t *testing.T) {
 	if err := admin.Get(ctx, types.NamespacedName{Name: "beijing"}, mc); err != nil || mc.Spec.Zone != "cn-north-1a" || mc.Spec.Region != "cn-north-1" {
 		t.Errorf("MemberCluster %+v, %v", mc.Spec, err)
 	}
+	if at, err := join.PreviouslyJoined(ctx, admin, "beijing"); err != nil || !at.Equal(mc.CreationTimestamp.Time) {
+		t.Errorf("if the hub is beijing, it joined at %v, %v, want %v", at, err, mc.CreationTimestamp)
+	}
 	member := newClient(t, configOf(t, kubeconfig))
 	if err := member.Create(ctx, record("beijing")); err != nil {
 		t.Errorf("the member can't export: %v", err)

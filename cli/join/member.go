@@ -56,11 +56,12 @@ func nameIn(secret *corev1.Secret) string {
 	return name
 }
 
-// PreviouslyJoined returns when a member joined before, by its own copy of its MemberCluster, or zero if there is none.
+// PreviouslyJoined returns when a member joined before, by its MemberCluster in it: a copy, or that of a hub that it has been until now. It is zero
+// if there is none, or if the cluster has left.
 func PreviouslyJoined(ctx context.Context, member client.Client, cluster string) (time.Time, error) {
 	mc := &clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: cluster}}
 	found, err := get(ctx, member, mc)
-	if err != nil || !found || mc.Annotations[api.AnnotationJoined] == "" { // then it was only described; the copy's own age says nothing
+	if err != nil || !found || mc.Left() || !mc.Joined() { // the age of what only describes it says nothing
 		return time.Time{}, err
 	}
 	return mc.JoinedAt(), nil

@@ -1,14 +1,18 @@
 package join_test
 
 import (
+	"cmp"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/clusterset/clusterset/api"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/cli/join"
 	"github.com/clusterset/clusterset/internal/connect"
 	"github.com/clusterset/clusterset/test/kube"
@@ -60,4 +64,28 @@ func TestWhatIsPutIntoAMember(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// Where the hub moves away from a cluster that is a member too, that cluster has no copy of its MemberCluster, but the old hub's own.
+func TestRejoinOfTheOldHubKeepsTheAgeOfItsExports(t *testing.T) {
+	created, said := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), time.Date(2026, 2, 1, 12, 0, 0, 0, time.UTC)
+	joined := map[string]string{api.AnnotationJoined: said.Format(time.RFC3339)}
+	left := metav1.NewTime(created.Add(time.Hour))
+	for name, c := range map[string]struct {
+		mc   metav1.ObjectMeta
+		want time.Time
+	}{
+		"a copy":              {metav1.ObjectMeta{Annotations: joined}, said},
+		"the hub's":           {metav1.ObjectMeta{Finalizers: []string{api.MemberFinalizer}}, created},
+		"the hub's, rejoined": {metav1.ObjectMeta{Finalizers: []string{api.MemberFinalizer}, Annotations: joined}, said},
+		"it has left":         {metav1.ObjectMeta{Finalizers: []string{api.MemberFinalizer}, DeletionTimestamp: &left}, time.Time{}},
+		"only described":      {metav1.ObjectMeta{}, time.Time{}},
+		"another's":           {metav1.ObjectMeta{Name: "shanghai", Annotations: joined}, time.Time{}},
+	} {
+		c.mc.Name, c.mc.CreationTimestamp = cmp.Or(c.mc.Name, "beijing"), metav1.NewTime(created)
+		member := fake.NewClientBuilder().WithScheme(connect.NewScheme()).WithObjects(&clustersetv1alpha1.MemberCluster{ObjectMeta: c.mc}).Build()
+		if got, err := join.PreviouslyJoined(t.Context(), member, "beijing"); err != nil || !got.Equal(c.want) {
+			t.Errorf("%s: %v, %v, want %v", name, got, err, c.want)
+		}
+	}
 }

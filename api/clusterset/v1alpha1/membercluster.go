@@ -145,6 +145,12 @@ type MemberClusterSpec struct {
 	Communities []string `json:"communities,omitempty"`
 }
 
+// Joined reports whether the cluster has joined the set, and isn't only described: a hub holds it with a finalizer, and a copy of it says since when
+// it has been a member.
+func (m *MemberCluster) Joined() bool {
+	return slices.Contains(m.Finalizers, api.MemberFinalizer) || m.Annotations[api.AnnotationJoined] != ""
+}
+
 // JoinedAt returns when the cluster joined the set: the time in api.AnnotationJoined, or else the object's creation time, which is the same
 // on the hub.
 func (m *MemberCluster) JoinedAt() time.Time {
