@@ -143,7 +143,7 @@ func (t *testCommand) open(ctx context.Context, name string) (*connectivity.Clus
 		return nil, err
 	}
 	if c.Name = c.Cluster.Name(ctx); c.Name == "" {
-		return nil, fmt.Errorf("the cluster of context %s isn't a member of a set: it has no ClusterProperty %s and no Secret %s/%s; clusterset join makes it one",
+		return nil, fmt.Errorf("the cluster of context %s isn't a member of a set: it has no ClusterProperty %s, no Secret %s/%s and no Reachability; clusterset join makes it one",
 			name, api.ClusterProperty, api.SystemNamespace, api.HubSecret)
 	}
 	return c, nil

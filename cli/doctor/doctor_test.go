@@ -130,6 +130,7 @@ func TestRender(t *testing.T) {
 			f.Pods[1].Version, f.Pods[2].Restarts = "1.1.0", 9
 		},
 		"no-pods": func(f *Facts) { f.Pods = nil },
+		"unnamed": func(f *Facts) { f.Set.Notes = []string{view.Unnamed} },
 		"left": func(f *Facts) { // and was cleaned up
 			f.Set, f.Pods, f.Credentials = view.Build(view.Facts{Now: now, Local: &view.LocalFacts{}}), nil, nil
 		},

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/clusterset/clusterset/cli/screen"
+	"github.com/clusterset/clusterset/cli/view"
 )
 
 // checkSet reports what is known of the set to be wrong: silent clusters, a missing namespace, exports and imports that fail.
@@ -21,10 +22,13 @@ func checkSet(f *Facts) []Finding {
 			all = append(all, problem(fmt.Sprintf("%s %s: %s: %s", p.What, p.About(), p.Reason, p.Message), p.Cure))
 		}
 	}
-	if len(all) > 0 {
-		return all
+	if len(all) == 0 {
+		all = append(all, ok("%s of the set, none silent; every export and import is as it should be", screen.Counted(len(f.Set.Clusters), "cluster")))
 	}
-	return []Finding{ok("%s of the set, none silent; every export and import is as it should be", screen.Counted(len(f.Set.Clusters), "cluster"))}
+	if slices.Contains(f.Set.Notes, view.Unnamed) {
+		all = append(all, skipped(view.Unnamed))
+	}
+	return all
 }
 
 const clustersCloned = "Cloned"

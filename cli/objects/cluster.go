@@ -95,23 +95,28 @@ func (c *Cluster) ServiceExports(ctx context.Context, options ...client.ListOpti
 	return listMCS[mcsv1beta1.ServiceExport](ctx, c, "ServiceExport", options)
 }
 
-// Name returns the cluster's name in its set, from its ClusterProperty (KEP-2149, "Well-known properties") or from the Secret
-// that join created, or "" if neither has it. The name is only a convenience, so a failure to read it is no error.
+// Name returns the cluster's name in its set, from its ClusterProperty (KEP-2149, "Well-known properties"), from the Secret that join created, or
+// from its agent's Reachability: the Secret may be elsewhere or without the label, and few may read Secrets. It is "" if none of them has it. A
+// failure to read them is no error.
 func (c *Cluster) Name(ctx context.Context) string {
 	if mapping, err := c.RESTMapper().RESTMapping(schema.GroupKind{Group: "about.k8s.io", Kind: "ClusterProperty"}); err == nil {
 		property := &unstructured.Unstructured{}
 		property.SetGroupVersionKind(mapping.GroupVersionKind)
 		if c.Get(ctx, client.ObjectKey{Name: api.ClusterProperty}, property) == nil {
-			name, _, _ := unstructured.NestedString(property.Object, "spec", "value")
-			return name
+			if name, _, _ := unstructured.NestedString(property.Object, "spec", "value"); name != "" {
+				return name
+			}
 		}
 	}
 	secret := &metav1.PartialObjectMetadata{} // without the credentials
 	secret.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
-	if c.Get(ctx, client.ObjectKey{Namespace: api.SystemNamespace, Name: api.HubSecret}, secret) != nil {
-		return ""
+	if c.Get(ctx, client.ObjectKey{Namespace: api.SystemNamespace, Name: api.HubSecret}, secret) == nil && secret.Labels[api.LabelCluster] != "" {
+		return secret.Labels[api.LabelCluster]
 	}
-	return secret.Labels[api.LabelCluster]
+	if r, err := c.Reachability(ctx); err == nil && r != nil {
+		return r.Cluster
+	}
+	return ""
 }
 
 // listMCS lists a kind of the Multi-Cluster Services API in version v1beta1, or in v1alpha1, which has the same fields, if v1beta1

@@ -56,6 +56,9 @@ func Build(f Facts) Report {
 	r.Hub.NotEnforced = NotEnforced(pointers)
 	slices.SortFunc(r.Clusters, func(a, b Cluster) int { return cmp.Compare(a.Name, b.Name) })
 	if f.Local != nil {
+		if f.Local.unnamed() {
+			r.Notes = append(slices.Clone(r.Notes), Unnamed)
+		}
 		r.Services.here(f.Local, f.Now)
 		counted := *f.Local
 		if f.Local.reachAge(f.Now) > objects.ReachabilityAge {

@@ -10,6 +10,7 @@ import (
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/cli/screen"
+	"github.com/clusterset/clusterset/importer/desired"
 	"github.com/clusterset/clusterset/internal/merge"
 )
 
@@ -145,6 +146,17 @@ func membership(r *Report, f Facts) []Problem {
 		Name: r.Cluster, What: "MemberCluster", Reason: "NotAMember", Message: "this cluster is called " + r.Cluster + ", and the hub has no member of that name: it has left, or this is another hub",
 		Cure: "clusterset join " + r.Cluster + " --rejoin makes it a member again; clusterset leave with its --kubeconfig removes what is left in it",
 	}}
+}
+
+// Unnamed is the note that a member's name isn't known, and what isn't checked for that reason.
+const Unnamed = "can't tell which member this cluster is: no ClusterProperty, Secret " + api.SystemNamespace + "/" + api.HubSecret +
+	" or Reachability that this account may read says it. Not checked: whether it has left, which namespaces it lacks, which exports are held, " +
+	"and what it can't use of other networks"
+
+// unnamed reports whether the cluster has an agent and its name isn't known.
+func (l *LocalFacts) unnamed() bool {
+	return l.Cluster == "" && (slices.ContainsFunc(l.Members, func(m clustersetv1alpha1.MemberCluster) bool { return desired.Owned(&m) }) ||
+		slices.ContainsFunc(l.Pods, func(p Pod) bool { return p.Part == PartMember }))
 }
 
 // shownServices is how many services of a missing namespace are named.

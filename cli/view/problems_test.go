@@ -273,3 +273,33 @@ func TestWhatKeepsClientsOfExtendedServicesHere(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 }
+
+// An account with the rights that clusterset doctor --for cli asks for may read no Secrets: the agent's Reachability says which cluster this is. Where
+// nothing says it, it is told what isn't checked.
+func TestStatusWithTheRightsOfCLI(t *testing.T) {
+	copied, left := member("shanghai", "", clustersetv1alpha1.MemberReady, nil), member("beijing", "", clustersetv1alpha1.MemberReady, nil)
+	copied.Labels, left.DeletionTimestamp, left.Finalizers = desired.Labels(), ago(time.Minute), []string{api.MemberFinalizer}
+	reach := &clustersetv1alpha1.Reachability{ObjectMeta: metav1.ObjectMeta{Name: clustersetv1alpha1.ReachabilityName}, Cluster: "beijing", Stamp: metav1.NowMicro()}
+	for name, c := range map[string]struct {
+		reach []client.Object
+		left  bool
+	}{"measured": {[]client.Object{reach}, true}, "not measured": {nil, false}} {
+		forbidden := interceptor.Funcs{Get: func(ctx context.Context, w client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+			if o.GetObjectKind().GroupVersionKind().Kind == "Secret" {
+				return apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, key.Name, nil)
+			}
+			return w.Get(ctx, key, o, opts...)
+		}}
+		b := fake.NewClientBuilder().WithScheme(connect.NewScheme()).WithInterceptorFuncs(forbidden)
+		f, err := Fetch(t.Context(), &objects.Cluster{What: "cluster", Client: b.WithObjects(append(c.reach, &copied)...).Build()}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.Hub = &HubFacts{Members: []clustersetv1alpha1.MemberCluster{left, copied}}
+		r := Build(f)
+		found := slices.ContainsFunc(r.Problems, func(p Problem) bool { return p.Name == "beijing" && p.Reason == phaseLeft })
+		if found != c.left || slices.Contains(r.Notes, Unnamed) == c.left {
+			t.Errorf("%s: %+v, %q", name, r.Problems, r.Notes)
+		}
+	}
+}
