@@ -81,7 +81,8 @@ func behind(ctx context.Context, hub *objects.Cluster, changed string) ([]string
 		m := &members[i]
 		if m.Name != changed && !m.Left() && m.Status.Phase == clustersetv1alpha1.MemberReady && heard[m.Name].Follows != want {
 			if other := heard[m.Name].CantFollow; other != "" {
-				stuck = append(stuck, fmt.Sprintf("%s can't follow: its MemberCluster %s isn't the agent's copy; kubectl delete membercluster %[2]s there, and the agent copies the hub's", m.Name, other))
+				is := view.NotFollowing(m.Name, other)
+				stuck = append(stuck, fmt.Sprintf("%s can't follow: %s; %s", m.Name, is.Message, is.Cure))
 			} else {
 				slow = append(slow, m.Name)
 			}

@@ -92,7 +92,7 @@ func TestDrainWaitsForTheOthers(t *testing.T) {
 		}
 		w.note("tianjin", api.AnnotationCantFollow, "beijing")
 		err = wait.followed(t.Context(), w.hub, "beijing")
-		want := "gave up after 1m0s: the agent of shanghai hasn't followed the change yet; read its log, or wait longer with --timeout; tianjin can't follow: its MemberCluster beijing isn't the agent's copy; "
+		want := "gave up after 1m0s: the agent of shanghai hasn't followed the change yet; read its log, or wait longer with --timeout; tianjin can't follow: its MemberCluster beijing isn't its agent's copy, so it doesn't follow the hub's; "
 		if err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}

@@ -68,7 +68,7 @@ func (m *mirror) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 	switch {
 	case client.IgnoreNotFound(err) != nil:
 		return reconcile.Result{}, fmt.Errorf("get MemberCluster %s from the hub: %w", req.Name, err)
-	case err != nil && (here == nil || !desired.Owned(here)):
+	case (err != nil || there.Left()) && (here == nil || !desired.Owned(here)):
 		m.report.foreign(ctx, memberKey(req.Name), nil)
 		m.report.awaited(req.Name, false)
 		return reconcile.Result{}, nil // a user gave a location to a cluster of another MCS implementation

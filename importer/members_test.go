@@ -3,6 +3,7 @@ package importer
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -197,5 +198,40 @@ func TestALostClusterThatIsGivenUpIsNotAwaited(t *testing.T) {
 			t.Errorf("%s: it is still waited for", what)
 			m.report.awaited("shanghai", false)
 		}
+	}
+}
+
+// A MemberCluster that isn't our copy is told, as one that keeps a cluster from being followed, for as long as it is in the way.
+func TestForeignMemberClusterIsTold(t *testing.T) {
+	count := func() float64 { return metric(t, "clusterset_importer_foreign_objects", "kind", "MemberCluster") }
+	member := func(name string, uid types.UID, labels map[string]string) *clustersetv1alpha1.MemberCluster {
+		return &clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: name, UID: uid, Labels: labels, Finalizers: []string{api.MemberFinalizer}}}
+	}
+	hub := fake.NewClientBuilder().WithScheme(testScheme).WithObjects(member("beijing", "1", nil), member("shanghai", "3", nil)).Build()
+	here := fake.NewClientBuilder().WithScheme(testScheme).WithObjects(member("beijing", "2", desired.Labels()), member("shanghai", "4", nil)).Build()
+	recorder := events.NewFakeRecorder(10)
+	m := &mirror{
+		hub: hub, keeper: &retention.Keeper{Trust: &retention.HubTrust{Cluster: "beijing"}}, local: &local{cache: here, live: here, client: here, echoes: newEchoes()}, report: newReporter(recorder, clock.RealClock{}),
+	}
+	before := count()
+	reconciled := func() {
+		t.Helper()
+		if _, err := m.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Name: "shanghai"}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	reconciled()
+	if count() != before+1 || len(recorder.Events) != 1 {
+		t.Fatalf("%v foreign MemberClusters, %d Events", count()-before, len(recorder.Events))
+	}
+	if said := <-recorder.Events; !strings.Contains(said, "don't follow what the hub says of cluster shanghai, but this object, which") {
+		t.Error(said)
+	}
+	if err := hub.Delete(t.Context(), member("shanghai", "3", nil)); err != nil {
+		t.Fatal(err)
+	}
+	reconciled()
+	if count() != before {
+		t.Errorf("%v foreign MemberClusters after the cluster has left", count()-before)
 	}
 }

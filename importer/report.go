@@ -170,11 +170,13 @@ func (r *reporter) foreign(ctx context.Context, key types.NamespacedName, found 
 		if uid, known := rep.foreign[f.kind]; known && uid == f.object.GetUID() {
 			continue
 		}
-		logf.FromContext(ctx).Info("A service isn't imported: an object that the importer didn't write has its name, and stays as it is",
-			"service", key, "kind", f.kind, "object", client.ObjectKeyFromObject(f.object))
-		r.events.Eventf(f.object, nil, corev1.EventTypeWarning, reasonForeign, "Import",
-			"service %s isn't imported through this object, which clusterset didn't write and leaves alone. Delete or rename it to import the service",
-			key)
+		logf.FromContext(ctx).Info("An object that the importer didn't write has the name of what it imports, and stays as it is",
+			"name", key, "kind", f.kind, "object", client.ObjectKeyFromObject(f.object))
+		not, cure := fmt.Sprintf("service %s isn't imported through this object", key), "Delete or rename it to import the service"
+		if key == memberKey(key.Name) {
+			not, cure = fmt.Sprintf("DNS servers don't follow what the hub says of cluster %s, but this object", key.Name), "Delete it, and the agent copies the hub's"
+		}
+		r.events.Eventf(f.object, nil, corev1.EventTypeWarning, reasonForeign, "Import", "%s, which clusterset didn't write and leaves alone. %s", not, cure)
 	}
 	r.setForeign(rep, now)
 }

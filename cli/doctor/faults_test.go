@@ -111,6 +111,14 @@ var faults = []struct {
 	}, false},
 	{"no hub process runs", func(b *broken) { b.Hub.Process = now.Add(-time.Hour) }, false},
 	{"no hub process runs, and a cluster is silent", func(b *broken) { b.Hub.Heard["shanghai"] = view.Heartbeat{Renewed: now.Add(-time.Hour)} }, false},
+	{"the hub has moved from here, and the old MemberClusters are left", func(b *broken) {
+		for i := range b.Local.Members {
+			b.Local.Members[i].UID, b.Local.Members[i].Finalizers = "old", []string{api.MemberFinalizer}
+		}
+	}, false},
+	{"another cluster has a MemberCluster that isn't its agent's copy", func(b *broken) {
+		b.Hub.Heard["shanghai"] = view.Heartbeat{Renewed: now, CantFollow: "beijing"}
+	}, false},
 	{"spec.cidrs are wrong", func(b *broken) {
 		b.shanghai(conditioned(clustersetv1alpha1.ConditionValid, metav1.ConditionFalse, "not used as it is: spec.cidrs[0]"))
 	}, false},

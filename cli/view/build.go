@@ -106,7 +106,7 @@ func hubOf(f Facts, mirrored []clustersetv1alpha1.MemberCluster) Hub {
 			h.State = HubElsewhere
 		}
 	case f.Hub != nil:
-		h.State, h.Server, h.LatencyMillis = HubReachable, f.Hub.Server, f.Hub.Latency.Milliseconds()
+		h.State, h.Server, h.LatencyMillis, h.here = HubReachable, f.Hub.Server, f.Hub.Latency.Milliseconds(), f.Hub.Here
 	case said == nil:
 		h.State = HubUnknown
 	case h.AwaySince != nil:

@@ -33,6 +33,8 @@ func Fetch(ctx context.Context, local, hub *objects.Cluster) (Facts, error) {
 			// With nothing but MemberClusters that a person wrote, it may have no records: it is none then.
 			if f.Hub = fetchHub(ctx, local); objects.NotServed(f.Hub.Err) {
 				f.Hub = nil
+			} else {
+				f.Hub.Here = true
 			}
 		}
 	}

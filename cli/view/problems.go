@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -26,6 +27,7 @@ func problems(r *Report, f Facts) []Problem {
 		all = append(all, clusterProblems(&r.Clusters[i], &r.Hub, f.hubNow())...)
 	}
 	all = append(all, reachProblems(r, f)...)
+	all = append(all, notFollowing(r, f)...)
 	if f.Local != nil {
 		all = append(all, membership(r, f)...)
 		all = append(all, outOfReach(f.Local)...)
@@ -94,8 +96,11 @@ func clusterProblems(c *Cluster, hub *Hub, now time.Time) (all []Problem) {
 	case string(clustersetv1alpha1.MemberReady):
 		// A hub that considers itself cut off suspects nobody, and says so.
 		if hub.State == HubReachable && !hub.ExpiryPaused && c.LastHeartbeat != nil && now.Sub(*c.LastHeartbeat) > Overdue {
-			add("Unwatched", "its last heartbeat is "+screen.Age(now.Sub(*c.LastHeartbeat))+" old, and its phase is still Ready: nobody watches the heartbeats",
-				"check that clusterset hub runs beside the hub, and read its log; it may also have a --suspect-after above 3m")
+			cure := "check that clusterset hub runs beside the hub, and read its log; it may also have a --suspect-after above 3m"
+			if hub.here {
+				cure = "if the hub has moved from here to another cluster, start none here, and ask that one with --hub-context; if not, " + cure
+			}
+			add("Unwatched", "its last heartbeat is "+screen.Age(now.Sub(*c.LastHeartbeat))+" old, and its phase is still Ready: nobody watches the heartbeats", cure)
 		}
 	case string(clustersetv1alpha1.MemberSuspect):
 		add(c.Phase, "it sends no heartbeats; its endpoints are used only if no others are left", look+gone)
@@ -146,6 +151,54 @@ func membership(r *Report, f Facts) []Problem {
 		Name: r.Cluster, What: "MemberCluster", Reason: "NotAMember", Message: "this cluster is called " + r.Cluster + ", and the hub has no member of that name: it has left, or this is another hub",
 		Cure: "clusterset join " + r.Cluster + " --rejoin makes it a member again; clusterset leave with its --kubeconfig removes what is left in it",
 	}}
+}
+
+// NotFollowing is the problem of a cluster whose MemberClusters of these names aren't its agent's copies of the hub's.
+func NotFollowing(cluster string, names ...string) Problem {
+	not := map[bool]string{true: "its MemberCluster %s isn't its agent's copy", false: "its MemberClusters %s aren't its agent's copies"}[len(names) == 1]
+	return Problem{
+		Name: cluster, What: "MemberCluster", Reason: "NotFollowing",
+		Message: fmt.Sprintf(not, screen.Several(names, shownServices, ", ")) + ", so it doesn't follow the hub's",
+		Cure:    fmt.Sprintf("kubectl delete membercluster %s there, and its agent copies the hub's", strings.Join(names, " ")),
+	}
+}
+
+// notFollowing finds clusters that don't follow the hub: this one by its MemberClusters, others by what they say.
+func notFollowing(r *Report, f Facts) (all []Problem) {
+	if f.Hub == nil || f.Hub.Err != nil {
+		return nil
+	}
+	var foreign []string
+	if f.Local != nil {
+		var wasHub bool
+		if foreign, wasHub = f.Local.foreign(f.Hub.Members); len(foreign) > 0 {
+			p := NotFollowing(cmp.Or(r.Cluster, "this cluster"), foreign...)
+			if wasHub {
+				p.Cure = "if the hub has moved from here, delete the old MemberClusters here, finalizers first (docs/operations.md, Move the hub), " +
+					"and its agent copies the new one's; if not, another hub than this cluster's was asked"
+			}
+			all = append(all, p)
+		}
+	}
+	for i := range r.Clusters {
+		if c := &r.Clusters[i]; c.cantFollow != "" && (!c.Local || len(foreign) == 0) {
+			all = append(all, NotFollowing(c.Name, c.cantFollow))
+		}
+	}
+	return all
+}
+
+// foreign returns the MemberClusters here that have the name of one on the hub, and are neither that nor a copy of it. wasHub says that some of
+// them are a hub's own.
+func (l *LocalFacts) foreign(hub []clustersetv1alpha1.MemberCluster) (names []string, wasHub bool) {
+	_, on := ByName(hub)
+	for i := range l.Members {
+		m := &l.Members[i]
+		if there := on(m.Name); there != nil && !there.Left() && there.UID != m.UID && !desired.Owned(m) {
+			names, wasHub = append(names, m.Name), wasHub || slices.Contains(m.Finalizers, api.MemberFinalizer)
+		}
+	}
+	return names, wasHub
 }
 
 // Unnamed is the note that a member's name isn't known, and what isn't checked for that reason.

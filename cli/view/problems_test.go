@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -271,6 +272,72 @@ func TestWhatKeepsClientsOfExtendedServicesHere(t *testing.T) {
 	}
 	if len(got) != 2 || !strings.HasPrefix(got[0], "externalTrafficPolicy is Local") || !strings.Contains(got[1], "clusterset.dev/prefer: none has no effect") {
 		t.Errorf("%q", got)
+	}
+}
+
+// A member with a MemberCluster that isn't its agent's copy doesn't follow the hub: it says so in its heartbeat, or is seen to have one (C76 of
+// docs/spec/control-plane.md).
+func TestStatusNamesAMemberThatDoesNotFollow(t *testing.T) {
+	with := func(name string, uid types.UID, change ...func(*clustersetv1alpha1.MemberCluster)) clustersetv1alpha1.MemberCluster {
+		m := member(name, "", clustersetv1alpha1.MemberReady, nil, change...)
+		m.UID = uid
+		return m
+	}
+	copied := func(m *clustersetv1alpha1.MemberCluster) { m.Labels = desired.Labels() }
+	gone := func(m *clustersetv1alpha1.MemberCluster) { m.DeletionTimestamp = ago(time.Minute) }
+	says := func(said Heartbeat) *HubFacts {
+		return &HubFacts{Members: []clustersetv1alpha1.MemberCluster{with("beijing", "1"), with("shanghai", "2"), with("gone", "3", gone)}, Heard: map[string]Heartbeat{"beijing": said}}
+	}
+	quiet, cant := says(Heartbeat{Renewed: now}), says(Heartbeat{Renewed: now, CantFollow: "shanghai"})
+	here := func(members ...clustersetv1alpha1.MemberCluster) *LocalFacts {
+		return &LocalFacts{Cluster: "beijing", Members: members}
+	}
+	silent := says(Heartbeat{Renewed: now.Add(-time.Hour), CantFollow: "shanghai"})
+	silent.Members[0].Status.Phase = clustersetv1alpha1.MemberSuspect
+	for name, c := range map[string]struct {
+		local *LocalFacts
+		hub   *HubFacts
+		want  string
+	}{
+		"copies":                  {here(with("beijing", "7", copied), with("shanghai", "8", copied)), quiet, ""},
+		"this cluster is the hub": {here(with("beijing", "1"), with("shanghai", "2")), quiet, ""},
+		"one that a person wrote": {here(with("beijing", "7", copied), with("shanghai", "8")), quiet, "its MemberCluster shanghai isn't its agent's copy"},
+		"all":                     {here(with("beijing", "7"), with("shanghai", "8")), quiet, "its MemberClusters beijing, shanghai aren't its agent's copies"},
+		"it says so too":          {here(with("beijing", "7"), with("shanghai", "8")), cant, "its MemberClusters beijing, shanghai aren't its agent's copies"},
+		"only it says so":         {nil, cant, "its MemberCluster shanghai isn't its agent's copy"},
+		"it said so long ago":     {nil, silent, ""},
+		"of no cluster of the set, or of one that left": {here(with("beijing", "7", copied), with("edge", "8"), with("gone", "9")), quiet, ""},
+	} {
+		var got []string
+		for _, p := range Build(Facts{Now: now, Local: c.local, Hub: c.hub}).Problems {
+			if p.Reason == "NotFollowing" && p.Name == "beijing" && strings.HasPrefix(p.Cure, "kubectl delete membercluster ") {
+				got = append(got, strings.TrimSuffix(p.Message, ", so it doesn't follow the hub's"))
+			}
+		}
+		if strings.Join(got, "\n") != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+// The hub has moved away from a cluster that is a member, and its MemberClusters are still there. The new hub isn't taken for the cause, nor is
+// anyone told to start the old one's process again.
+func TestStatusAfterTheHubMoved(t *testing.T) {
+	set := func(uid types.UID) (all []clustersetv1alpha1.MemberCluster) {
+		for _, name := range []string{"beijing", "shanghai"} {
+			m := member(name, "", clustersetv1alpha1.MemberReady, nil)
+			m.UID, m.Finalizers = uid+types.UID(name), []string{api.MemberFinalizer}
+			all = append(all, m)
+		}
+		return all
+	}
+	old := &LocalFacts{Cluster: "beijing", Members: set("old")}
+	before := &HubFacts{Here: true, Members: old.Members, Heard: map[string]Heartbeat{"shanghai": {Renewed: now.Add(-time.Hour)}}}
+	for name, hub := range map[string]*HubFacts{"the new hub is asked": {Members: set("new")}, "no hub is named": before} {
+		problems := Build(Facts{Now: now, Local: old, Hub: hub}).Problems
+		if len(problems) != 1 || !strings.HasPrefix(problems[0].Cure, "if the hub has moved from here") {
+			t.Errorf("%s: %+v", name, problems)
+		}
 	}
 }
 

@@ -58,7 +58,7 @@ func (r *Report) reach(f Facts) {
 		said, ok := f.Hub.Heard[c.Name]
 		// What a silent cluster said last is no longer so: the hub may have seen it fall silent, or, without a hub process, nobody has.
 		if ok && c.Phase == string(clustersetv1alpha1.MemberReady) && f.hubNow().Sub(said.Renewed) <= Overdue {
-			c.CantReach, c.Unmeasured, c.Measures = said.CantReach, said.Unmeasured, said.Measures
+			c.CantReach, c.Unmeasured, c.Measures, c.cantFollow = said.CantReach, said.Unmeasured, said.Measures, said.CantFollow
 		}
 	}
 }

@@ -71,6 +71,9 @@ type Hub struct {
 	NotEnforced string `json:"notEnforced,omitempty"`
 	// Awaited are the clusters that the hub has lost and that haven't rejoined.
 	Awaited []string `json:"awaited,omitempty"`
+
+	// here says that it wasn't named: the local cluster is taken for it.
+	here bool
 }
 
 // Cluster is a cluster of the set.
@@ -112,6 +115,8 @@ type Cluster struct {
 
 	// unheard says that a person wrote its MemberCluster here, beside the agent's copies or without an agent: no heartbeat is expected.
 	unheard bool
+	// cantFollow is a cluster of which it says that it can't follow the hub.
+	cantFollow string
 }
 
 // Services counts the services and lists those that need attention.
@@ -198,6 +203,8 @@ type HubFacts struct {
 	Server  string
 	Err     error // nil where it could be read
 	Latency time.Duration
+	// Here says that it is the local cluster, by its MemberClusters.
+	Here bool
 	// Read is when it was read, zero if that is the Facts' Now.
 	Read    time.Time
 	Members []clustersetv1alpha1.MemberCluster
