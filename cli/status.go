@@ -37,8 +37,9 @@ hub: whether it answers, the current heartbeats, and the conflicts of all servic
 Without a local cluster, or if the current context isn't a member or is down, it reads only the hub.
 
 The exit code is 1 if there is a problem: a cluster that is silent or has never been heard; this one, if it has left; a service that isn't exported or
-imported as it should be; a cluster that doesn't follow the hub; a namespace that is missing; or the hub, if it is given, doesn't answer. Conflicts and
-services at their last resort are shown, and are no problems: their names are answered. clusterset doctor checks more.` + exitHelp,
+imported as it should be, or whose name has no address because only Expired clusters have endpoints of it; a cluster that doesn't follow the hub;
+a namespace that is missing; or the hub, if it is given, doesn't answer. Conflicts and services at their last resort are shown, and are no problems:
+their names are answered. clusterset doctor checks more.` + exitHelp,
 		Example: `  clusterset status
   clusterset status --context beijing --hub-context hub --watch
   clusterset status --hub-context hub --wait --timeout 2m

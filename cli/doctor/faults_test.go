@@ -11,6 +11,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -88,6 +89,14 @@ var faults = []struct {
 	{"the agent here is frozen", func(b *broken) { b.Local.Reach.Stamp = metav1.NewMicroTime(now.Add(-5 * time.Minute)) }, false},
 	{"another cluster's agent is down", func(b *broken) { b.shanghai(phased(clustersetv1alpha1.MemberSuspect)) }, false},
 	{"another cluster has been silent for minutes", func(b *broken) { b.shanghai(phased(clustersetv1alpha1.MemberExpired)) }, false},
+	{"a name has endpoints only in clusters that are Expired", func(b *broken) {
+		b.shanghai(phased(clustersetv1alpha1.MemberExpired))
+		b.Local.Imports = []mcsv1beta1.ServiceImport{{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "db"}, Spec: mcsv1beta1.ServiceImportSpec{Type: mcsv1beta1.Headless}}}
+		b.Local.Slices = []discoveryv1.EndpointSlice{{
+			ObjectMeta:  metav1.ObjectMeta{Namespace: "shop", Name: "db", Labels: map[string]string{api.LabelServiceName: "db", api.LabelSourceCluster: "shanghai"}},
+			AddressType: discoveryv1.AddressTypeIPv4, Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"10.2.0.1"}}},
+		}}
+	}, false},
 	{"an agent has never run", func(b *broken) { b.shanghai(phased("")) }, false},
 	{"this cluster has left", func(b *broken) { b.Hub.Members = b.Hub.Members[1:] }, false},
 	{"this cluster has left, and was cleaned up", func(b *broken) { b.Local, b.Hub = &view.LocalFacts{}, nil }, false},

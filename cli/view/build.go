@@ -64,9 +64,10 @@ func Build(f Facts) Report {
 		if f.Local.reachAge(f.Now) > objects.ReachabilityAge {
 			counted.Reach = nil
 		}
-		if r.Services.LastResort = LastResort(&counted); f.Local.RoutesErr != nil {
-			r.Services.LastResort = nil
+		if f.Local.RoutesErr != nil {
 			r.Notes = append(slices.Clone(r.Notes), "can't tell which services are out of reach or at their last resort: "+f.Local.RoutesErr.Error())
+		} else {
+			r.Services.lastResort(&counted)
 		}
 	}
 	if asked {

@@ -34,8 +34,20 @@ func unreachable(l *LocalFacts) []string {
 	return r.Unreachable
 }
 
-// LastResort lists the services that currently lead only to silent, drained or unreachable clusters, as seen from the local cluster: its
-// service proxies by the EndpointSlices behind a ClusterSetIP, its DNS servers by a name with the endpoints' addresses.
+// lastResort lists the services at their last resort, and as problems those whose names have no address any more.
+func (s *Services) lastResort(l *LocalFacts) {
+	for _, p := range LastResort(l) {
+		if p.Reason == "LastResort" {
+			s.LastResort = append(s.LastResort, p)
+			continue
+		}
+		p.Cure = "start its pods in another cluster, or see why these are silent: clusterset doctor there, and the logs of their agents"
+		s.Problems = append(s.Problems, p)
+	}
+}
+
+// LastResort lists the services that currently lead only to silent, drained or unreachable clusters, or nowhere because of that, as seen from the
+// local cluster: its service proxies by the EndpointSlices behind a ClusterSetIP, its DNS servers by a name with the endpoints' addresses.
 func LastResort(l *LocalFacts) []Problem {
 	if !anyAiling(l) {
 		return nil
