@@ -71,6 +71,10 @@ func healthy() *Facts {
 			{Part: view.PartDNS, Namespace: "clusterset-system", Name: "clusterset-dns-a", Version: "1.0.0", Ready: true},
 			{Part: view.PartDNS, Namespace: "clusterset-system", Name: "clusterset-dns-b", Version: "1.0.0", Ready: true},
 		},
+		Workloads: []Workload{
+			{Part: view.PartMember, Kind: "Deployment", Namespace: "clusterset-system", Name: "clusterset-member", Wanted: 1, Pods: 1},
+			{Part: view.PartDNS, Kind: "Deployment", Namespace: "clusterset-system", Name: "clusterset-dns", Wanted: 2, Pods: 2},
+		},
 		Credentials: &Credentials{Key: "clusterset-system/clusterset-hub-credentials", Expires: now.Add(10 * 24 * time.Hour), Lifetime: 14 * 24 * time.Hour},
 	}
 }
@@ -129,10 +133,15 @@ func TestRender(t *testing.T) {
 			f.Pods[0].Ready, f.Pods[0].Waits, f.Pods[0].Restarts = false, "CrashLoopBackOff", 7
 			f.Pods[1].Version, f.Pods[2].Restarts = "1.1.0", 9
 		},
-		"no-pods": func(f *Facts) { f.Pods = nil },
 		"unnamed": func(f *Facts) { f.Set.Notes = []string{view.Unnamed} },
+		"no-pods": func(f *Facts) { f.Pods, f.Workloads = nil, nil },
+		"not-created": func(f *Facts) { // the agent has no pod at all, and the DNS servers' DaemonSet one on each of two nodes of three
+			f.Pods, f.Workloads[0].Pods = f.Pods[1:], 0
+			f.Workloads[0].Refused = `pods "clusterset-member-6c-x" is forbidden: exceeded quota: few`
+			f.Workloads[1].Kind, f.Workloads[1].Wanted = "DaemonSet", 3
+		},
 		"left": func(f *Facts) { // and was cleaned up
-			f.Set, f.Pods, f.Credentials = view.Build(view.Facts{Now: now, Local: &view.LocalFacts{}}), nil, nil
+			f.Set, f.Pods, f.Workloads, f.Credentials = view.Build(view.Facts{Now: now, Local: &view.LocalFacts{}}), nil, nil, nil
 		},
 		"extended": func(f *Facts) {
 			f.Set.Services.Extended = 2
@@ -186,7 +195,7 @@ func TestRender(t *testing.T) {
 				t.Errorf("%s: %s %q: a problem has a cure, and nothing else has", name, finding.Level, finding.Message)
 			}
 		}
-		if slices.Contains([]string{"pods", "left", "unreachable"}, name) && d.Problems == 0 {
+		if slices.Contains([]string{"pods", "left", "unreachable", "not-created"}, name) && d.Problems == 0 {
 			t.Errorf("%s: no problem", name)
 		}
 		if name == "healthy" && d.Problems > 0 {

@@ -26,6 +26,9 @@ type Facts struct {
 	// unknown which services are at their last resort.
 	Set                   view.Report
 	SetErr, LastResortErr error
+	// Workloads are ours in the cluster, and WorkloadsErr is why they can't be read.
+	Workloads    []Workload
+	WorkloadsErr error
 	// Pods are ours in the cluster, and PodsErr is why they can't be read.
 	Pods    []view.Pod
 	PodsErr error

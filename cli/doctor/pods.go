@@ -36,7 +36,7 @@ func checkPods(f *Facts) []Finding {
 		switch {
 		case len(pods) > 0:
 			all = append(all, checkPart(part, pods)...)
-		case part != view.PartHub:
+		case part != view.PartHub && !f.wants(part): // else checkWorkloads says why there is none
 			all = append(all, skipped("no pod of %s is in this cluster; if that isn't intended, install the chart (%s.enabled), or scale its Deployment up", programs[part], part))
 		}
 	}

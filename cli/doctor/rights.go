@@ -43,6 +43,7 @@ var roles = map[string][]rbacv1.PolicyRule{
 		named(clustersetv1alpha1.GroupName, "reachabilities", clustersetv1alpha1.ReachabilityName, "get"),
 		rule("", []string{"namespaces", "services"}, []string{"get", "list"}),
 		rule("", []string{"pods"}, []string{"list"}),
+		rule("apps", []string{"deployments", "daemonsets"}, []string{"list"}),
 		rule("events.k8s.io", []string{"events"}, []string{"list"}),
 		rule(mcsGroup, []string{"serviceimports", "serviceexports"}, []string{"list"}),
 		rule(fabedgev1alpha1.GroupName, []string{"globalservices"}, []string{"list"}),

@@ -67,11 +67,10 @@ const labelPart = "app.kubernetes.io/component"
 // podOf reads a pod, which is ours if it runs one of our programs: other software has parts called dns and hub too.
 func podOf(pod *corev1.Pod) (Pod, bool) {
 	p := Pod{Part: pod.Labels[labelPart], Namespace: pod.Namespace, Name: pod.Name}
-	at := slices.IndexFunc(pod.Spec.Containers, func(c corev1.Container) bool { return runs(&c, p.Part) })
-	if at < 0 || pod.DeletionTimestamp != nil {
+	c := Program(&pod.Spec, p.Part)
+	if c == nil || pod.DeletionTimestamp != nil {
 		return p, false
 	}
-	c := &pod.Spec.Containers[at]
 	p.Version, _ = objects.ImageTag(c.Image)
 	for _, port := range c.Ports {
 		if port.Name == "metrics" {
@@ -93,6 +92,16 @@ func podOf(pod *corev1.Pod) (Pod, bool) {
 		p.settings = settingsOf(slices.Concat(c.Command, c.Args), c.Env)
 	}
 	return p, true
+}
+
+// Program returns the container that runs the program of a part, nil if none does.
+func Program(spec *corev1.PodSpec, part string) *corev1.Container {
+	for i := range spec.Containers {
+		if c := &spec.Containers[i]; runs(c, part) {
+			return c
+		}
+	}
+	return nil
 }
 
 func runs(c *corev1.Container, part string) bool {
