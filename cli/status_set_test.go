@@ -77,6 +77,21 @@ data:
     clusterset.local:53 {
         forward . 10.96.0.53
     }
+---
+apiVersion: v1
+kind: Service
+metadata: {name: clusterset-dns, namespace: kube-system}
+spec: {clusterIP: 10.96.0.53, selector: {app.kubernetes.io/component: dns}, ports: [{port: 53, protocol: UDP}]}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: clusterset-dns, namespace: kube-system, labels: {app.kubernetes.io/component: dns}}
+spec:
+  replicas: 0
+  selector: {matchLabels: {app.kubernetes.io/component: dns}}
+  template:
+    metadata: {labels: {app.kubernetes.io/component: dns}}
+    spec: {containers: [{name: coredns, image: clusterset, command: [/coredns], env: [{name: CLUSTERSET_CLUSTER, value: member}]}]}
 `
 
 const lookedAtStatus = `

@@ -2,6 +2,7 @@ package console
 
 import (
 	"errors"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -53,10 +54,13 @@ var askedAt = time.Date(2026, 2, 3, 0, 1, 0, 0, time.UTC)
 
 // asked is what the doctor has asked of a member: its cluster DNS sends one of two zones, and another ConfigMap can't be read.
 func asked() *doctor.Facts {
+	servers := map[string]string{"part": "dns"}
 	return &doctor.Facts{
 		Now: askedAt, Zones: doctor.Zones, Cluster: &doctor.Server{What: "cluster", Address: "https://bj", Timed: true},
 		ClusterDNS:   doctor.ConfigMap{Key: "kube-system/coredns", Found: true, Data: map[string]string{"Corefile": "clusterset.local {\n forward . 10.96.0.53\n}"}},
 		NodeLocalDNS: doctor.ConfigMap{Key: "kube-system/node-local-dns", Err: errors.New("it is forbidden")},
+		Services:     []doctor.Service{{Namespace: "names", Name: "dns", ClusterIPs: []netip.Addr{netip.MustParseAddr("10.96.0.53")}, Selector: servers, DNS: true}},
+		Workloads:    []doctor.Workload{{Part: view.PartDNS, Namespace: "names", Name: "dns", Labels: servers}},
 	}
 }
 

@@ -18,11 +18,11 @@ func checkClusterDNS(f *Facts) []Finding {
 	case !c.Found:
 		return []Finding{skipped("there is no ConfigMap %s; set that of this cluster's DNS with --dns-configmap, or query its server with --dns", c.Key)}
 	case c.Data["stubDomains"] != "":
-		return checkStubDomains(c, f.Zones)
+		return f.checkStubDomains(c)
 	case c.Data["Corefile"] == "":
 		return []Finding{problem(fmt.Sprintf("the ConfigMap %s has no Corefile and no stubDomains, so nothing forwards %s", c.Key, screen.And(f.Zones)), "configure this cluster's DNS to forward these zones to the clusterset servers")}
 	}
-	return checkCorefile("clusterdns", c, f.Zones)
+	return f.checkCorefile("clusterdns", c)
 }
 
 // checkNodeLocalDNS checks the cache on each node, which pods ask first. If it doesn't know the zones, it forwards their names
@@ -35,14 +35,15 @@ func checkNodeLocalDNS(f *Facts) []Finding {
 	case !c.Found:
 		return []Finding{ok("NodeLocal DNSCache isn't installed")}
 	}
-	return checkCorefile("nodelocaldns", c, f.Zones)
+	return f.checkCorefile("nodelocaldns", c)
 }
 
-func checkCorefile(check string, c ConfigMap, zones []string) []Finding {
+func (f *Facts) checkCorefile(check string, c ConfigMap) []Finding {
 	blocks := ParseCorefile(c.Data["Corefile"])
 	all := checkGlobal(c, blocks)
+	var forwarded []sent
 	var missing []string
-	for _, zone := range zones {
+	for _, zone := range f.Zones {
 		block, key := serving(blocks, zone)
 		switch {
 		case block == nil:
@@ -52,20 +53,21 @@ func checkCorefile(check string, c ConfigMap, zones []string) []Finding {
 		case block.plugin(zone, "multicluster", "kubernetes") != nil:
 			p := block.plugin(zone, "multicluster", "kubernetes")
 			all = append(all, problem(fmt.Sprintf("in %s the plugin %s answers %s instead of clusterset", c.Key, p.Name, zone),
-				fmt.Sprintf("remove %s from the line of %s, and\n%s", zone, p.Name, stanza(check, c.Key, []string{zone}))))
+				fmt.Sprintf("remove %s from the line of %s, and\n%s", zone, p.Name, f.stanza(check, c.Key, []string{zone}))))
 		case block.plugin(zone, "forward") != nil && (key != "" || block.names(zone, "forward")):
-			all = append(all, ok("%s forwards %s to %s", c.Key, zone, strings.Join(block.plugin(zone, "forward").servers(), " ")))
+			forwarded = append(forwarded, sent{zone, block.plugin(zone, "forward").servers()})
 		default:
 			missing = append(missing, zone)
 		}
 	}
+	all = append(all, f.checkSent(check, c, forwarded)...)
 	switch {
 	case len(missing) == 0:
 	case importsFiles(c.Data["Corefile"]):
 		all = append(all, skipped("no stanza for %s is seen in %s, but it imports files, which may have one; --dns asks the server itself", screen.And(missing), c.Key))
 	default:
 		all = append(all, problem(fmt.Sprintf("the Corefile in %s has no stanza for %s: pods' queries there never reach the clusterset servers", c.Key, screen.And(missing)),
-			stanza(check, c.Key, missing)))
+			f.stanza(check, c.Key, missing)))
 	}
 	return all
 }
@@ -97,7 +99,7 @@ func (p *Plugin) servers() []string {
 }
 
 // stanza returns the cure for a Corefile without one.
-func stanza(check, configMap string, zones []string) string {
+func (f *Facts) stanza(check, configMap string, zones []string) string {
 	keys := make([]string, len(zones))
 	for i, z := range zones {
 		keys[i] = z + ":53"
@@ -106,36 +108,46 @@ func stanza(check, configMap string, zones []string) string {
 	if check == "nodelocaldns" {
 		bind = "    bind 169.254.20.10    # as in the file's other stanzas\n"
 	}
+	address, with := f.address()
 	namespace, name, _ := strings.Cut(configMap, "/")
-	return fmt.Sprintf(`add to the Corefile (kubectl -n %s edit configmap %s), with the ClusterIP of the clusterset DNS Service:
+	return fmt.Sprintf(`add to the Corefile (kubectl -n %s edit configmap %s)%s:
 %s {
     errors
     cache 5
-%s    forward . CLUSTER-IP
-}`, namespace, name, strings.Join(keys, " "), bind)
+%s    forward . %s
+}`, namespace, name, with, strings.Join(keys, " "), bind, address)
+}
+
+// address returns the one to forward to. If it isn't known, with says what to put in its place.
+func (f *Facts) address() (address, with string) {
+	if ours := f.ours(); ours != nil {
+		return ours.ClusterIPs[0].String(), ""
+	}
+	return "CLUSTER-IP", ", with the ClusterIP of the clusterset DNS Service"
 }
 
 // checkStubDomains reads kube-dns's stubDomains, which forward zones to other servers.
-func checkStubDomains(c ConfigMap, zones []string) []Finding {
+func (f *Facts) checkStubDomains(c ConfigMap) []Finding {
 	var domains map[string][]string
+	address, with := f.address()
 	if err := json.Unmarshal([]byte(c.Data["stubDomains"]), &domains); err != nil {
-		return []Finding{problem(fmt.Sprintf("stubDomains in %s isn't JSON: %v", c.Key, err), "write it as {\"clusterset.local\": [\"CLUSTER-IP\"]}")}
+		return []Finding{problem(fmt.Sprintf("stubDomains in %s isn't JSON: %v", c.Key, err), fmt.Sprintf("write it as {\"clusterset.local\": [%q]}%s", address, with))}
 	}
+	var forwarded []sent
 	var all []Finding
 	if servers := domains[publicZone]; len(servers) > 0 {
 		all = sendsGlobal(c, servers, domains[ourZone])
 	}
-	for _, zone := range zones {
+	for _, zone := range f.Zones {
 		servers := domains[zone]
 		if zone == ourZone && len(servers) == 0 {
 			servers = domains[publicZone]
 		}
 		if len(servers) > 0 {
-			all = append(all, ok("%s sends %s to %s", c.Key, zone, strings.Join(servers, " ")))
+			forwarded = append(forwarded, sent{zone, servers})
 			continue
 		}
-		all = append(all, problem(fmt.Sprintf("stubDomains in %s lacks %s", c.Key, zone),
-			fmt.Sprintf("add %q: [\"CLUSTER-IP\"], with the ClusterIP of the clusterset DNS Service", zone)))
+		all = append(all, problem(fmt.Sprintf("stubDomains in %s lacks %s", c.Key, zone), fmt.Sprintf("add %q: [%q]%s", zone, address, with)))
 	}
-	return all
+	return append(all, f.checkSent("clusterdns", c, forwarded)...)
 }

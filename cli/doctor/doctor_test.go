@@ -71,9 +71,14 @@ func healthy() *Facts {
 			{Part: view.PartDNS, Namespace: "clusterset-system", Name: "clusterset-dns-a", Version: "1.0.0", Ready: true},
 			{Part: view.PartDNS, Namespace: "clusterset-system", Name: "clusterset-dns-b", Version: "1.0.0", Ready: true},
 		},
+		Services: []Service{
+			{Namespace: "clusterset-system", Name: "clusterset-dns", ClusterIPs: addresses([]string{"10.96.0.53"}), Selector: map[string]string{"part": "dns"}, DNS: true},
+			{Namespace: "default", Name: "kubernetes", ClusterIPs: addresses([]string{"10.96.0.1"})},
+			{Namespace: "kube-system", Name: "kube-dns", ClusterIPs: addresses([]string{"10.96.0.10"}), Selector: map[string]string{"k8s-app": "kube-dns"}, DNS: true},
+		},
 		Workloads: []Workload{
 			{Part: view.PartMember, Kind: "Deployment", Namespace: "clusterset-system", Name: "clusterset-member", Wanted: 1, Pods: 1},
-			{Part: view.PartDNS, Kind: "Deployment", Namespace: "clusterset-system", Name: "clusterset-dns", Wanted: 2, Pods: 2},
+			{Part: view.PartDNS, Kind: "Deployment", Namespace: "clusterset-system", Name: "clusterset-dns", Wanted: 2, Pods: 2, Labels: map[string]string{"part": "dns", "hash": "1"}},
 		},
 		Credentials: &Credentials{Key: "clusterset-system/clusterset-hub-credentials", Expires: now.Add(10 * 24 * time.Hour), Lifetime: 14 * 24 * time.Hour},
 	}
@@ -140,6 +145,11 @@ func TestRender(t *testing.T) {
 			f.Workloads[0].Refused = `pods "clusterset-member-6c-x" is forbidden: exceeded quota: few`
 			f.Workloads[1].Kind, f.Workloads[1].Wanted = "DaemonSet", 3
 		},
+		"nowhere": func(f *Facts) { // the chart was installed again, elsewhere
+			f.Services[0].Namespace, f.Workloads[1].Namespace = "names", "names"
+			f.Services[0].ClusterIPs = addresses([]string{"10.104.3.7"})
+			f.NodeLocalDNS = ConfigMap{Key: "kube-system/node-local-dns", Found: true, Data: map[string]string{"Corefile": stock}}
+		},
 		"left": func(f *Facts) { // and was cleaned up
 			f.Set, f.Pods, f.Workloads, f.Credentials = view.Build(view.Facts{Now: now, Local: &view.LocalFacts{}}), nil, nil, nil
 		},
@@ -195,7 +205,7 @@ func TestRender(t *testing.T) {
 				t.Errorf("%s: %s %q: a problem has a cure, and nothing else has", name, finding.Level, finding.Message)
 			}
 		}
-		if slices.Contains([]string{"pods", "left", "unreachable", "not-created"}, name) && d.Problems == 0 {
+		if slices.Contains([]string{"pods", "left", "unreachable", "not-created", "nowhere"}, name) && d.Problems == 0 {
 			t.Errorf("%s: no problem", name)
 		}
 		if name == "healthy" && d.Problems > 0 {
@@ -235,7 +245,9 @@ func TestCorefiles(t *testing.T) {
 		"forward without arguments":     {"clusterset.local svc.global {\n forward . 10.0.0.1\n}\nglobal {\n forward\n}", "ok ok"},
 	} {
 		var got []string
-		for _, f := range checkCorefile("clusterdns", ConfigMap{Data: map[string]string{"Corefile": c.corefile}}, zones) {
+		facts := healthy()
+		facts.Services[0].ClusterIPs = addresses([]string{"10.96.0.53", "10.0.0.1"})
+		for _, f := range facts.checkCorefile("clusterdns", ConfigMap{Data: map[string]string{"Corefile": c.corefile}}) {
 			got = append(got, string(f.Level))
 		}
 		slices.Sort(got)
@@ -249,10 +261,10 @@ func TestCorefiles(t *testing.T) {
 
 // The stanza that doctor suggests passes doctor's own check.
 func TestTheCureOfACorefileCuresIt(t *testing.T) {
+	f := healthy()
 	for check, configMap := range map[string]string{"clusterdns": "kube-system/coredns", "nodelocaldns": "kube-system/node-local-dns"} {
-		_, text, _ := strings.Cut(stanza(check, configMap, zones), "\n")
-		text = strings.ReplaceAll(text, "CLUSTER-IP", "10.96.0.53")
-		for _, f := range checkCorefile(check, ConfigMap{Data: map[string]string{"Corefile": stock + "\n" + text}}, zones) {
+		_, text, _ := strings.Cut(f.stanza(check, configMap, zones), "\n")
+		for _, f := range f.checkCorefile(check, ConfigMap{Data: map[string]string{"Corefile": stock + "\n" + text}}) {
 			if f.Level != OK {
 				t.Errorf("%s: %+v", check, f)
 			}

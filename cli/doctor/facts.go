@@ -26,6 +26,9 @@ type Facts struct {
 	// unknown which services are at their last resort.
 	Set                   view.Report
 	SetErr, LastResortErr error
+	// Services are those of the cluster that have an address, and ServicesErr is why they can't be read.
+	Services    []Service
+	ServicesErr error
 	// Workloads are ours in the cluster, and WorkloadsErr is why they can't be read.
 	Workloads    []Workload
 	WorkloadsErr error

@@ -149,6 +149,7 @@ var faults = []struct {
 	{"a beacon was always blocked", func(b *broken) { b.reach(metav1.ConditionUnknown, "NeverReached") }, true},
 	{"two clusters work under one name", func(b *broken) { b.shanghai(conditioned(clustersetv1alpha1.ConditionCloned, metav1.ConditionTrue, "")) }, false},
 	{"the cluster DNS doesn't forward", func(b *broken) { b.checked.ClusterDNS.Data = map[string]string{"Corefile": stock} }, false},
+	{"the cluster DNS forwards to an address that no Service has any more", func(b *broken) { b.checked.Services[0].ClusterIPs = addresses([]string{"10.96.0.54"}) }, false},
 	{"the DNS servers are down", func(b *broken) {
 		b.checked.Replies = []Reply{{Zone: "clusterset.local", Err: errors.New("i/o timeout"), Timeout: true}}
 		b.checked.Pods[1].Ready = false

@@ -110,6 +110,7 @@ func (g *Gatherer) askCluster(ctx context.Context, f *Facts) (c *objects.Cluster
 		f.ClusterDNS.Err, f.NodeLocalDNS.Err = errUnreached, errUnreached
 		return nil
 	}
+	f.Services, f.ServicesErr = services(ctx, c)
 	f.Workloads, f.WorkloadsErr = workloads(ctx, c)
 	f.ClusterDNS.read(ctx, c, g.ClusterDNS)
 	f.NodeLocalDNS.read(ctx, c, g.NodeLocalDNS)

@@ -1,0 +1,99 @@
+package doctor
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/clusterset/clusterset/cli/view"
+)
+
+// A stanza that forwards to an address behind which no clusterset server is isn't right. It is skipped if that can't be known.
+func TestStanzaThatLeadsNowhere(t *testing.T) {
+	ours := map[string]string{"app.kubernetes.io/name": "clusterset", "app.kubernetes.io/component": "dns"}
+	service := func(namespace, name string, selector map[string]string, ips ...string) *corev1.Service {
+		return &corev1.Service{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+			Spec:       corev1.ServiceSpec{ClusterIPs: ips, Selector: selector, Ports: []corev1.ServicePort{{Port: 53}}},
+		}
+	}
+	published := service("names", "published", ours, "10.96.4.8", "fd00:96::8")
+	published.Spec.ExternalIPs = []string{"192.0.2.8"}
+	published.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "198.51.100.8"}, {Hostname: "names.example"}}
+	metrics := service("names", "a-metrics", ours, "10.96.4.6")
+	metrics.Spec.Ports[0].Port = 9153
+	var f Facts
+	var err error
+	f.Services, err = services(t.Context(), cluster(
+		metrics, published, service("names", "headless", ours, "None"), service("other", "same-labels", ours, "10.96.4.9"),
+		service("default", "kubernetes", nil, "10.96.0.1", "fd00:96::1"), service("kube-system", "kube-dns", map[string]string{"k8s-app": "kube-dns"}, "10.96.0.10"),
+	))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Zones = zones
+	f.Workloads = []Workload{{Part: view.PartMember, Namespace: "other", Labels: ours}, {Part: view.PartDNS, Namespace: "names", Labels: ours}}
+	none, refused, refusedServices, apart := f, f, f, f
+	none.Workloads = f.Workloads[:1]
+	refused.Workloads, refused.WorkloadsErr = nil, errors.New("the cluster refuses")
+	refusedServices.Services, refusedServices.ServicesErr = nil, errors.New("the cluster refuses")
+	apart.Services = append(slices.Clone(f.Services), Service{ClusterIPs: addresses([]string{"172.20.0.1"})})
+	for _, c := range []struct {
+		facts      *Facts
+		check, to  string
+		want       Level
+		says, cure string
+	}{
+		{&f, "clusterdns", "10.96.4.8", OK, "", ""},
+		{&f, "clusterdns", "dns://10.96.4.8:53", OK, "", ""},
+		{&f, "clusterdns", "fd00:96::8", OK, "", ""},
+		{&f, "clusterdns", "10.96.4.8 [fd00:96::8]:53", OK, "", ""},
+		{&f, "clusterdns", "192.0.2.8 198.51.100.8", OK, "", ""},
+		{&f, "nodelocaldns", "10.96.0.10", OK, "", ""}, // the cluster DNS, which has a stanza of its own
+
+		{&f, "clusterdns", "10.96.3.3", Problem, "10.96.3.3, which is the address of no Service", "write 10.96.4.8, the ClusterIP of names/published, in its place"},
+		{&f, "clusterdns", "fd00:96::7", Problem, "the address of no Service", "10.96.4.8"},
+		{&f, "clusterdns", "10.96.4.8 10.96.3.3", Problem, "10.96.3.3, which", "10.96.4.8"},
+		{&f, "clusterdns", "10.96.0.10", Problem, "the address of the Service kube-system/kube-dns, behind which no clusterset server is", "10.96.4.8"},
+		{&f, "clusterdns", "10.96.4.9", Problem, "other/same-labels", "10.96.4.8"},
+		{&none, "clusterdns", "10.96.3.3", Problem, "the address of no Service", "the ClusterIP of the clusterset DNS Service in its place"},
+
+		{&f, "clusterdns", "203.0.113.9", Skipped, "no Service of this cluster has it", ""},
+		{&f, "clusterdns", "/etc/resolv.conf", Skipped, "it isn't an address", ""},
+		{&f, "clusterdns", "10.96.0.1", Skipped, "its Service default/kubernetes has no selector", ""},
+		{&apart, "clusterdns", "10.96.3.3", Skipped, "no Service of this cluster has it", ""}, // there are several ranges, with others' addresses between
+		{&none, "clusterdns", "10.96.4.8", Skipped, "the chart's DNS servers aren't in this cluster", ""},
+		{&refused, "clusterdns", "10.96.4.8", Skipped, "the cluster refuses", ""},
+		{&refusedServices, "clusterdns", "10.96.4.8", Skipped, "the cluster refuses", ""},
+	} {
+		corefile := ConfigMap{Key: "kube-system/coredns", Data: map[string]string{"Corefile": "clusterset.local svc.global {\n forward . " + c.to + "\n}"}}
+		servers, err := json.Marshal(strings.Fields(c.to))
+		if err != nil {
+			t.Fatal(err)
+		}
+		domains := ConfigMap{Key: "kube-system/kube-dns", Data: map[string]string{"stubDomains": fmt.Sprintf(`{"clusterset.local": %s, "svc.global": %[1]s}`, servers)}}
+		found := c.facts.checkCorefile(c.check, corefile)
+		if c.check == "clusterdns" {
+			found = append(found, c.facts.checkStubDomains(domains)...)
+		}
+		for _, got := range found {
+			if got.Level != c.want || !strings.Contains(got.Message, c.says) || !strings.Contains(got.Message, "forwards ") || !strings.Contains(got.Cure, c.cure) {
+				t.Errorf("%s to %s: %+v, want %s %q %q", c.check, c.to, got, c.want, c.says, c.cure)
+			}
+		}
+	}
+	for _, c := range []struct {
+		facts *Facts
+		want  string
+	}{{&f, "forward . 10.96.4.8\n"}, {&none, "forward . CLUSTER-IP\n"}} {
+		if got := c.facts.stanza("clusterdns", "kube-system/coredns", zones); !strings.Contains(got, c.want) {
+			t.Errorf("the stanza is %s, want %q", got, c.want)
+		}
+	}
+}
