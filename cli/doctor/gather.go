@@ -111,8 +111,7 @@ func (g *Gatherer) askCluster(ctx context.Context, f *Facts) (c *objects.Cluster
 		return nil
 	}
 	f.Services, f.ServicesErr = services(ctx, c)
-	f.Workloads, f.WorkloadsErr = workloads(ctx, c)
-	f.ClusterDNS.read(ctx, c, g.ClusterDNS)
+	f.readClusterDNS(ctx, c, g.ClusterDNS)
 	f.NodeLocalDNS.read(ctx, c, g.NodeLocalDNS)
 	if g.Secret.Name != "" {
 		f.Credentials = credentials(ctx, c, g.Secret)
@@ -215,6 +214,14 @@ func (s *Server) ask(ctx context.Context, config *rest.Config) error {
 		}
 	}
 	return nil
+}
+
+// readClusterDNS also reads the workloads, which say whose ConfigMap is in use.
+func (f *Facts) readClusterDNS(ctx context.Context, c *objects.Cluster, asked client.ObjectKey) {
+	f.Workloads, f.WorkloadsErr = workloads(ctx, c)
+	inUse := f.configMapInUse(ctx, c, asked)
+	f.ClusterDNS.Key = inUse.String()
+	f.ClusterDNS.read(ctx, c, inUse)
 }
 
 func (m *ConfigMap) read(ctx context.Context, c *objects.Cluster, key client.ObjectKey) {

@@ -22,12 +22,19 @@ type Workload struct {
 	Wanted, Pods int32
 	// Refused is why the API server refuses to create its pods. A DaemonSet has that only in its Events.
 	Refused string
+	// Corefile is the ConfigMap of a DNS server, empty if it isn't known.
+	Corefile string
 }
 
 // workloads reads ours, in whatever namespace they are. Other software has parts called dns and hub too.
 func workloads(ctx context.Context, c *objects.Cluster) (all []Workload, err error) {
 	add := func(o client.Object, pods *corev1.PodTemplateSpec, w *Workload) {
 		w.Part, w.Namespace, w.Name, w.Labels = pods.Labels[objects.Component], o.GetNamespace(), o.GetName(), pods.Labels
+		for _, v := range pods.Spec.Volumes {
+			if v.Name == "corefile" && v.ConfigMap != nil {
+				w.Corefile = v.ConfigMap.Name
+			}
+		}
 		if view.Program(&pods.Spec, w.Part) != nil {
 			all = append(all, *w)
 		}
