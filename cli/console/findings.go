@@ -34,7 +34,7 @@ var overlap = struct {
 		"express":    "takes the address of a DNS server",
 	},
 	problems: map[string]string{"lastresort": "the same Reports, service by service"},
-	current:  map[string]bool{"pods": true, "reach": true, "lastresort": true, "names": true},
+	current:  map[string]bool{"pods": true, "location": true, "reach": true, "lastresort": true, "names": true},
 	because:  map[string][]string{"names": {api.ReasonClusterCloned, api.ReasonNameTaken}},
 }
 

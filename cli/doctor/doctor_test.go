@@ -13,6 +13,7 @@ import (
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/cli/view"
+	"github.com/clusterset/clusterset/internal/topology"
 	"github.com/clusterset/clusterset/test/page"
 )
 
@@ -58,6 +59,8 @@ func healthy() *Facts {
 		}
 		return s
 	}
+	member := &clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "beijing"}, Spec: clustersetv1alpha1.MemberClusterSpec{Zone: "cn-north-1a", Region: "cn-north-1"}}
+	here := topology.Location{Cluster: "beijing", Zone: "cn-north-1a", Region: "cn-north-1"}
 	return &Facts{
 		Now: now, Zones: zones, Cluster: server("cluster"), Hub: server("hub"),
 		ClusterDNS:   ConfigMap{Key: "kube-system/coredns", Found: true, Data: map[string]string{"Corefile": forwarding}},
@@ -68,8 +71,8 @@ func healthy() *Facts {
 		Set:     view.Report{Clusters: []view.Cluster{{Name: "beijing", Local: true}, {Name: "shanghai", Reach: &view.Reach{State: metav1.ConditionTrue, Reason: "Answers"}}}},
 		Pods: []view.Pod{
 			{Part: view.PartMember, Namespace: "clusterset-system", Name: "clusterset-member-a", Version: "1.0.0", Ready: true, Restarts: 1},
-			{Part: view.PartDNS, Namespace: "clusterset-system", Name: "clusterset-dns-a", Version: "1.0.0", Ready: true},
-			{Part: view.PartDNS, Namespace: "clusterset-system", Name: "clusterset-dns-b", Version: "1.0.0", Ready: true},
+			{Part: view.PartDNS, Namespace: "clusterset-system", Name: "clusterset-dns-a", Version: "1.0.0", Ready: true, Location: here},
+			{Part: view.PartDNS, Namespace: "clusterset-system", Name: "clusterset-dns-b", Version: "1.0.0", Ready: true, Location: here},
 		},
 		Services: []Service{
 			{Namespace: "clusterset-system", Name: "clusterset-dns", ClusterIPs: addresses([]string{"10.96.0.53"}), Selector: map[string]string{"part": "dns"}, DNS: true},
@@ -80,6 +83,7 @@ func healthy() *Facts {
 			{Part: view.PartMember, Kind: "Deployment", Namespace: "clusterset-system", Name: "clusterset-member", Wanted: 1, Pods: 1},
 			{Part: view.PartDNS, Kind: "Deployment", Namespace: "clusterset-system", Name: "clusterset-dns", Wanted: 2, Pods: 2, Labels: map[string]string{"part": "dns", "hash": "1"}},
 		},
+		Member:      member,
 		Credentials: &Credentials{Key: "clusterset-system/clusterset-hub-credentials", Expires: now.Add(10 * 24 * time.Hour), Lifetime: 14 * 24 * time.Hour},
 	}
 }
@@ -150,6 +154,9 @@ func TestRender(t *testing.T) {
 			f.Services[0].ClusterIPs = addresses([]string{"10.104.3.7"})
 			f.NodeLocalDNS = ConfigMap{Key: "kube-system/node-local-dns", Found: true, Data: map[string]string{"Corefile": stock}}
 		},
+		"elsewhere": func(f *Facts) {
+			f.Pods[1].Location, f.Pods[2].Location = topology.Location{Cluster: "peking"}, topology.Location{Cluster: "peking"}
+		},
 		"left": func(f *Facts) { // and was cleaned up
 			f.Set, f.Pods, f.Workloads, f.Credentials = view.Build(view.Facts{Now: now, Local: &view.LocalFacts{}}), nil, nil, nil
 		},
@@ -205,7 +212,7 @@ func TestRender(t *testing.T) {
 				t.Errorf("%s: %s %q: a problem has a cure, and nothing else has", name, finding.Level, finding.Message)
 			}
 		}
-		if slices.Contains([]string{"pods", "left", "unreachable", "not-created", "nowhere"}, name) && d.Problems == 0 {
+		if slices.Contains([]string{"pods", "left", "unreachable", "not-created", "nowhere", "elsewhere"}, name) && d.Problems == 0 {
 			t.Errorf("%s: no problem", name)
 		}
 		if name == "healthy" && d.Problems > 0 {

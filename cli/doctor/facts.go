@@ -3,6 +3,7 @@ package doctor
 import (
 	"time"
 
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/cli/view"
 )
 
@@ -35,6 +36,8 @@ type Facts struct {
 	// Pods are ours in the cluster, and PodsErr is why they can't be read.
 	Pods    []view.Pod
 	PodsErr error
+	// Member is this cluster's MemberCluster, nil if there is none or the cluster's name isn't known.
+	Member *clustersetv1alpha1.MemberCluster
 	// Names says whether agents share a name.
 	Names Names
 	// Credentials are the member agent's, nil if they were not found.

@@ -156,6 +156,7 @@ var faults = []struct {
 	}, false},
 	{"the agent's pod crashes", func(b *broken) { b.checked.Pods[0].Ready = false }, false},
 	{"the agent's pod can't be created", func(b *broken) { b.checked.Pods, b.checked.Workloads[0].Pods = b.checked.Pods[1:], 0 }, false},
+	{"the DNS servers have the location of another cluster", func(b *broken) { b.checked.Member.Name = "guangzhou" }, false},
 	{"an upgrade isn't finished", func(b *broken) { b.checked.Pods[1].Version = "1.1.0" }, false},
 	{"the agent's token is about to expire", func(b *broken) { b.checked.Credentials.Expires = now.Add(time.Hour) }, false},
 	{"a Service can't fail over", func(b *broken) {

@@ -18,8 +18,8 @@ const (
 
 // Finding is the result of a check.
 type Finding struct {
-	// Check names the check: server, crds, rights, clock, hub, clusterdns, nodelocaldns, searchpath, dns, express, workloads, pods, set, reach,
-	// lastresort, extended, names.
+	// Check names the check: server, crds, rights, clock, hub, clusterdns, nodelocaldns, searchpath, dns, express, workloads, pods, location, set,
+	// reach, lastresort, extended, names.
 	Check   string `json:"check"`
 	Level   Level  `json:"level"`
 	Message string `json:"message"`
@@ -55,6 +55,7 @@ var (
 		{"express", checkExpress},
 		{"workloads", checkWorkloads},
 		{"pods", checkPods},
+		{"location", checkLocation},
 		{"set", checkSet},
 		{"reach", checkReach},
 		{"lastresort", checkLastResort},

@@ -254,6 +254,11 @@ func (m *ConfigMap) custom(ctx context.Context, c *objects.Cluster, key client.O
 func (f *Facts) See(facts *view.Facts, set view.Report) {
 	f.Set, f.LastResortErr = set, facts.Local.RoutesErr
 	f.Pods, f.PodsErr = facts.Local.Pods, facts.Local.PodsErr
+	for i := range facts.Local.Members {
+		if m := &facts.Local.Members[i]; m.Name == facts.Local.Cluster {
+			f.Member = m
+		}
+	}
 	f.Names.seeCluster(facts.Local)
 	if facts.Hub != nil && facts.Hub.Err == nil { // otherwise only what the cluster knows is used
 		f.Names.see(facts.Hub.Members)

@@ -15,6 +15,7 @@ import (
 	"github.com/clusterset/clusterset/cli/objects"
 	"github.com/clusterset/clusterset/importer/desired"
 	"github.com/clusterset/clusterset/internal/namespaces"
+	"github.com/clusterset/clusterset/internal/topology"
 )
 
 // Parts are what runs in pods.
@@ -35,6 +36,9 @@ type Pod struct {
 	Waits string
 	// MetricsPort is its port called metrics, 0 if it has none.
 	MetricsPort int32
+	// Location is what a DNS server's environment says, and ZoneOfNode that it has the zone of its node.
+	Location   topology.Location
+	ZoneOfNode bool
 
 	settings Settings // of an agent
 }
@@ -88,11 +92,37 @@ func podOf(pod *corev1.Pod) (Pod, bool) {
 			}
 		}
 	}
-	if p.Part == PartMember {
+	switch p.Part {
+	case PartDNS:
+		p.locate(c.Env, pod.Labels)
+	case PartMember:
 		p.settings = settingsOf(slices.Concat(c.Command, c.Args), c.Env)
 	}
 	return p, true
 }
+
+// locate reads a DNS server's location. Kubernetes copies its node's labels to the pod, and the variables are from these unless they were set.
+func (p *Pod) locate(env []corev1.EnvVar, labels map[string]string) {
+	for _, e := range env {
+		if e.ValueFrom != nil && e.ValueFrom.FieldRef != nil {
+			label, _ := strings.CutPrefix(e.ValueFrom.FieldRef.FieldPath, "metadata.labels['")
+			e.Value = labels[strings.TrimSuffix(label, "']")]
+		}
+		if e.Value == "-" { // as in the Corefile
+			e.Value = ""
+		}
+		switch e.Name {
+		case envCluster:
+			p.Location.Cluster = strings.ToLower(e.Value)
+		case "CLUSTERSET_ZONE":
+			p.Location.Zone, p.ZoneOfNode = e.Value, e.ValueFrom != nil
+		case "CLUSTERSET_REGION":
+			p.Location.Region = e.Value
+		}
+	}
+}
+
+const envCluster = "CLUSTERSET_CLUSTER"
 
 // Program returns the container that runs the program of a part, nil if none does.
 func Program(spec *corev1.PodSpec, part string) *corev1.Container {
@@ -112,7 +142,7 @@ func runs(c *corev1.Container, part string) bool {
 	case PartMember, PartHub:
 		return program == "clusterset" && len(c.Command) > 1 && c.Command[1] == part
 	case PartDNS:
-		return program == "coredns" && slices.ContainsFunc(c.Env, func(e corev1.EnvVar) bool { return e.Name == "CLUSTERSET_CLUSTER" })
+		return program == "coredns" && slices.ContainsFunc(c.Env, func(e corev1.EnvVar) bool { return e.Name == envCluster })
 	}
 	return false
 }

@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/clusterset/clusterset/internal/namespaces"
+	"github.com/clusterset/clusterset/internal/topology"
 )
 
 // The agent's own settings are those of its pod, from flags or its environment; other software's pods aren't ours.
@@ -42,6 +43,33 @@ func TestPods(t *testing.T) {
 	}
 	if _, ok := podOf(pod("dns", corev1.Container{Command: []string{"/coredns"}, Env: []corev1.EnvVar{{Name: "CLUSTERSET_CLUSTER"}}})); !ok {
 		t.Error("our DNS server isn't ours")
+	}
+}
+
+// A DNS server's location is that of its variables, which may be its pod's labels.
+func TestLocationOfAServer(t *testing.T) {
+	variable := func(name, value string) corev1.EnvVar { return corev1.EnvVar{Name: name, Value: value} }
+	label := func(name, label string) corev1.EnvVar {
+		return corev1.EnvVar{Name: name, ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.labels['" + label + "']"}}}
+	}
+	const zone, region = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
+	cluster := variable("CLUSTERSET_CLUSTER", "Beijing")
+	for _, c := range []struct {
+		env    []corev1.EnvVar
+		want   topology.Location
+		ofNode bool
+	}{
+		{[]corev1.EnvVar{cluster, variable("CLUSTERSET_ZONE", "z"), variable("CLUSTERSET_REGION", "r")}, topology.Location{Cluster: "beijing", Zone: "z", Region: "r"}, false},
+		{[]corev1.EnvVar{cluster, label("CLUSTERSET_ZONE", zone), label("CLUSTERSET_REGION", region)}, topology.Location{Cluster: "beijing", Zone: "a"}, true},
+		{[]corev1.EnvVar{cluster, variable("CLUSTERSET_ZONE", "-"), variable("CLUSTERSET_REGION", "")}, topology.Location{Cluster: "beijing"}, false},
+	} {
+		p, ok := podOf(&corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{labelPart: PartDNS, zone: "a"}},
+			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Command: []string{"/coredns"}, Env: c.env}}},
+		})
+		if !ok || p.Location != c.want || p.ZoneOfNode != c.ofNode {
+			t.Errorf("%+v: %+v %t, want %+v %t", c.env, p.Location, p.ZoneOfNode, c.want, c.ofNode)
+		}
 	}
 }
 
