@@ -23,6 +23,17 @@ func TestFlappingBeaconsCostFewWrites(t *testing.T) {
 		"no answer every other time": {func(w *world, i int) {
 			w.set(func() { w.cut["10.1.0.1:9471"] = i%2 == 0 })
 		}, minutes + stamps + 12, 12},
+		"no beacons in between": {func(w *world, i int) {
+			switch i % 4 {
+			case 0:
+				w.set(func() { w.cut["10.1.0.1:9471"] = true })
+			case 1:
+				w.beacons("b")
+			case 2:
+				w.beacons("b", "10.1.0.1:9471")
+				w.set(func() { w.cut["10.1.0.1:9471"] = false })
+			}
+		}, minutes + stamps + 12, 12},
 		"two addresses that fail in different ways": {func(w *world, i int) {
 			if i == 0 {
 				w.beacons("b", "10.1.0.1:9471", "10.1.0.2:9471")

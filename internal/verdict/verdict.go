@@ -116,18 +116,22 @@ func (m *Machine) Know(cluster string, v Verdict, now time.Time) {
 	m.peers[cluster] = p
 }
 
-// Set makes the clusters given the ones that are measured, and forgets all others. Those in without can't be dialled, for the reason given.
+// Set makes the clusters given the ones that are measured, and forgets all others. Those in without can't be dialled, for the reason given: they
+// are Unknown, after the delay that one which answers again has too if they couldn't be reached. So call it again and again.
 func (m *Machine) Set(measured []string, without map[string]Reason, now time.Time) {
 	for name, p := range m.peers {
 		if _, ok := without[name]; !ok && !slices.Contains(measured, name) {
 			delete(m.peers, name)
 		} else if ok {
-			*p = peer{Verdict: Verdict{Reached: p.Reached, Since: p.Since, Reason: p.Reason, Reachable: p.Reachable}}
+			p.damper.Note(false, now)
+			*p = peer{Verdict: Verdict{Reached: p.Reached, Since: p.Since, Reason: p.Reason, Reachable: p.Reachable}, damper: p.damper}
 		}
 	}
 	for name, why := range without {
 		m.Know(name, Verdict{Since: now}, now)
-		m.peers[name].say(Unknown, why, now)
+		if p := m.peers[name]; p.damper.Left(now) == 0 {
+			p.say(Unknown, why, now)
+		}
 	}
 	for _, name := range measured {
 		m.Know(name, Verdict{Reason: NeverReached, Since: now}, now)
@@ -210,7 +214,7 @@ func (m *Machine) decide(name string, p *peer, now time.Time) {
 		p.down = true
 		p.damper.Note(true, now)
 		p.say(False, p.why, now)
-	case p.down, p.Reachable == Unknown && p.witness.IsZero(): // as it was before these beacons, or this agent
+	case p.down, p.Reachable != True && p.witness.IsZero(): // as it was before these beacons, or this agent
 	case p.damper.Left(now) > 0:
 		p.say(False, Returning, now)
 	default:

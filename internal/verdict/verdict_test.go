@@ -260,6 +260,53 @@ func TestClusterWithoutBeacons(t *testing.T) {
 	s.until("b", False, 3*time.Second)
 }
 
+// A cluster that can't be reached states no beacons: that ends it no sooner than an answer, and doesn't shorten the next delay. Rule D50 of
+// docs/spec/data-path.md.
+func TestDampingOutlivesNoBeacon(t *testing.T) {
+	s := newScript(t, "b", "c")
+	without := func(d time.Duration) {
+		for end := s.now.Add(d); s.now.Before(end); s.run(100 * time.Millisecond) {
+			s.m.Set([]string{"c"}, map[string]Reason{"b": NoBeacon}, s.now)
+		}
+	}
+	again := func(p path) {
+		s.path = p
+		s.m.Set([]string{"b", "c"}, nil, s.now)
+	}
+	s.run(10 * time.Second)
+	for _, delay := range []time.Duration{10 * time.Second, 20 * time.Second} {
+		again(only(cut, "b"))
+		s.until("b", False, 6*time.Second)
+		without(delay)
+		s.is("b", False, NoAnswer)
+		without(100 * time.Millisecond)
+		s.is("b", Unknown, NoBeacon)
+		again(good)
+		s.until("b", True, 2*time.Second)
+	}
+
+	again(only(cut, "b"))
+	s.until("b", False, 6*time.Second)
+	without(time.Second)
+	again(good) // while the delay of 40 s lasts
+	s.run(2 * time.Second)
+	s.is("b", False, Returning)
+	s.run(36 * time.Second)
+	s.is("b", False, Returning)
+	s.until("b", True, 2*time.Second)
+
+	again(only(cut, "b"))
+	s.until("b", False, 6*time.Second)
+	without(79 * time.Second)
+	s.changes = nil
+	again(only(cut, "b")) // the delay of 80 s is over before it is known whether it answers
+	s.run(time.Minute)
+	s.is("b", False, NoAnswer)
+	if len(s.changes) > 0 {
+		t.Error(s.changes)
+	}
+}
+
 // Rule D49: the process stands still for longer than any dial takes, while an answer waits for each.
 func TestTimeInWhichTheAgentStoodStillDoesNotCount(t *testing.T) {
 	s := newScript(t, "b", "c", "d")
