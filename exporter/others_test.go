@@ -2,6 +2,7 @@ package exporter
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"testing/synctest"
@@ -158,6 +159,95 @@ func TestFlappingNamespacesAreToldSlowly(t *testing.T) {
 		if lacking, _ := tell("default", "shop"); lacking > 0 || left > 0 {
 			t.Errorf("%d say that a namespace is missing in the end, and %d aren't written", lacking, left)
 		}
+	})
+}
+
+// Another MCS implementation writes its own reason for Valid, and is not Ready, as soon as we have written ours. What we have to say isn't delayed
+// by that, and what it has to say stays. Rule C79 of docs/spec/control-plane.md.
+func TestConditionsThatSomebodyElseWritesAreRestoredOnceASecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		scheme := connect.NewScheme()
+		if err := mcs.AddToScheme(scheme); err != nil {
+			t.Fatal(err)
+		}
+		writes, said := 0, events.NewFakeRecorder(2000)
+		r := &reconciler{exports: exportsOf(scheme, &writes, export()), events: said, others: newOthers()}
+		known := &serviceState{}
+		get := func() Source {
+			t.Helper()
+			src := exported()
+			var err error
+			if src.Export, err = r.exports.get(t.Context(), web); err != nil {
+				t.Fatal(err)
+			}
+			return src
+		}
+		tell := func(out outcome) time.Duration {
+			t.Helper()
+			src := get()
+			wait, err := r.report(t.Context(), src, desired(src), out, nil, &known.told)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return wait
+		}
+		times := 0
+		theirs := func() {
+			t.Helper()
+			times++
+			after := get().Export
+			for kind, c := range map[string]metav1.Condition{
+				"Valid": {Status: "True", Reason: "Theirs"}, "Ready": {Status: "False", Reason: "Theirs"},
+				"Synced": {Status: "True", Reason: "Theirs", Message: fmt.Sprint(times)},
+			} {
+				c.Type = kind
+				meta.SetStatusCondition(&after.Status.Conditions, c)
+			}
+			if err := r.exports.client.Status().Update(t.Context(), r.exports.version.EncodeExport(after)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		ready := func(reason string) {
+			t.Helper()
+			all := get().Export.Status.Conditions
+			if c := meta.FindStatusCondition(all, "Ready"); c.Reason != reason {
+				t.Errorf("after %d changes of theirs, Ready says %s, want %s", times, c.Reason, reason)
+			}
+			if c := meta.FindStatusCondition(all, "Synced"); times > 0 && (c == nil || c.Message != fmt.Sprint(times)) {
+				t.Errorf("after %d changes of theirs, their own condition is %+v", times, c)
+			}
+		}
+
+		tell(outcome{})
+		ready("Exported")
+		theirs()
+		if wait := tell(outcome{}); wait > 0 {
+			t.Errorf("it waits for %s the first time", wait)
+		}
+		ready("Exported")
+		writes, times = 0, 0
+		for len(said.Events) > 0 {
+			<-said.Events
+		}
+		for range 600 { // a minute
+			if get().Export.Status.Conditions[0].Reason != "Theirs" {
+				theirs()
+			}
+			if wait := tell(outcome{}); wait > time.Second {
+				t.Errorf("it waits for %s", wait)
+			}
+			elapse(time.Second / 10)
+		}
+		if writes > 61 || writes < 59 || len(said.Events) > 0 {
+			t.Errorf("%d writes in a minute, and %d Events", writes, len(said.Events))
+		}
+
+		theirs()
+		refused := outcome{err: errors.New("a quota"), refused: true}
+		if wait := tell(refused); wait > 0 {
+			t.Errorf("something has changed, and it waits for %s", wait)
+		}
+		ready("Failed")
 	})
 }
 

@@ -6,11 +6,15 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/utils/ptr"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset/clusterset/api"
 )
 
-// rewriteEvery is the least time between two writes of a service's records that are only needed because someone else changed
-// them.
+// rewriteEvery is the least time between two writes of a service's records, or of its ServiceExport's conditions, that are only needed because
+// someone else changed them.
 const rewriteEvery = time.Second
 
 // written distinguishes records that must be written because something changed here from records that someone else has
@@ -44,6 +48,32 @@ func (w *written) note(src Source, want Desired, others bool) (again bool) {
 	}
 	*w = now
 	return again
+}
+
+// toldConditions is what was last written of a ServiceExport's conditions. Another MCS implementation beside ours writes the same ones, and each of
+// our writes may cause one of its own. So they are restored like records. Rule C79 of docs/spec/control-plane.md.
+type toldConditions struct {
+	says     uint64    // see versionOfConditions
+	restored time.Time // when they were last written although they say the same
+	others   time.Time // when what other clusters change was last written alone
+}
+
+// ourConditions are those of a ServiceExport that are the exporter's.
+var ourConditions = sets.New(
+	string(mcsv1beta1.ServiceExportConditionValid), string(mcsv1beta1.ServiceExportConditionReady), string(mcsv1beta1.ServiceExportConditionConflict),
+	api.ConditionVisible, api.ConditionReachable, api.ConditionImported,
+)
+
+// versionOfConditions identifies what our conditions of a ServiceExport say.
+func versionOfConditions(export *mcsv1beta1.ServiceExport) uint64 {
+	sum := maphash.String(versionSeed, string(export.UID))
+	for _, c := range export.Status.Conditions {
+		if ourConditions.Has(c.Type) {
+			c.LastTransitionTime = metav1.Time{}
+			sum += maphash.Comparable(versionSeed, c)
+		}
+	}
+	return sum
 }
 
 var versionSeed = maphash.MakeSeed()

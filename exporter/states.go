@@ -44,11 +44,12 @@ type serviceState struct {
 	counted  entry
 	wrote    written
 	unread   unread
-	told     time.Time // when what others change was last written alone
+	told     toldConditions
 }
 
 func (s *serviceState) over() bool {
-	return s.failing.IsZero() && s.refusing.IsZero() && s.missing.IsZero() && s.external == nil && s.counted == entry{} && s.wrote == written{} && len(s.unread) == 0 && s.told.IsZero()
+	return s.failing.IsZero() && s.refusing.IsZero() && s.missing.IsZero() && s.external == nil && s.counted == entry{} &&
+		s.wrote == written{} && len(s.unread) == 0 && s.told == toldConditions{}
 }
 
 // since is when something that still is so began.

@@ -14,7 +14,7 @@ func TestStateEndsWithAllOfItsParts(t *testing.T) {
 		"refusing": func(s *serviceState) { s.refusing.note(true) },
 		"missing":  func(s *serviceState) { s.missing.note(true) },
 		"external": func(s *serviceState) { s.external = map[string]string{} },
-		"told":     func(s *serviceState) { s.told = time.Now() },
+		"told":     func(s *serviceState) { s.told.says = 1 },
 		"counted":  func(s *serviceState) { s.counted.state = stateExported },
 		"wrote":    func(s *serviceState) { s.wrote.from = 1 },
 		"unread":   func(s *serviceState) { s.unread = unread{kindService + "web.shop": {}} },

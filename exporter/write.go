@@ -169,9 +169,11 @@ func (o outcome) transient() error {
 
 // report writes the ServiceExport's conditions if they changed, and Events about what people may have to act on. It returns how long it leaves
 // that, if it does.
-func (r *reconciler) report(ctx context.Context, src Source, want Desired, out outcome, conflict *metav1.Condition, told *time.Time) (time.Duration, error) {
+func (r *reconciler) report(
+	ctx context.Context, src Source, want Desired, out outcome, conflict *metav1.Condition, last *toldConditions,
+) (time.Duration, error) {
 	if src.Export == nil || src.Export.DeletionTimestamp != nil {
-		*told = time.Time{}
+		*last = toldConditions{}
 		return 0, nil
 	}
 	export := src.Export.DeepCopy()
@@ -180,8 +182,13 @@ func (r *reconciler) report(ctx context.Context, src Source, want Desired, out o
 	if !changed && !too {
 		return 0, nil
 	}
+	says := versionOfConditions(export)
+	restores := says == last.says
+	if wait := rewriteEvery - time.Since(last.restored); restores && wait > 0 {
+		return wait, nil
+	}
 	alone := onlyOthers(src.Export.Status.Conditions, export.Status.Conditions)
-	if alone && time.Since(*told) < othersSeldom && !r.others.Allow() {
+	if alone && time.Since(last.others) < othersSeldom && !r.others.Allow() {
 		return othersRetry, nil
 	}
 	if news != nil {
@@ -193,8 +200,13 @@ func (r *reconciler) report(ctx context.Context, src Source, want Desired, out o
 		}
 		return 0, fmt.Errorf("patch status of ServiceExport %s: %w", src.Key, err)
 	}
+	last.says = says
 	if alone {
-		*told = time.Now()
+		last.others = time.Now()
+	}
+	if restores {
+		last.restored = time.Now()
+		return 0, nil // it is no news
 	}
 	for _, c := range transitions {
 		if kind, worth := eventType(c); worth {
