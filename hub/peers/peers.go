@@ -120,16 +120,29 @@ func (r *reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (reconc
 	}
 	again, err := r.keep(ctx, s)
 	foreign := new(access.ForeignError)
-	if errors.As(err, &foreign) {
-		err = nil
+	err = besides(err, func(err error) bool { return errors.As(err, &foreign) })
+	if err == nil || foreign.Name != "" {
+		err = errors.Join(err, r.say(ctx, s, foreign))
 	}
-	if err == nil {
-		err = r.say(ctx, s, foreign)
-	}
-	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
+	if err != nil && besides(err, func(err error) bool { return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) }) == nil {
 		return reconcile.Result{RequeueAfter: hub.RetryConflict}, nil
 	}
 	return reconcile.Result{RequeueAfter: again}, err
+}
+
+// besides returns the errors that were joined, without some of them.
+func besides(err error, leftOut func(error) bool) error {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		var rest []error
+		for _, e := range joined.Unwrap() {
+			rest = append(rest, besides(e, leftOut))
+		}
+		return errors.Join(rest...)
+	}
+	if err == nil || leftOut(err) {
+		return nil
+	}
+	return err
 }
 
 // keep writes the rights, and returns after how long to continue; zero: nothing is left to do.

@@ -6,25 +6,33 @@ import (
 	"fmt"
 	"net/http"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/meta/testrestmapper"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/hub"
 	"github.com/clusterset/clusterset/hub/access"
 	"github.com/clusterset/clusterset/internal/connect"
 )
@@ -53,6 +61,57 @@ func TestOtherChangesCauseNoReconcile(t *testing.T) {
 		if got := memberChanged().Update(event.UpdateEvent{ObjectOld: was, ObjectNew: is}); got != c.want {
 			t.Errorf("%s: reconcile %t, want %t", c.name, got, c.want)
 		}
+	}
+}
+
+// What fails for one member is returned, so that it is logged and tried again ever less often, although another member's RoleBinding has just
+// changed, or is somebody else's.
+func TestAConflictHidesNoOtherError(t *testing.T) {
+	rbac := schema.GroupResource{Group: rbacv1.GroupName, Resource: "rolebindings"}
+	quota := apierrors.NewForbidden(rbac, "b's", errors.New("a quota"))
+	conflict := apierrors.NewConflict(rbac, "", errors.New("it has changed"))
+	for name, c := range map[string]struct {
+		foreign        bool // a's RoleBinding is somebody else's; else it has changed
+		update, create error
+		want           string // of the error
+		again          time.Duration
+	}{
+		"a conflict":              {update: conflict, again: hub.RetryConflict},
+		"two conflicts":           {update: conflict, create: apierrors.NewAlreadyExists(rbac, ""), again: hub.RetryConflict},
+		"a conflict and an error": {update: conflict, create: quota, want: "a quota"},
+		"foreign":                 {foreign: true},
+		"foreign and a conflict":  {foreign: true, create: conflict, again: hub.RetryConflict},
+		"foreign and an error":    {foreign: true, create: quota, want: "a quota"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			objects := []client.Object{access.ReaderRole(true), peerRole()}
+			for _, cluster := range []string{"a", "b"} {
+				mc := member("x")
+				mc.Name = cluster
+				objects = append(objects, mc, access.ServiceAccount(cluster))
+			}
+			binding := access.PeersBinding("a")
+			if c.foreign {
+				binding.Labels = nil
+			}
+			on := fake.NewClientBuilder().WithScheme(connect.NewScheme()).WithObjects(append(objects, binding)...).
+				WithStatusSubresource(&clustersetv1alpha1.MemberCluster{}).WithInterceptorFuncs(interceptor.Funcs{
+				Update: func(context.Context, client.WithWatch, client.Object, ...client.UpdateOption) error { return c.update },
+				Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error { return c.create },
+			}).Build()
+			r := &reconciler{client: on, granted: on, events: &events.FakeRecorder{}, now: time.Now}
+			result, err := r.Reconcile(t.Context(), reconcile.Request{})
+			if result.RequeueAfter != c.again || (err != nil) != (c.want != "") || err != nil && !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%+v, %v", result, err)
+			}
+			said := &clustersetv1alpha1.MemberCluster{}
+			if err := on.Get(t.Context(), client.ObjectKey{Name: "b"}, said); err != nil {
+				t.Fatal(err)
+			}
+			if got := meta.IsStatusConditionFalse(said.Status.Conditions, clustersetv1alpha1.ConditionCommunitiesEnforced); got != c.foreign {
+				t.Errorf("the MemberCluster says %+v", said.Status.Conditions)
+			}
+		})
 	}
 }
 
