@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
@@ -54,9 +55,25 @@ func showToken(token string) {
 	metricTokenLifetime.Set(float64(c.Expires - c.Issued))
 }
 
-// Store stores a renewed kubeconfig, so that the next process starts with it.
+// Store stores a renewed kubeconfig, so that the next process starts with it. What is stored stays if it is newer, as the one that a new join
+// has just written: no other agent has its credentials, and Watch will find them.
 type Store interface {
 	Save(ctx context.Context, kubeconfig []byte) error
+}
+
+// newer reports whether a stored kubeconfig has credentials that a renewed one must not replace: for another hub or account, or issued later.
+func newer(stored, renewed []byte) bool {
+	is, err := clientcmd.RESTConfigFromKubeConfig(stored)
+	if err != nil {
+		return false
+	}
+	was, err := clientcmd.RESTConfigFromKubeConfig(renewed)
+	if err != nil {
+		return false
+	}
+	theirs, _ := parseToken(is.BearerToken)
+	ours, _ := parseToken(was.BearerToken)
+	return differs(stored, renewed) != "" || theirs.Issued > ours.Issued
 }
 
 // SecretStore stores it in a Secret, under api.HubSecretKey. The client should read from the API server: a cache of Secrets
@@ -72,12 +89,16 @@ func (s SecretStore) Save(ctx context.Context, kubeconfig []byte) error {
 	if err := s.Client.Get(ctx, s.Key, secret); err != nil {
 		return fmt.Errorf("get Secret %s: %w", s.Key, err)
 	}
+	if newer(secret.Data[api.HubSecretKey], kubeconfig) {
+		return nil
+	}
 	before := secret.DeepCopy()
 	if secret.Data == nil {
 		secret.Data = make(map[string][]byte, 1)
 	}
 	secret.Data[api.HubSecretKey] = kubeconfig
-	if err := s.Client.Patch(ctx, secret, client.MergeFrom(before), client.FieldOwner(api.FieldManagerExporter)); err != nil {
+	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	if err := s.Client.Patch(ctx, secret, patch, client.FieldOwner(api.FieldManagerExporter)); err != nil {
 		return fmt.Errorf("patch Secret %s: %w", s.Key, err)
 	}
 	return nil
@@ -88,6 +109,9 @@ type FileStore string
 
 // Save implements Store. The file is replaced in one step, so that nobody reads half of it.
 func (path FileStore) Save(_ context.Context, kubeconfig []byte) error {
+	if stored, err := os.ReadFile(string(path)); err == nil && newer(stored, kubeconfig) {
+		return nil
+	}
 	next := string(path) + ".new"
 	if err := os.WriteFile(next, kubeconfig, 0o600); err != nil {
 		return fmt.Errorf("write hub kubeconfig: %w", err)
