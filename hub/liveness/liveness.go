@@ -21,6 +21,10 @@ type Thresholds struct {
 // DefaultThresholds allow for three lost heartbeats, and for a restart of a member's control plane.
 var DefaultThresholds = Thresholds{Suspect: 40 * time.Second, Expire: 5 * time.Minute, Forget: 24 * time.Hour, Left: 7 * 24 * time.Hour}
 
+// listen returns how long a member must be silent for a process that forgets it by a heartbeat that an earlier one saw: an hour by default. The
+// hub may have been restored from an old backup, in which the member was silent, and it takes the member's agent a while to find this hub.
+func (t Thresholds) listen() time.Duration { return max(t.Expire, t.Forget/24) }
+
 // Liveness decides which members are alive. It depends only on when, by the caller's clock, a Lease was last seen to change: the
 // members' clocks may be wrong, and time in which the hub process didn't watch says nothing about a member.
 //
@@ -174,8 +178,8 @@ func (l *Liveness) Decide(now time.Time) map[string]Decision {
 			Heard:  m.heard,
 			Paused: l.braked && m.phase == clustersetv1alpha1.MemberSuspect || l.cutOff && m.there(),
 			// A heartbeat that an earlier process saw counts too, or a hub that is restarted daily would never forget; but only
-			// once this process has listened for as long as it takes to expire.
-			Forget: m.phase == clustersetv1alpha1.MemberExpired && !l.braked && !silent && silence >= l.thresholds.Expire &&
+			// once this process has listened for long enough.
+			Forget: m.phase == clustersetv1alpha1.MemberExpired && !l.braked && !silent && silence >= l.thresholds.listen() &&
 				now.Sub(m.heard) >= l.thresholds.Forget,
 		}
 	}
