@@ -10,11 +10,13 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	coordinationv1ac "k8s.io/client-go/applyconfigurations/coordination/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -212,6 +214,44 @@ func TestJoinMakesAMemberAndLeaveUndoesIt(t *testing.T) {
 		}
 		mustJoin(t, hub, join.Options{Cluster: "beijing"})
 	})
+}
+
+// Its hub process would take away what the cluster had, but may not have run since, and then takes it for the new member's.
+// Rule C25 of docs/spec/control-plane.md, S12 of docs/security.md.
+func TestJoinUnderTheNameOfOneThatLeftWhileNoHubProcessRan(t *testing.T) {
+	hub, admin := newHub(t)
+	ctx := t.Context()
+	old := newClient(t, configOf(t, mustJoin(t, hub, join.Options{Cluster: "beijing"})))
+	kept := record("beijing") // it tries to stay by adding a finalizer
+	kept.Finalizers = []string{"example.com/stay"}
+	heartbeat := coordinationv1ac.Lease(api.HeartbeatLease, api.MemberNamespace("beijing")).WithSpec(coordinationv1ac.LeaseSpec().WithHolderIdentity("old"))
+	if err := errors.Join(old.Create(ctx, kept), old.Apply(ctx, heartbeat, client.FieldOwner("old"))); err != nil {
+		t.Fatal(err)
+	}
+	mc := &clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "beijing"}}
+	if err := admin.Delete(ctx, mc); err != nil {
+		t.Fatal(err)
+	}
+
+	current := newClient(t, configOf(t, mustJoin(t, hub, join.Options{Cluster: "beijing"})))
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace("beijing"), Name: api.HeartbeatLease}}
+	for _, gone := range []client.Object{record("beijing"), lease} {
+		if err := admin.Get(ctx, client.ObjectKeyFromObject(gone), gone); !apierrors.IsNotFound(err) {
+			t.Errorf("the new member has the old one's %T: %v", gone, err)
+		}
+	}
+	if err := admin.Get(ctx, client.ObjectKeyFromObject(mc), mc); err != nil || mc.Left() {
+		t.Errorf("MemberCluster %+v, %v", mc.ObjectMeta, err)
+	}
+	kube.Eventually(t, func() error { // the API server caches checked tokens for some seconds
+		if err := old.List(ctx, &clustersetv1alpha1.ExportedServiceList{}); !apierrors.IsUnauthorized(err) {
+			return fmt.Errorf("the old token still works: %w", err)
+		}
+		return nil
+	})
+	if err := current.Create(ctx, record("beijing")); err != nil {
+		t.Errorf("the new member can't export: %v", err)
+	}
 }
 
 // All members share a ClusterRole. Each join creates it if it doesn't exist.

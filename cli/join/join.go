@@ -248,15 +248,24 @@ func inUse(cluster, what string) error {
 		ErrNameInUse, what, cluster)
 }
 
-// removeLeft removes the MemberCluster of a cluster that has left, and reports whether there was one.
+// removeLeft removes the MemberCluster of a cluster that has left, and reports whether there was one. First it removes what the cluster still
+// has on the hub: perhaps no hub process has run since, and one that comes back would take it for the new member's.
 func removeLeft(ctx context.Context, c client.Client, cluster string) (was bool, err error) {
+	mc := &clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: cluster}}
+	if found, err := get(ctx, c, mc); err != nil || !found || !mc.Left() { // without the kind, creating it says what to do
+		return false, err
+	}
+	if _, err := removeRights(ctx, c, cluster); err != nil {
+		return false, err
+	}
+	if err := removeRecords(ctx, c, cluster); err != nil {
+		return false, err
+	}
 	err = wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, 10*time.Second, true, func(ctx context.Context) (bool, error) {
 		mc := &clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: cluster}}
-		found, err := get(ctx, c, mc)
-		if err != nil || !found || !mc.Left() { // without the kind, creating it says what to do
+		if found, err := get(ctx, c, mc); err != nil || !found || !mc.Left() {
 			return true, err
 		}
-		was = true
 		if !controllerutil.ContainsFinalizer(mc, api.MemberFinalizer) {
 			return false, nil // someone else's holds it
 		}
@@ -271,7 +280,7 @@ func removeLeft(ctx context.Context, c client.Client, cluster string) (was bool,
 	if wait.Interrupted(err) && ctx.Err() == nil {
 		err = fmt.Errorf("%w: MemberCluster %s of the cluster that left is still there; kubectl get membercluster %[2]s -o yaml shows which finalizer keeps it", ErrNameInUse, cluster)
 	}
-	return was, err
+	return true, err
 }
 
 // outrun reports whether someone else was faster: another join, because all members share one ClusterRole, or the hub process.

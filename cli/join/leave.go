@@ -48,35 +48,22 @@ func Leave(ctx context.Context, hub Server, cluster string) (found bool, err err
 		return false, err
 	}
 	left := there && mc.Left()
-	for _, obj := range []client.Object{
-		access.ClusterRoleBinding(cluster), access.RoleBinding(cluster), access.PeersBinding(cluster), access.Role(cluster), access.ServiceAccount(cluster),
-	} {
-		existed, err := removeIf(ctx, c, obj, access.Ours)
-		if err != nil {
-			return false, err
-		}
-		found = found || existed
+	if found, err = removeRights(ctx, c, cluster); err != nil {
+		return false, err
 	}
 	existed, err := remove(ctx, c, mc)
 	if err != nil {
 		return false, err
 	}
 	found = found || existed && !left
-	in := client.InNamespace(api.MemberNamespace(cluster))
-	for _, obj := range []client.Object{&clustersetv1alpha1.ExportedService{}, &clustersetv1alpha1.ExportedEndpoints{}, &coordinationv1.Lease{}} {
-		// A hub that doesn't serve our kinds has no objects of them.
-		if err := c.DeleteAllOf(ctx, obj, in); err != nil && !absent(err) {
-			return false, fmt.Errorf("delete all %s in %s: %w", kindOf(c, obj), api.MemberNamespace(cluster), err)
-		}
+	if err := removeRecords(ctx, c, cluster); err != nil {
+		return false, err
 	}
 	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace(cluster), Name: api.RecordsQuota}}
 	for _, obj := range []client.Object{access.Networks(cluster, &clustersetv1alpha1.MemberClusterSpec{}), quota} {
 		if _, err := remove(ctx, c, obj); err != nil {
 			return false, err
 		}
-	}
-	if err := release(ctx, c, in); err != nil {
-		return false, err
 	}
 	if existed, err = removeIf(ctx, c, access.Namespace(cluster), access.Ours); err != nil {
 		return false, err
@@ -86,6 +73,32 @@ func Leave(ctx context.Context, hub Server, cluster string) (found bool, err err
 		return false, err
 	}
 	return found, awaitNamespaceGone(ctx, c, cluster)
+}
+
+// removeRights deletes a member's account and what it may do, and reports whether there was any of it.
+func removeRights(ctx context.Context, c client.Client, cluster string) (found bool, err error) {
+	for _, obj := range []client.Object{
+		access.ClusterRoleBinding(cluster), access.RoleBinding(cluster), access.PeersBinding(cluster), access.Role(cluster), access.ServiceAccount(cluster),
+	} {
+		existed, err := removeIf(ctx, c, obj, access.Ours)
+		if err != nil {
+			return false, err
+		}
+		found = found || existed
+	}
+	return found, nil
+}
+
+// removeRecords deletes a member's records and its heartbeat.
+func removeRecords(ctx context.Context, c client.Client, cluster string) error {
+	in := client.InNamespace(api.MemberNamespace(cluster))
+	for _, obj := range []client.Object{&clustersetv1alpha1.ExportedService{}, &clustersetv1alpha1.ExportedEndpoints{}, &coordinationv1.Lease{}} {
+		// A hub that doesn't serve our kinds has no objects of them.
+		if err := c.DeleteAllOf(ctx, obj, in); err != nil && !absent(err) {
+			return fmt.Errorf("delete all %s in %s: %w", kindOf(c, obj), in, err)
+		}
+	}
+	return release(ctx, c, in)
 }
 
 // release removes the finalizers from what is left of a member's records. We use none; if a member sets them, it would still be
