@@ -11,8 +11,11 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset/clusterset/api"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/test/kube"
 )
 
@@ -93,11 +96,40 @@ func (w *credentials) revoked(t *testing.T) {
 	})
 	w.create(t, "while-cut-off")
 	w.imported(t)
+	// A thief left records of a namespace that the agent doesn't watch: one with the label by which it selects, one without.
+	w.forgeRecord(t, "labelled", map[string]string{api.LabelExportedNamespace: "elsewhere"})
+	w.forgeRecord(t, "hidden", nil)
 	w.install(t, stdout)
 	kube.Eventually(t, func() error { return w.exported(t, "while-cut-off") })
+	kube.Eventually(t, func() error {
+		var all clustersetv1alpha1.ExportedServiceList
+		if err := w.onHub.List(t.Context(), &all, client.InNamespace(api.MemberNamespace("beijing"))); err != nil {
+			return err
+		}
+		for _, s := range all.Items {
+			if s.Spec.ServiceNamespace == "elsewhere" {
+				return fmt.Errorf("the thief's %s is still there", s.Name)
+			}
+		}
+		return nil
+	})
 	w.imported(t)
 	if code := w.stop(); code != 0 {
 		t.Errorf("the agent ended with %d", code)
+	}
+}
+
+// forgeRecord creates a record of the member that its agent didn't write.
+func (w *credentials) forgeRecord(t *testing.T, name string, labels map[string]string) {
+	t.Helper()
+	forged := &clustersetv1alpha1.ExportedService{
+		ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace("beijing"), Name: name + ".elsewhere", Labels: labels},
+		Spec: clustersetv1alpha1.ExportedServiceSpec{
+			ServiceNamespace: "elsewhere", ServiceName: name, Type: mcsv1beta1.ClusterSetIP, ExportedAt: metav1.Now(),
+		},
+	}
+	if err := w.onHub.Create(t.Context(), forged); err != nil {
+		t.Fatal(err)
 	}
 }
 

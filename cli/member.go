@@ -304,6 +304,8 @@ func (m *member) set(config *rest.Config, connection *connect.Connection, option
 		return notes
 	}
 	options.HubBack, options.Relist = hub.Cache.Back(), hub.Cache.Relist
+	unseen := make(chan struct{}, 1)
+	options.Unseen, m.imports.Unseen = unseen, unseen
 	exported, err := exporter.Setup(mgr, hub, options)
 	if err != nil {
 		return nil, err

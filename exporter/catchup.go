@@ -44,7 +44,7 @@ func (r *reconciler) current(ctx context.Context) error {
 	tick := time.NewTicker(lookAgain)
 	defer tick.Stop()
 	for pause := listAgain; ; pause *= 2 {
-		there, err := r.there(ctx)
+		there, err := r.there(ctx, &metav1.ListOptions{})
 		if err != nil {
 			return err
 		}
@@ -59,6 +59,9 @@ func (r *reconciler) current(ctx context.Context) error {
 			case <-tick.C:
 			}
 		}
+		if err := r.reveal(ctx, there); err != nil {
+			return err
+		}
 	}
 }
 
@@ -66,17 +69,18 @@ func (r *reconciler) current(ctx context.Context) error {
 type version struct {
 	kind, name, version string
 	uid                 types.UID
+	namespace           string // in its label, by which watches select records
 }
 
 func versionIs(kind string, m metav1.Object) version {
-	return version{kind, m.GetName(), m.GetResourceVersion(), m.GetUID()}
+	return version{kind, m.GetName(), m.GetResourceVersion(), m.GetUID(), m.GetLabels()[api.LabelExportedNamespace]}
 }
 
 // there lists our records on the hub.
-func (r *reconciler) there(ctx context.Context) (sets.Set[version], error) {
+func (r *reconciler) there(ctx context.Context, how *metav1.ListOptions) (sets.Set[version], error) {
 	there := sets.New[version]()
 	for _, kind := range []string{kindService, kindEndpoints} {
-		list, err := r.listLive(ctx, kind, &metav1.ListOptions{})
+		list, err := r.listLive(ctx, kind, how)
 		if err != nil {
 			return nil, err
 		}

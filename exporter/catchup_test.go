@@ -7,7 +7,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -70,6 +73,56 @@ func TestReturningHubIsSeldomListed(t *testing.T) {
 			})
 		})
 	}
+}
+
+// While an agent was cut off, somebody else wrote records under its name: one of a namespace that its watches leave out, and one without the label
+// by which they select. It finds both as soon as its watches haven't brought them.
+// Rule C9 of docs/spec/control-plane.md.
+func TestOwnRecordsOutsideTheSelectionAreFoundAfterAnOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		foreign := func(name, label string) *clustersetv1alpha1.ExportedService {
+			s := &clustersetv1alpha1.ExportedService{
+				ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace("beijing"), Name: name + ".elsewhere", UID: types.UID(name)},
+				Spec:       clustersetv1alpha1.ExportedServiceSpec{ServiceNamespace: "elsewhere", ServiceName: name},
+			}
+			if label != "" {
+				s.Labels = map[string]string{api.LabelExportedNamespace: label}
+			}
+			return s
+		}
+		hub := fake.NewClientBuilder().WithScheme(records.Scheme).WithObjects(foreign("labelled", "elsewhere"), foreign("hidden", "")).Build()
+		unseen := make(chan struct{}, 1)
+		selected := client.MatchingLabels{api.LabelExportedNamespace: "shop"}
+		cached := interceptor.NewClient(hub, interceptor.Funcs{
+			Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, _ ...client.GetOption) error {
+				if err := c.Get(ctx, key, o); err != nil {
+					return err
+				}
+				if label := o.GetLabels()[api.LabelExportedNamespace]; label != selected[api.LabelExportedNamespace] {
+					return apierrors.NewNotFound(schema.GroupResource{}, key.Name)
+				}
+				return nil
+			},
+			List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+				select {
+				case <-unseen:
+					selected[api.LabelExportedNamespace] = "elsewhere"
+				default:
+				}
+				return c.List(ctx, list, append(options, selected)...)
+			},
+		})
+		r := &reconciler{cluster: "beijing", hub: cached, live: hub, unseen: unseen}
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		if err := r.current(ctx); err != nil {
+			t.Fatal(err)
+		}
+		var found clustersetv1alpha1.ExportedServiceList
+		if err := cached.List(ctx, &found); err != nil || len(found.Items) != 2 {
+			t.Errorf("%d records are in the cache, %v", len(found.Items), err)
+		}
+	})
 }
 
 // The clusters' turns are spread over the whole time, also if their names are alike.

@@ -55,6 +55,8 @@ type reconciler struct {
 
 	// fought has an element if someone else has changed the same records again; see written.
 	fought chan struct{}
+	// unseen gets an element if records of ours are on the hub that our cache doesn't have.
+	unseen chan<- struct{}
 }
 
 // maxBackoff is the longest wait before a failed service is retried. controller-runtime's default of a quarter of an hour would

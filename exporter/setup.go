@@ -64,6 +64,10 @@ type Options struct {
 	// caches notice that later on their own.
 	Relist func()
 
+	// Unseen gets an element when records of this cluster are on the hub that the cache doesn't have, perhaps because it leaves out their
+	// namespaces.
+	Unseen chan<- struct{}
+
 	// Nodes are this cluster's nodes: their zones are in the Lease, and their addresses are those of node ports. The caller watches them. Nil
 	// means that they never are known.
 	Nodes *nodes.Nodes
@@ -209,6 +213,7 @@ func newReconciler(mgr manager.Manager, hub cluster.Cluster, opts Options, name 
 		gate:    newGate(),
 		visible: visibility{own: opts.Cluster},
 		fought:  make(chan struct{}, 1),
+		unseen:  opts.Unseen,
 
 		others: newOthers(),
 	}

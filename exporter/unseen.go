@@ -2,17 +2,16 @@ package exporter
 
 import (
 	"context"
-	"maps"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
-	"github.com/clusterset/clusterset/internal/labels"
 	"github.com/clusterset/clusterset/internal/record"
 )
 
@@ -21,7 +20,7 @@ import (
 
 // keys returns the keys of the first pass.
 func (r *reconciler) keys(ctx context.Context) ([]types.NamespacedName, error) {
-	if err := r.relabel(ctx); err != nil {
+	if err := r.revealAll(ctx); err != nil {
 		return nil, err
 	}
 	if err := r.seat(ctx); err != nil {
@@ -37,47 +36,59 @@ func (r *reconciler) adopt(ctx context.Context, want client.Object) error {
 		return err
 	}
 	want.SetResourceVersion(there.GetResourceVersion())
-	want.SetLabels(labels.Merge(there.GetLabels(), want.GetLabels(), nil))
 	return r.hub.Update(ctx, want, client.FieldOwner(api.FieldManagerExporter))
 }
 
-// relabel restores the labels of our records that the cache doesn't have, so that their keys are reconciled like all others.
-func (r *reconciler) relabel(ctx context.Context) error {
+func (r *reconciler) revealAll(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, hubTimeout)
 	defer cancel()
-	for _, kind := range []string{kindService, kindEndpoints} {
-		// Version 0: whatever the API server has in memory. A record that is labelled later is found by the next process.
-		list, err := r.listLive(ctx, kind, &metav1.ListOptions{ResourceVersion: "0"})
-		if err != nil {
+	// Version 0: whatever the API server has in memory. What appears later is found when the hub was away, or by the next process.
+	there, err := r.there(ctx, &metav1.ListOptions{ResourceVersion: "0"})
+	if err != nil {
+		return err
+	}
+	return r.reveal(ctx, there)
+}
+
+// reveal lets our records that the hub has and our cache doesn't come into it, so that their keys are reconciled like all others: it restores the
+// label of those that have none, and has the watches select the namespaces of the rest.
+func (r *reconciler) reveal(ctx context.Context, there sets.Set[version]) error {
+	unseen := false
+	for v := range there {
+		at := client.ObjectKey{Namespace: api.MemberNamespace(r.cluster), Name: v.name}
+		o, _ := newRecord(v.kind)
+		if err := r.hub.Get(ctx, at, o, client.UnsafeDisableDeepCopy); !apierrors.IsNotFound(err) {
+			continue
+		}
+		unseen = true
+		if v.namespace != "" {
+			continue
+		}
+		err := r.relabel(ctx, v.kind, at)
+		switch {
+		case ctx.Err() != nil:
 			return err
+		case err != nil:
+			log.FromContext(ctx).Info("Can't restore the labels of a record on the hub", "kind", v.kind, "record", v.name, "reason", err.Error())
 		}
-		for i := range list {
-			err := r.relabelOne(ctx, kind, client.ObjectKeyFromObject(&list[i]))
-			switch {
-			case ctx.Err() != nil:
-				return err
-			case err != nil:
-				log.FromContext(ctx).Info("Can't restore the labels of a record on the hub", "kind", kind, "record", list[i].Name, "reason", err.Error())
-			}
-		}
+	}
+	if unseen {
+		signal(r.unseen)
 	}
 	return nil
 }
 
-func (r *reconciler) relabelOne(ctx context.Context, kind string, at client.ObjectKey) error {
-	o, _ := newRecord(kind)
-	if err := r.hub.Get(ctx, at, o, client.UnsafeDisableDeepCopy); !apierrors.IsNotFound(err) {
-		return err
-	}
-	o, key := newRecord(kind) // the one above may share memory with the cache
+func (r *reconciler) relabel(ctx context.Context, kind string, at client.ObjectKey) error {
+	o, key := newRecord(kind)
 	if err := r.live.Get(ctx, at, o); err != nil {
 		return client.IgnoreNotFound(err)
 	}
 	before := o.DeepCopyObject().(client.Object)
-	o.SetLabels(labels.Merge(o.GetLabels(), record.Meta(r.cluster, key(), at.Name).Labels, nil))
-	if maps.Equal(before.GetLabels(), o.GetLabels()) {
+	o.SetLabels(record.Meta(r.cluster, key(), at.Name).Labels)
+	if labelled(before, o) {
 		return nil
 	}
+	o.SetManagedFields([]metav1.ManagedFieldsEntry{{}}) // see stripRecords
 	return r.hub.Patch(ctx, o, client.MergeFrom(before), client.FieldOwner(api.FieldManagerExporter))
 }
 

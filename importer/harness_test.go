@@ -213,7 +213,8 @@ type running struct {
 	stop          func()
 	hub, local    *traffic
 	hubCache      client.Reader
-	relist        func()  // as after a restore of the hub
+	relist        func() // as after a restore of the hub
+	unseen        chan<- struct{}
 	reconcilesNow float64 // the number of reconciles when it started
 }
 
@@ -240,6 +241,8 @@ func (w *world) start(options Options) *running {
 		w.t.Fatal(err)
 	}
 	options.Nodes = nodes.New()
+	unseen := make(chan struct{}, 1)
+	options.Unseen = unseen
 	watch := manager.RunnableFunc(func(ctx context.Context) error { return options.Nodes.Watch(ctx, mgr) })
 	if err := errors.Join(mgr.Add(manager.RunnableFunc(hub.Start)), mgr.Add(watch)); err != nil {
 		w.t.Fatal(err)
@@ -255,7 +258,7 @@ func (w *world) start(options Options) *running {
 		hub.Cache.SetNamespaces(nil)
 		hub.Cache.SetPeers(nil)
 	}
-	run.hubCache, run.relist = hub.GetCache(), hub.Cache.Relist
+	run.hubCache, run.relist, run.unseen = hub.GetCache(), hub.Cache.Relist, unseen
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {

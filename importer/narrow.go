@@ -94,8 +94,8 @@ func (n *narrowing) run(ctx context.Context) error {
 	return nil
 }
 
-// follow makes the cache follow the namespaces that this cluster imports into and exports from. It returns when the hub has been restored,
-// with what this cluster exported at the time of the backup.
+// follow makes the cache follow the namespaces that this cluster imports into and exports from. It returns when the hub may have records of this
+// cluster in others: it has been restored, with what this cluster exported at the time of the backup, or somebody else wrote under its name.
 func (n *narrowing) follow(ctx context.Context) {
 	for {
 		if err := n.set(ctx); err != nil && ctx.Err() == nil {
@@ -105,6 +105,8 @@ func (n *narrowing) follow(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-n.hub.Restored():
+			return
+		case <-n.options.Unseen:
 			return
 		case <-n.changed:
 		}

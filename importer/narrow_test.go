@@ -88,8 +88,18 @@ func TestOnlyWhatIsImportedIsReceived(t *testing.T) {
 	}
 }
 
-// A restored hub may have records of this cluster in a namespace that has gone here since the backup. They must be seen to be deleted.
-func TestOwnRecordsOfARestoredHub(t *testing.T) {
+// A restored hub may have records of this cluster in a namespace that has gone here since the backup, and one that is back after an outage may have
+// records that somebody else wrote under its name. They must be seen to be deleted.
+func TestOwnRecordsOfNamespacesThatArentHere(t *testing.T) {
+	for when, tell := range map[string]func(*running){
+		"the hub was restored":     func(run *running) { run.relist() },
+		"the exporter misses some": func(run *running) { run.unseen <- struct{}{} },
+	} {
+		t.Run(when, func(t *testing.T) { ownRecordsElsewhere(t, tell) })
+	}
+}
+
+func ownRecordsElsewhere(t *testing.T, tell func(*running)) {
 	w := newWorld(t)
 	w.narrow = true
 	w.member.InstallMCS(t)
@@ -112,6 +122,6 @@ func TestOwnRecordsOfARestoredHub(t *testing.T) {
 	if err := seen(0); err != nil {
 		t.Fatal(err)
 	}
-	run.relist()
+	tell(run)
 	kube.Eventually(t, func() error { return seen(2) })
 }

@@ -85,6 +85,9 @@ type Options struct {
 	// Exported is closed once this cluster's exports are on the hub. Nothing is deleted before that. Nil means that they are.
 	Exported <-chan struct{}
 
+	// Unseen has an element when this cluster's own records on the hub may be of other namespaces than those that Narrow selects. Optional.
+	Unseen <-chan struct{}
+
 	// HubWatched reports whether the hub is being watched at the moment. Nil means that it always is.
 	HubWatched func() bool
 
