@@ -149,6 +149,7 @@ func (c *Connection) reload(ctx context.Context) error {
 	is, isToken := parseToken(config.BearerToken)
 	was, wasToken := parseToken(c.token)
 	if isToken && wasToken && is.Issued <= was.Issued && c.token != c.refused { // the volume is older than our renewed token
+		c.read = nil // or the hub was restored to that time, and is about to refuse ours
 		return nil
 	}
 	if config.BearerToken != c.token {

@@ -73,6 +73,35 @@ func TestKubeconfigFileIsFollowed(t *testing.T) {
 	}
 }
 
+// The hub and the Secret were restored from the same backup, the Secret first: it looks older than the token in use until the hub refuses that.
+func TestAnOlderTokenIsUsedOnceOursIsRefused(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	const server = "https://hub.example:6443"
+	writeKubeconfig(t, path, server, token(2000))
+	c, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	writeKubeconfig(t, path, server, token(1000))
+	for _, step := range []struct {
+		name string
+		do   func()
+		want int64
+	}{
+		{"the hub takes ours", func() {}, 2000},
+		{"the hub is restored", func() { c.notAccepted(token(2000)) }, 1000},
+		{"the hub refuses that, too, and the file has no other", func() { c.notAccepted(token(1000)) }, 1000},
+	} {
+		step.do()
+		if err := c.reload(t.Context()); err != nil {
+			t.Errorf("%s: %v", step.name, err)
+		}
+		if got, _ := c.current(); got != token(step.want) {
+			t.Errorf("%s: another token than that of %d is in use", step.name, step.want)
+		}
+	}
+}
+
 // A token is replaced while the agent runs. Whatever else changes needs a restart, and the error says what it is.
 func TestKubeconfigThatDiffersInMoreThanItsTokenNeedsARestart(t *testing.T) {
 	type (
