@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -12,7 +13,10 @@ import (
 	"strings"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	coordinationv1ac "k8s.io/client-go/applyconfigurations/coordination/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -211,6 +215,7 @@ func renewLease(hub client.Client, c *claim, lacking func() string, opts Options
 			api.AnnotationAgentVersion: opts.Version, api.AnnotationRun: c.name.Run, api.AnnotationStarted: c.name.Started.UTC().Format(time.RFC3339Nano),
 			api.AnnotationIncomplete: api.IncompleteAll,
 		}
+		always := maps.Clone(annotations)
 		if !c.doubtful {
 			annotations[api.AnnotationIncomplete] = lacking()
 		}
@@ -225,17 +230,41 @@ func renewLease(hub client.Client, c *claim, lacking func() string, opts Options
 		if opts.Notes != nil {
 			maps.Copy(annotations, opts.Notes(ctx))
 		}
+		labels := map[string]string{api.LabelManagedBy: api.ManagedByExporter, api.LabelCluster: opts.Cluster}
 		lease := coordinationv1ac.Lease(api.HeartbeatLease, namespace).
-			WithLabels(map[string]string{api.LabelManagedBy: api.ManagedByExporter, api.LabelCluster: opts.Cluster}).
+			WithLabels(labels).
 			WithAnnotations(annotations).
 			WithSpec(coordinationv1ac.LeaseSpec().
 				WithHolderIdentity(cmp.Or(identity, opts.Cluster)).
 				WithLeaseDurationSeconds(int32(4 * opts.HeartbeatInterval / time.Second)).
 				WithRenewTime(c.renewing(metav1.NowMicro())))
-		if err := hub.Apply(ctx, lease, client.FieldOwner(api.FieldManagerExporter), client.ForceOwnership); err != nil {
+		apply := func() error {
+			return hub.Apply(ctx, lease, client.FieldOwner(api.FieldManagerExporter), client.ForceOwnership)
+		}
+		err := apply()
+		if (apierrors.IsForbidden(err) || apierrors.IsInvalid(err)) && stripLease(ctx, hub, namespace, labels, always) == nil {
+			err = apply()
+		}
+		if err != nil {
 			return fmt.Errorf("apply Lease %s/%s: %w", namespace, api.HeartbeatLease, err)
 		}
 		c.name.Renewed()
 		return nil
 	}
+}
+
+// stripLease leaves the Lease only labels and annotations that every heartbeat has, and no managers of its fields. An apply adds to what somebody
+// else left there, such as a thief of the token before it was revoked, and together that may be more than the hub's policy admits.
+// S59 of docs/security.md.
+func stripLease(ctx context.Context, hub client.Client, namespace string, labels, annotations map[string]string) error {
+	patch, err := json.Marshal([]map[string]any{
+		{"op": "add", "path": "/metadata/labels", "value": labels},
+		{"op": "add", "path": "/metadata/annotations", "value": annotations},                       // any other couldn't be left out later
+		{"op": "add", "path": "/metadata/managedFields", "value": []metav1.ManagedFieldsEntry{{}}}, // the API server forgets them
+	})
+	if err != nil {
+		return fmt.Errorf("strip Lease: %w", err)
+	}
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: api.HeartbeatLease}}
+	return hub.Patch(ctx, lease, client.RawPatch(types.JSONPatchType, patch), client.FieldOwner(api.FieldManagerExporter))
 }

@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/clusterset/clusterset/api"
@@ -109,6 +110,20 @@ func plan(have Records, want Desired) []step {
 		}
 	}
 	return append(before, after...)
+}
+
+// stripRecords makes steps leave nothing of a record's metadata that isn't ours. Otherwise what others noted stays, but somebody, such as a thief of
+// the token before it was revoked, may have left so much that the hub's policy admits no more. S59 of docs/security.md.
+func stripRecords(steps []step, ours map[string]string) {
+	for _, s := range steps {
+		if s.verb != verbCreate && s.verb != verbUpdate {
+			continue
+		}
+		notes := s.object.GetAnnotations()
+		maps.DeleteFunc(notes, func(key, _ string) bool { return key != corev1.EndpointsLastChangeTriggerTime })
+		s.object.SetLabels(ours)
+		s.object.SetManagedFields([]metav1.ManagedFieldsEntry{{}}) // the API server forgets them
+	}
 }
 
 // labelled reports whether have carries all labels of want. People who look at the hub may have added others.

@@ -21,6 +21,7 @@ import (
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/internal/namespaces"
+	"github.com/clusterset/clusterset/internal/record"
 	"github.com/clusterset/clusterset/internal/text"
 )
 
@@ -133,6 +134,9 @@ func (r *reconciler) bring(ctx context.Context, src Source, have Records, want D
 	}
 	if wait > 0 {
 		return outcome{}, wait
+	}
+	if !known.refusing.IsZero() {
+		stripRecords(steps, record.Meta(r.cluster, src.Key, "").Labels)
 	}
 	out := r.writeInTurn(ctx, src.Key, steps, &known.unread)
 	if out.err == nil && known.wrote.note(src, want, othersDid) {

@@ -39,6 +39,7 @@ func (r *reconciler) adopt(ctx context.Context, want client.Object) error {
 	return r.hub.Update(ctx, want, client.FieldOwner(api.FieldManagerExporter))
 }
 
+// revealAll is reveal for whatever the hub has.
 func (r *reconciler) revealAll(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, hubTimeout)
 	defer cancel()
@@ -78,6 +79,7 @@ func (r *reconciler) reveal(ctx context.Context, there sets.Set[version]) error 
 	return nil
 }
 
+// relabel restores the labels of a record on the hub.
 func (r *reconciler) relabel(ctx context.Context, kind string, at client.ObjectKey) error {
 	o, key := newRecord(kind)
 	if err := r.live.Get(ctx, at, o); err != nil {

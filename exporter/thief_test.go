@@ -1,0 +1,203 @@
+package exporter_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/clusterset/clusterset/api"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/internal/connect"
+	"github.com/clusterset/clusterset/test/kube"
+)
+
+// A thief of the member's token leaves as much metadata as the hub's policies admit, so that they refuse whatever the agent adds. Once the
+// token is revoked, the agent's heartbeat and records are what they were.
+// Rules C5 and C55 of docs/spec/control-plane.md, S59 of docs/security.md.
+func TestAnAgentRecoversFromWhatAThiefLeftInItsMetadata(t *testing.T) {
+	w := newWorld(t, kube.MCSCRDs()...)
+	thief := w.thief()
+	w.enforcePolicies()
+	w.member.Apply(t, manifest(webService, "web"), manifest(webExport, "web", "v1beta1"))
+	stop := w.run()
+	w.awaitRecords("web", 2)
+	kube.Eventually(t, func() error {
+		_, err := w.lease()
+		return err
+	})
+	stop()
+
+	lease, err := w.lease()
+	if err != nil {
+		t.Fatal(err)
+	}
+	lease.Labels, lease.Annotations = nil, nil
+	w.fill(thief, lease, 8, 16, map[string]any{"f:spec": map[string]any{"f:renewTime": map[string]any{}}})
+	fields := map[string]any{"f:spec": map[string]any{"f:serviceName": map[string]any{}}}
+	selected := map[string]string{api.LabelExportedNamespace: "shop"} // without it, the agent sees no record
+	service, endpoints := w.records()
+	service.Spec.Ports, service.Labels = nil, selected
+	w.fill(thief, service, 31, 32, fields)
+	endpoints.Spec.Endpoints[0].Addresses, endpoints.Labels = []string{"10.1.0.66"}, maps.Clone(selected)
+	w.fill(thief, endpoints, 31, 32, fields)
+
+	w.run()
+	foreign := func(o client.Object) error {
+		for key := range maps.All(o.GetLabels()) {
+			if strings.HasPrefix(key, "example.com/") {
+				return fmt.Errorf("%T has the thief's label %s", o, key)
+			}
+		}
+		for key := range maps.All(o.GetAnnotations()) {
+			if strings.HasPrefix(key, "example.com/") {
+				return fmt.Errorf("%T has the thief's annotation %s", o, key)
+			}
+		}
+		return nil
+	}
+	kube.Eventually(t, func() error {
+		service, endpoints := w.records()
+		if len(service.Spec.Ports) != 1 || endpoints.Spec.Endpoints[0].Addresses[0] != "10.1.0.1" {
+			return fmt.Errorf("the thief's records are still there: %+v, %+v", service.Spec, endpoints.Spec)
+		}
+		return errors.Join(foreign(service), foreign(endpoints))
+	})
+	kube.Eventually(t, func() error {
+		now, err := w.lease()
+		if err != nil {
+			return err
+		}
+		if !lease.Spec.RenewTime.Before(now.Spec.RenewTime) || now.Annotations[api.AnnotationZones] == "" {
+			return fmt.Errorf("no heartbeat since: %+v", now.ObjectMeta)
+		}
+		// What only some heartbeats say must go with the next one that doesn't, so nobody else may manage it.
+		for _, m := range now.ManagedFields {
+			if m.Manager != api.FieldManagerExporter && strings.Contains(m.FieldsV1.GetRawString(), api.AnnotationZones) {
+				t.Errorf("%s manages the Lease's annotation %s, too", m.Manager, api.AnnotationZones)
+			}
+		}
+		return foreign(now)
+	})
+}
+
+// A record of a service that isn't exported here, without the label by which agents select records, is found by the next process and removed.
+// Rule C9 of docs/spec/control-plane.md.
+func TestAnAgentRemovesWhatAThiefHid(t *testing.T) {
+	w := newWorld(t, kube.MCSCRDs()...)
+	thief := w.thief()
+	w.enforcePolicies()
+	hidden := &clustersetv1alpha1.ExportedService{
+		ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace("beijing"), Name: "web.shop"},
+		Spec:       clustersetv1alpha1.ExportedServiceSpec{ServiceNamespace: "shop", ServiceName: "web", Type: "ClusterSetIP", ExportedAt: metav1.Now()},
+	}
+	if err := thief.Create(t.Context(), hidden); err != nil {
+		t.Fatal(err)
+	}
+	w.fill(thief, hidden, 32, 31, map[string]any{"f:spec": map[string]any{"f:serviceName": map[string]any{}}})
+	w.run()
+	w.awaitRecords("web", -1)
+}
+
+// thief returns a client with the member's token.
+func (w *world) thief() client.Client {
+	w.Helper()
+	config, err := clientcmd.RESTConfigFromKubeConfig(w.kubeconfig)
+	if err != nil {
+		w.Fatal(err)
+	}
+	thief, err := connect.NewClient(config)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return thief
+}
+
+// enforcePolicies gives the hub the chart's admission policies, and waits until they hold.
+func (w *world) enforcePolicies() {
+	w.Helper()
+	rendered, err := os.ReadFile("../test/chart/testdata/hub.yaml")
+	if err != nil {
+		w.Fatal(err)
+	}
+	for document := range strings.SplitSeq(string(rendered), "\n---\n") {
+		if strings.Contains(document, "# templates/hub/admissionpolicy.yaml\n") {
+			w.hub.Apply(w, []byte(document))
+		}
+	}
+	in := metav1.ObjectMeta{Namespace: api.MemberNamespace("beijing"), Name: "web.shop", Finalizers: []string{"example.com/stay"}}
+	record := &clustersetv1alpha1.ExportedService{
+		ObjectMeta: in, Spec: clustersetv1alpha1.ExportedServiceSpec{ServiceNamespace: "shop", ServiceName: "web", Type: "ClusterSetIP", ExportedAt: metav1.Now()},
+	}
+	in.Name = api.HeartbeatLease
+	lease := &coordinationv1.Lease{ObjectMeta: in}
+	kube.Eventually(w, func() error {
+		for _, o := range []client.Object{record, lease} {
+			if err := w.onHub.Create(w.Context(), o.DeepCopyObject().(client.Object), client.DryRunAll); !apierrors.IsForbidden(err) {
+				return fmt.Errorf("a finalizer on %T: %w", o, err)
+			}
+		}
+		return nil
+	})
+}
+
+// records returns the records of the service web.
+func (w *world) records() (*clustersetv1alpha1.ExportedService, *clustersetv1alpha1.ExportedEndpoints) {
+	w.Helper()
+	var services clustersetv1alpha1.ExportedServiceList
+	var endpoints clustersetv1alpha1.ExportedEndpointsList
+	if err := errors.Join(w.onHub.List(w.Context(), &services), w.onHub.List(w.Context(), &endpoints)); err != nil {
+		w.Fatal(err)
+	}
+	if len(services.Items) != 1 || len(endpoints.Items) != 1 {
+		w.Fatalf("%d services and %d endpoints are on the hub", len(services.Items), len(endpoints.Items))
+	}
+	return &services.Items[0], &endpoints.Items[0]
+}
+
+// fill adds foreign labels and annotations to an object on the hub, and writes it. Then it gives it as many managers as the policies admit.
+func (w *world) fill(thief client.Client, o client.Object, labels, annotations int, fields map[string]any) {
+	w.Helper()
+	many := func(n int, to map[string]string) map[string]string {
+		if to == nil {
+			to = map[string]string{}
+		}
+		for i := range n {
+			to[fmt.Sprintf("example.com/k%d", i)] = "x"
+		}
+		return to
+	}
+	o.SetLabels(many(labels, o.GetLabels()))
+	o.SetAnnotations(many(annotations, nil))
+	var managers []metav1.ManagedFieldsEntry
+	kind, err := w.onHub.GroupVersionKindFor(o)
+	raw, invalid := json.Marshal(fields)
+	if err := errors.Join(err, invalid); err != nil {
+		w.Fatal(err)
+	}
+	for i := range 8 {
+		managers = append(managers, metav1.ManagedFieldsEntry{
+			Manager: fmt.Sprintf("m%d", i), Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: kind.GroupVersion().String(),
+			FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(string(raw)),
+		})
+	}
+	for range 2 { // who changes a field manages it, so it takes a write that changes nothing else
+		o.SetManagedFields(slices.Clone(managers))
+		if err := thief.Update(w.Context(), o, client.FieldOwner("m0")); err != nil {
+			w.Fatal(err)
+		}
+	}
+	if n := len(o.GetManagedFields()); n != len(managers) {
+		w.Fatalf("%T has %d managers, want %d", o, n, len(managers))
+	}
+}
