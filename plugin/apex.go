@@ -77,6 +77,7 @@ func versionRecord(name string) *dns.TXT {
 // notReady answers SERVFAIL before the first sync: clients and caches would believe an NXDOMAIN. Clients that use EDNS get the
 // reason (RFC 8914 section 4.15).
 func notReady(w dns.ResponseWriter, r *dns.Msg) (int, error) {
+	unsyncedAnswers.Inc()
 	m := new(dns.Msg)
 	m.SetRcode(r, dns.RcodeServerFailure)
 	if opt := r.IsEdns0(); opt != nil {

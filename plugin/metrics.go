@@ -15,6 +15,10 @@ import (
 var (
 	answersTotal = counters("answers_total",
 		"Positive answers for a service's own name, by the tier of the addresses: cluster, zone, region, any, vip (a ClusterSetIP), or degraded (only Suspect, drained or unreachable clusters were left).", "tier")
+	unsyncedAnswers = collected(prometheus.NewCounter(prometheus.CounterOpts{
+		Name: prefix + "unsynced_answers_total",
+		Help: "Queries answered SERVFAIL because the source hasn't been read since the start and no earlier state is known.",
+	}))
 	objectsGauge = gauges("objects",
 		"Objects held, by source and kind.", "source", "kind")
 	syncedGauge = gauges("source_synced",

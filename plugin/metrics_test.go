@@ -97,6 +97,20 @@ func TestPositiveAnswersAreCountedByTier(t *testing.T) {
 	}
 }
 
+// The alert ClustersetDNSServfail sees by this counter that a server knows nothing.
+func TestQueriesBeforeTheFirstSyncAreCounted(t *testing.T) {
+	c := &ClusterSet{zones: zones{newZone("clusterset.local.", index.MCS)}, index: index.New(index.Options{})}
+	before := counterValue(t, unsyncedAnswers)
+	for range 2 {
+		ask(t, c, "web.ns.svc.clusterset.local.", dns.TypeA)
+	}
+	c.index.Publish()
+	ask(t, c, "web.ns.svc.clusterset.local.", dns.TypeA)
+	if got := counterValue(t, unsyncedAnswers) - before; got != 2 {
+		t.Errorf("%v were counted of two queries before the first sync and one after it", got)
+	}
+}
+
 func TestMetricNamesFollowTheConventions(t *testing.T) {
 	touchMetrics()
 	problems, err := promlint.NewWithMetricFamilies(ourMetrics(t)).Lint()

@@ -49,12 +49,8 @@ func (c *cluster) startDNS(t *testing.T, all []*unstructured.Unstructured) serve
 		t.Fatal(err)
 	}
 	s := localised(t, corefileOf(t, all), kubeconfig)
-	path := filepath.Join(t.TempDir(), "Corefile")
-	if err := os.WriteFile(path, []byte(s.corefile), 0o600); err != nil {
-		t.Fatal(err)
-	}
 	node := map[string]string{"topology.kubernetes.io/zone": "zone-a", "topology.kubernetes.io/region": "region-a"}
-	start(t, environment(t, d, node), c.coredns, "-conf", path)
+	s.start(t, c.coredns, environment(t, d, node))
 	kube.Eventually(t, s.ready)
 	for _, zone := range []string{"clusterset.local", "svc.global"} {
 		if strings.Contains(s.corefile, zone) {
@@ -109,6 +105,15 @@ func localised(t *testing.T, corefile, kubeconfig string) server {
 	text = stanzaRE.ReplaceAllString(text, "${0}\n${1}    kubeconfig "+kubeconfig)
 	text = blockRE.ReplaceAllString(text, "${0}\n    bind 127.0.0.1")
 	return server{text, net.JoinHostPort("127.0.0.1", port), "http://" + probe + "/ready", metrics}
+}
+
+func (s server) start(t *testing.T, program string, env map[string]string) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "Corefile")
+	if err := os.WriteFile(path, []byte(s.corefile), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	start(t, env, program, "-conf", path)
 }
 
 func (s server) ready() error {

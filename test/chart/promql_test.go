@@ -6,17 +6,21 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/miekg/dns"
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql/parser"
+
+	"github.com/clusterset/clusterset/test/kube"
 )
 
 // expression is a PromQL expression that the chart ships.
@@ -189,10 +193,14 @@ func (s series) hasSelector(v *parser.VectorSelector, path []parser.Node) error 
 	return errors.Join(errs...)
 }
 
-// hasValues checks that the values in a matcher of a clusterset metric exist. The processes export all possible values from their
-// start; otherwise a misspelled one would never be found.
+// checkedValues are the prefixes of the metrics of which the processes here export every value that an expression may name: ours from
+// their start, and those of queries from the first query on.
+var checkedValues = []string{"clusterset_", "coredns_clusterset_", "coredns_dns_"}
+
+// hasValues checks that the values in a matcher exist; otherwise a misspelled one would never be found.
 func hasValues(name string, m *labels.Matcher, values []string) error {
-	if !strings.HasPrefix(name, "clusterset_") && !strings.HasPrefix(name, "coredns_clusterset_") || slices.Contains(targetLabels, m.Name) {
+	checked := slices.ContainsFunc(checkedValues, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
+	if !checked || slices.Contains(targetLabels, m.Name) {
 		return nil
 	}
 	for _, want := range strings.Split(m.Value, "|") {
@@ -247,6 +255,44 @@ func exportsMetrics(t *testing.T, addresses ...string) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// What the alerts and dashboards select of DNS servers is exported by one that has never reached its API server, as soon as it was asked: the
+// labels of CoreDNS's metrics depend on the Corefile's plugins.
+func TestTheAlertsSelectLabelsThatAServerExports(t *testing.T) {
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	text := "{clusters: [{name: c, cluster: {server: 'https://127.0.0.1:9'}}], contexts: [{name: c, context: {cluster: c}}], current-context: c}"
+	if err := os.WriteFile(kubeconfig, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range examples(t) {
+		if e.name != "defaults" && e.name != "cluster-dns" {
+			continue
+		}
+		t.Run(e.name, func(t *testing.T) {
+			t.Parallel()
+			all := objects(t, render(t, e.Options).Manifests)
+			s := localised(t, corefileOf(t, all), kubeconfig+"\n        startup_timeout 1ms")
+			s.start(t, "coredns", environment(t, deployment(t, all, "dns"), nil))
+			kube.Eventually(t, func() error {
+				r, err := dns.Exchange(new(dns.Msg).SetQuestion("web.shop.svc.clusterset.local.", dns.TypeA), s.dns)
+				if err == nil && r.Rcode != dns.RcodeServerFailure {
+					err = fmt.Errorf("not SERVFAIL: %v", r)
+				}
+				return err
+			})
+			kube.Eventually(t, func() error { // a query is counted after its reply is sent
+				found := make(series)
+				errs := []error{found.scrape(s.metrics)}
+				for _, e := range expressions(t) {
+					if strings.Contains(e.text, "coredns_") {
+						errs = append(errs, found.has(e))
+					}
+				}
+				return errors.Join(errs...)
+			})
+		})
+	}
 }
 
 // documentedMetrics returns the names in docs/metrics.md.
