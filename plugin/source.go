@@ -120,9 +120,17 @@ func (s *source) inherit(x *index.Index) {
 	before := running() // which takes s.mu, too
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if y, known := s.forerunner(x, before); y != nil {
+		x.Restore(y.Objects(), known.Serial())
+		staleGauge.WithLabelValues(s.label).Set(1)
+	}
+}
+
+// forerunner returns the running server's index that an index may inherit from, and its snapshot, or nil. s.mu is held.
+func (s *source) forerunner(x *index.Index, before []*source) (*index.Index, *index.Snapshot) {
 	f, ok := s.feed.(identified)
 	if !ok || len(s.unread) == 0 || s.keeper != nil && slices.Contains(s.keeper.indexes, x) {
-		return
+		return nil, nil
 	}
 	for _, old := range before {
 		of, ok := old.feed.(identified)
@@ -132,12 +140,30 @@ func (s *source) inherit(x *index.Index) {
 		for _, y := range old.indexes {
 			known := y.Snapshot()
 			if known != nil && (&statefile.State{Namespaces: y.Namespaces()}).Covers(x.Namespaces()) {
-				x.Restore(y.Objects(), known.Serial())
-				staleGauge.WithLabelValues(s.label).Set(1)
-				return
+				return y, known
 			}
 		}
 	}
+	return nil, nil
+}
+
+// has reports whether objects of a kind are known: to the source, or to an earlier state that an index answers from or may inherit.
+func (s *source) has(kind index.Kind) bool {
+	before := running() // which takes s.mu, too
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.ContainsFunc(s.indexes, func(x *index.Index) bool {
+		y, _ := s.forerunner(x, before)
+		return holds(x, kind) || y != nil && holds(y, kind)
+	})
+}
+
+// holds reports whether an index has objects of a kind, in what it answers from.
+func holds(x *index.Index, kind index.Kind) bool {
+	if known := x.Snapshot(); known == nil || !known.Stale() {
+		return x.Count(kind) > 0
+	}
+	return slices.ContainsFunc(x.Objects(), func(o index.Object) bool { return o.Kind() == kind })
 }
 
 // close stops the feed and waits until its goroutines are gone.

@@ -79,11 +79,16 @@ func (k *watchedKind) run(ctx context.Context, s *source, config *rest.Config, c
 		case version == "":
 			absentGauge.WithLabelValues(s.label, k.kind.String()).Set(1)
 			absent++
-			if absent == absentPolls {
-				s.replace(k.kind, nil) // no watch showed the end of what was read before
+			earlier := absent <= absentPolls && s.has(k.kind)
+			if earlier && absent == absentPolls {
+				log.Warningf("%s: %s: the API server has said %d times that it doesn't know this kind: its objects are gone", s.label, k.kind, absent)
+				s.replace(k.kind, nil) // no watch showed their end
+				earlier = false
 			}
 			s.reachable(k.kind, true)
-			s.read(k.kind)
+			if !earlier {
+				s.read(k.kind)
+			}
 			pause(ctx, absentPoll)
 		default:
 			absentGauge.WithLabelValues(s.label, k.kind.String()).Set(0)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -14,6 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/clusterset/clusterset/internal/index"
+	"github.com/clusterset/clusterset/internal/statefile"
 )
 
 // kindServer is an API server that has one object of a kind. Its watches can be ended, and it can lose the kind.
@@ -125,6 +127,94 @@ func TestWhatIsServedOfAKindThatIsGone(t *testing.T) {
 				cancel()
 				api.end(0, false)
 				<-done
+			})
+		})
+	}
+}
+
+// kindFeed is a feed of a cluster that has one kind only.
+type kindFeed struct {
+	*kindServer
+	statefile.Cluster
+}
+
+func (kindFeed) name() string { return sourceKubernetes }
+
+func (f kindFeed) identity() statefile.Cluster { return f.Cluster }
+
+func (f kindFeed) run(ctx context.Context, s *source) {
+	for _, k := range index.Kinds {
+		if k != f.kind.kind {
+			s.replace(k, nil)
+		}
+	}
+	f.kind.run(ctx, s, &rest.Config{Host: "http://192.0.2.1"}, &http.Client{Transport: f.kindServer})
+}
+
+// An API server that has just started may miss a kind for a moment. What a server answers from before it has read the kind then stays, but a
+// kind that never was there is not waited for. Rule A54 of docs/spec/answers.md.
+func TestOneAnswerWithoutAKindEndsNoEarlierState(t *testing.T) {
+	service := []index.Object{numberedVIP(1)}
+	const lasting = 1000
+	for _, row := range []struct {
+		name    string
+		file    bool // the earlier state is that of a file, else of a server that is reloaded
+		earlier []index.Object
+		missing int  // answers
+		waits   bool // for two more answers
+		answers bool // the service, then
+	}{
+		{"a state file, and two answers", true, service, 2, true, true},
+		{"a state file, and a kind that was deleted", true, service, lasting, true, false},
+		{"a reload, and two answers", false, service, 2, true, true},
+		{"a reload, and a kind that was deleted", false, service, lasting, true, false},
+		{"a state file, and a kind that never was there", true, nil, lasting, false, false},
+		{"a reload, and a kind that never was there", false, nil, lasting, false, false},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "snapshot")
+			synctest.Test(t, func(t *testing.T) {
+				api := &kindServer{
+					kind: watchedKinds[0], missing: row.missing,
+					object: `"metadata":{"name":"web","namespace":"ns","resourceVersion":"1"},"spec":{"type":"ClusterSetIP","ips":["10.0.0.1"],"ports":[{"port":80}]}`,
+				}
+				old, now := newSource(awayCluster{Cluster: thisCluster}), keptSource(t, path, 0)
+				old.indexes = []*index.Index{index.New(index.Options{})}
+				now.feed, now.corefile = kindFeed{api, thisCluster}, &sources{byKey: map[string]*source{"": now}}
+				forget := register(t, old)
+				if row.file {
+					if err := statefile.Write(path, &statefile.State{Known: time.Now(), Cluster: thisCluster, Objects: row.earlier}); err != nil {
+						t.Fatal(err)
+					}
+				} else {
+					now.keeper = nil
+					old.start()
+					syncAll(old, row.earlier...)
+				}
+				x, began := now.indexes[0], time.Now()
+				now.start()
+				defer now.close()
+				(&ClusterSet{index: x, source: now}).await(absentPoll / 2)
+				forget()
+				old.close()
+				reads := time.Duration(0)
+				if row.waits {
+					reads = 2 * absentPoll
+				}
+				for ; time.Since(began) < 5*absentPoll; pass(absentPoll / 10) {
+					synctest.Wait()
+					known := x.Snapshot()
+					if known == nil {
+						t.Fatalf("after %v: nothing is known", time.Since(began))
+					}
+					read := time.Since(began) > reads+absentPoll/2
+					if read && known.Stale() || time.Since(began) < reads && !known.Stale() {
+						t.Fatalf("after %v: stale: %t", time.Since(began), known.Stale())
+					}
+					if answers := known.Service("web.ns") != nil; known.Stale() && answers != (row.earlier != nil) || read && answers != row.answers {
+						t.Fatalf("after %v: answers: %t", time.Since(began), answers)
+					}
+				}
 			})
 		})
 	}
