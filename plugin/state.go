@@ -26,6 +26,8 @@ var (
 	// stateRefresh is how often an unchanged state is written again, so that the file's age says when the state was last known
 	// to be right.
 	stateRefresh = time.Hour
+	// wallClock tells the age of a restored state.
+	wallClock = time.Now
 	// writeState writes a state file.
 	writeState = statefile.Write
 )
@@ -36,6 +38,9 @@ const stateRest = 20
 
 // statePoll is how often the keeper checks whether a write is due.
 const statePoll = 500 * time.Millisecond
+
+// agePoll is how often the age of the restored state is checked. No timer would do, because the clock may be corrected meanwhile.
+const agePoll = 10 * time.Second
 
 // serialReserve is the smallest number of serials that a file reserves beyond the last one given out. A server that restarts
 // after a crash continues after them, so serials never go back. A quiet server loses nothing: serials follow the clock, which
@@ -109,19 +114,19 @@ func (k *keeper) handOver(now []*source) {
 
 // run withdraws the restored state at its maximum age. From the first sync until the context ends, it writes the file whenever that is due.
 func (k *keeper) run(ctx context.Context, synced <-chan struct{}) {
-	old := k.old()
+	tick := time.NewTicker(agePoll)
+	defer tick.Stop()
 	for waiting := true; waiting; {
 		select {
 		case <-ctx.Done():
 			return
-		case <-old:
-			k.recognised()
+		case <-tick.C:
+			k.withdraw(k.tooOld)
 		case <-synced:
 			waiting = false
 		}
 	}
-	tick := time.NewTicker(statePoll)
-	defer tick.Stop()
+	tick.Reset(statePoll)
 	for {
 		k.saveIfDue()
 		select {
@@ -130,16 +135,6 @@ func (k *keeper) run(ctx context.Context, synced <-chan struct{}) {
 		case <-tick.C:
 		}
 	}
-}
-
-// old returns when the restored state reaches its maximum age, or nil if it has none.
-func (k *keeper) old() <-chan time.Time {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.restored == nil || k.maxAge == 0 {
-		return nil
-	}
-	return time.After(k.maxAge - time.Since(k.restored.Known))
 }
 
 // restore reads the file and restores the indexes from it, until the first sync.
@@ -185,21 +180,28 @@ func (k *keeper) usable(s *statefile.State) error {
 	if differs := k.cluster().Differs(s.Cluster); differs != "" {
 		return fmt.Errorf("the file is from another cluster: %s", differs)
 	}
-	if age := time.Since(s.Known); k.maxAge > 0 && age >= k.maxAge {
+	return k.tooOld(s)
+}
+
+// tooOld returns an error if a state has reached the maximum age.
+func (k *keeper) tooOld(s *statefile.State) error {
+	if age := wallClock().Sub(s.Known); k.maxAge > 0 && age >= k.maxAge {
 		return fmt.Errorf("the file is from %s, %v ago, older than the maximum age of %v", s.Known.UTC().Format(time.RFC3339), age.Round(time.Second), k.maxAge)
 	}
 	return nil
 }
 
-// recognised is called when the cluster's UID is known, and when the restored state reaches its maximum age. It withdraws the state
-// if that must not be used.
-func (k *keeper) recognised() {
+// recognised is called when the cluster's UID is known.
+func (k *keeper) recognised() { k.withdraw(k.usable) }
+
+// withdraw withdraws the restored state if check returns why it must not be used.
+func (k *keeper) withdraw(check func(*statefile.State) error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.restored == nil || k.live {
 		return
 	}
-	if err := k.usable(k.restored); err != nil {
+	if err := check(k.restored); err != nil {
 		log.Errorf("snapshot %s: no longer used: %v", k.path, err)
 		stateReads.WithLabelValues("refused").Inc()
 		k.found, k.restored = nil, nil

@@ -267,6 +267,51 @@ func TestARestoredStateEndsAtItsMaximumAge(t *testing.T) {
 	})
 }
 
+// The maximum age is that by the clock as it is corrected, not as it was at the start: a machine may start with a clock that is wrong.
+func TestARestoredStateEndsWhenTheClockIsCorrected(t *testing.T) {
+	defer func() { wallClock = time.Now }()
+	for _, row := range []struct {
+		name   string
+		age    time.Duration // by the right clock, at the start
+		ahead  time.Duration // by how much the clock is wrong then
+		maxAge time.Duration
+		served time.Duration // how long the state is served
+	}{
+		{"an hour ahead", 22 * time.Hour, time.Hour, 24 * time.Hour, 2 * time.Hour},
+		{"three days behind", 72 * time.Hour, -72 * time.Hour, 24 * time.Hour, time.Minute},
+		{"three days behind, without a maximum age", 72 * time.Hour, -72 * time.Hour, 0, 3 * time.Hour},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "snapshot")
+			synctest.Test(t, func(t *testing.T) {
+				began := time.Now()
+				wallClock = func() time.Time {
+					if time.Since(began) < time.Minute {
+						return time.Now().Add(row.ahead)
+					}
+					return time.Now() // corrected
+				}
+				known := began.Add(-row.age)
+				if err := statefile.Write(path, &statefile.State{Known: known, Cluster: thisCluster, Objects: []index.Object{numberedVIP(1)}}); err != nil {
+					t.Fatal(err)
+				}
+				s := keptSource(t, path, row.maxAge)
+				s.start()
+				defer s.close()
+				for ; time.Since(began) < row.served; pass(time.Second) {
+					if s.indexes[0].Snapshot() == nil {
+						t.Fatalf("not served after %v", time.Since(began))
+					}
+				}
+				pass(agePoll + time.Second)
+				if served := s.indexes[0].Snapshot() != nil; served != (row.maxAge == 0) {
+					t.Errorf("served after %v: %t", time.Since(began), served)
+				}
+			})
+		})
+	}
+}
+
 // The UID of the namespace kube-system can only be read once the API server is reachable.
 func TestAStateOfAnotherClusterIsWithdrawnWhenThatShows(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "snapshot")
