@@ -5,6 +5,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
 	"github.com/clusterset/clusterset/internal/index"
 	"github.com/clusterset/clusterset/internal/statefile"
 )
@@ -70,4 +72,44 @@ func TestAReloadWhileTheAPIServerIsAwayKeepsAnswering(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Of the servers of a reload, source_stale is that of the one which goes on.
+func TestStaleIsThatOfTheServerThatRuns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begin := func() (s *source, end func()) {
+			s = newSource(awayCluster{Cluster: thisCluster})
+			s.label, s.indexes = "reloaded", []*index.Index{index.New(index.Options{})}
+			s.corefile = &sources{byKey: map[string]*source{"": s}}
+			forget := register(t, s)
+			s.start()
+			return s, func() {
+				forget()
+				s.close()
+				s.endMetrics()
+			}
+		}
+		inherit := func(s *source) { (&ClusterSet{index: s.indexes[0], source: s}).await(time.Second) }
+		expect := func(step string, want float64) {
+			t.Helper()
+			if got := testutil.ToFloat64(staleGauge.WithLabelValues("reloaded")); got != want {
+				t.Errorf("%s: source_stale is %v, want %v", step, got, want)
+			}
+		}
+		first, endFirst := begin()
+		syncAll(first, numberedVIP(1))
+		failing, endFailing := begin()
+		inherit(failing)
+		endFailing()
+		expect("a reload failed while the API server was away", 0)
+		away, endAway := begin()
+		inherit(away)
+		endFirst()
+		expect("a reload while the API server is away", 1)
+		back, endBack := begin()
+		syncAll(back, numberedVIP(1))
+		endAway()
+		expect("a reload when the API server is back", 0)
+		endBack()
+	})
 }

@@ -1,6 +1,8 @@
 package clusterset
 
 import (
+	"slices"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/clusterset/clusterset/internal/index"
@@ -28,6 +30,15 @@ func (s *source) showMetrics() {
 	}
 }
 
+// showStale sets the source_stale gauge to whether an index answers from an earlier state. s.mu is held.
+func (s *source) showStale() {
+	v := 0.0
+	if slices.ContainsFunc(s.indexes, func(x *index.Index) bool { known := x.Snapshot(); return known != nil && known.Stale() }) {
+		v = 1
+	}
+	staleGauge.WithLabelValues(s.label).Set(v)
+}
+
 // endMetrics removes the gauges of a source that has ended. If another source with the same label is running, it sets
 // the gauges to that source's values: the new server's after a reload, or the old server's if the reload failed.
 func (s *source) endMetrics() {
@@ -37,6 +48,7 @@ func (s *source) endMetrics() {
 		}
 		other.mu.Lock()
 		other.showMetrics()
+		other.showStale()
 		other.mu.Unlock()
 		for _, k := range index.Kinds {
 			other.gauge(k)
