@@ -92,7 +92,11 @@ func (k *watchedKind) run(ctx context.Context, s *source, config *rest.Config, c
 			pause(ctx, absentPoll)
 		default:
 			absentGauge.WithLabelValues(s.label, k.kind.String()).Set(0)
+			began := time.Now()
 			k.watch(ctx, held, config, client, version)
+			if time.Since(began) > retryMax {
+				delay = newDelay()
+			}
 			pause(ctx, delay())
 		}
 	}
@@ -141,9 +145,7 @@ func (k *watchedKind) watch(ctx context.Context, held *store, config *rest.Confi
 	reflector := cache.NewReflectorWithOptions(
 		&cache.ListWatch{ListWithContextFunc: lw.list, WatchFuncWithContext: lw.watch}, k.object,
 		held,
-		cache.ReflectorOptions{Name: pluginName, Logger: &quiet, Backoff: &wait.Backoff{
-			Duration: retryMin, Cap: retryMax, Steps: 8, Factor: 2, Jitter: 0.5,
-		}},
+		cache.ReflectorOptions{Name: pluginName, Logger: &quiet, Backoff: newBackoff()},
 	)
 	delay := newDelay()
 	for ctx.Err() == nil {
@@ -247,9 +249,10 @@ func (l *listWatch) request(options *metav1.ListOptions) *rest.Request {
 }
 
 // newDelay returns pauses that grow from retryMin to retryMax.
-func newDelay() func() time.Duration {
-	b := wait.Backoff{Duration: retryMin, Cap: retryMax, Steps: 10, Factor: 2, Jitter: 0.5}
-	return b.Step
+func newDelay() func() time.Duration { return newBackoff().Step }
+
+func newBackoff() *wait.Backoff {
+	return &wait.Backoff{Duration: retryMin, Cap: retryMax, Steps: 10, Factor: 2, Jitter: 0.5}
 }
 
 func pause(ctx context.Context, d time.Duration) {

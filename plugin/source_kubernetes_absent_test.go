@@ -22,6 +22,7 @@ import (
 type kindServer struct {
 	kind   *watchedKind
 	object string // its fields but apiVersion and kind
+	later  int    // how many of the kind's preferred versions it doesn't serve
 
 	mu      sync.Mutex
 	missing int  // how many times it will say that it doesn't know the kind
@@ -32,7 +33,8 @@ type kindServer struct {
 func (a *kindServer) RoundTrip(r *http.Request) (*http.Response, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	group := "/apis/" + a.kind.group + "/" + a.kind.versions[0]
+	version := a.kind.group + "/" + a.kind.versions[a.later]
+	group := "/apis/" + version
 	reply := func(code int, body string) (*http.Response, error) {
 		return &http.Response{StatusCode: code, Request: r, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(body))}, nil
 	}
@@ -48,10 +50,12 @@ func (a *kindServer) RoundTrip(r *http.Request) (*http.Response, error) {
 		return reply(http.StatusNotFound, "")
 	case r.URL.Path == group:
 		return reply(http.StatusOK, `{"kind":"APIResourceList","apiVersion":"v1","resources":[{"name":"`+a.kind.resource+`"}]}`)
+	case !strings.HasPrefix(r.URL.Path, group+"/"):
+		return reply(http.StatusNotFound, "")
 	case r.URL.Query().Get("sendInitialEvents") == "":
 		return nil, errors.New("not a list by watch")
 	}
-	head := `{"apiVersion":"` + a.kind.group + "/" + a.kind.versions[0] + `","kind":"` + a.kind.kind.String() + `"`
+	head := `{"apiVersion":"` + version + `","kind":"` + a.kind.kind.String() + `"`
 	response, err := reply(http.StatusOK, "")
 	more, end := io.Pipe()
 	a.watches = append(a.watches, end)
@@ -130,6 +134,47 @@ func TestWhatIsServedOfAKindThatIsGone(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A long outage makes the pauses between attempts long. They are short again once a watch has lasted.
+func TestAVersionChangeIsFollowedAtOnceAfterAnOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api := &kindServer{
+			kind: watchedKinds[0], object: `"metadata":{"name":"web","namespace":"ns","resourceVersion":"1"},"spec":{"type":"Headless","ports":[{"port":80}]}`,
+			later: 1, foreign: true,
+		}
+		s := newSource(idle{})
+		s.indexes = []*index.Index{index.New(index.Options{})}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			api.kind.run(ctx, s, &rest.Config{Host: "http://192.0.2.1"}, &http.Client{Transport: api})
+		}()
+		watched := func() bool {
+			api.mu.Lock()
+			defer api.mu.Unlock()
+			return len(api.watches) > 0
+		}
+		pass(10 * time.Minute)
+		api.end(0, false)
+		pass(2 * retryMax)
+		if !watched() {
+			t.Fatal("not watched after the outage")
+		}
+		pass(2 * retryMax)
+		api.mu.Lock()
+		api.later = 0
+		api.mu.Unlock()
+		api.end(0, false)
+		pass(retryMax / 2)
+		if !watched() {
+			t.Error("the other version isn't watched at once")
+		}
+		cancel()
+		api.end(0, false)
+		<-done
+	})
 }
 
 // kindFeed is a feed of a cluster that has one kind only.
