@@ -162,6 +162,32 @@ func TestOfADuplicateObjectTheFirstCounts(t *testing.T) {
 	stop()
 }
 
+// A file that a broken tool wrote doesn't fill the disk: of many bad objects and duplicates the log has the first twenty, then one every ten
+// seconds, and each line is cut.
+func TestManyBadObjectsInAFileDontFloodTheLog(t *testing.T) {
+	objects := [][]byte{vipYAML("web", "10.0.0.1")}
+	for range 200 {
+		objects = append(objects, vipYAML("web", strings.Repeat("x", 5000))) // duplicates, too
+	}
+	d := serveManifests(t, map[string][]byte{"a.yaml": documents(objects...)})
+	d.expect(t, map[string]string{nameOf("web"): "10.0.0.1"})
+	d.log.expect(t, "a.yaml:", "xxx")
+	d.log.mu.Lock()
+	defer d.log.mu.Unlock()
+	lines := 0
+	for _, line := range d.log.lines {
+		if strings.Contains(line, "a.yaml:") {
+			lines++
+		}
+		if len(line) > 2000 {
+			t.Errorf("a line of %d bytes", len(line))
+		}
+	}
+	if lines > 30 {
+		t.Errorf("%d lines", lines)
+	}
+}
+
 func TestListsAndJSONAreRead(t *testing.T) {
 	item := func(name, ip string) string {
 		return fmt.Sprintf(`{"apiVersion": "multicluster.x-k8s.io/v1beta1", "kind": "ServiceImport", "metadata": {"name": %q, "namespace": "shop"}, "spec": {"type": "ClusterSetIP", "ips": [%q], "ports": []}}`, name, ip)

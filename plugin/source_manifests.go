@@ -16,6 +16,7 @@ import (
 
 	"github.com/clusterset/clusterset/internal/index"
 	"github.com/clusterset/clusterset/internal/manifests"
+	"github.com/clusterset/clusterset/internal/text"
 )
 
 // settle is how long a directory must be quiet before it is read: editors, and kubelet when it updates a ConfigMap, write,
@@ -203,7 +204,7 @@ func (f *manifestsFeed) readFile(s *source, name string) bool {
 	}
 	objects, notes, err := manifests.Decode(name, data)
 	for _, note := range notes {
-		log.Warningf("manifests: %s", note)
+		s.invalid.Do(func() { log.Warningf("manifests: %s", text.Truncate(note.String(), maxLogged)) })
 		invalidTotal.WithLabelValues(s.label, note.Kind).Inc()
 	}
 	if err != nil {
@@ -225,7 +226,10 @@ func (f *manifestsFeed) apply(s *source) {
 		for _, l := range f.files[name].objects {
 			key := manifests.KeyOf(l.Object)
 			if first, ok := next[key]; ok {
-				log.Warningf("manifests: %s: %s %s/%s is already defined at %s, which is used", l.Place, key.Kind, key.ID.Namespace, key.ID.Name, first.Place)
+				s.invalid.Do(func() {
+					line := fmt.Sprintf("%s: %s %s/%s is already defined at %s, which is used", l.Place, key.Kind, key.ID.Namespace, key.ID.Name, first.Place)
+					log.Warningf("manifests: %s", text.Truncate(line, maxLogged))
+				})
 				continue
 			}
 			next[key] = l
