@@ -78,9 +78,7 @@ func TestGaugesAreThoseOfTheSourcesThatRun(t *testing.T) {
 		t.Fatal("a plugin that fails to start doesn't fail the reload")
 	}
 	expect("a reload that failed", "manifests")
-	if got := metric(t, "source_synced", "source", "manifests", "kind", "EndpointSlice"); got != 1 {
-		t.Errorf("after a reload that failed, source_synced is %v", got)
-	}
+	expectMetric(t, 1, "source_synced", "source", "manifests", "kind", "EndpointSlice") // its start waited a millisecond only
 	const none = ".:0 {\n    bind 127.0.0.1\n}\n"
 	if err := s.reload(none); err != nil {
 		t.Fatal(err)
