@@ -231,19 +231,27 @@ func renewLease(hub client.Client, c *claim, lacking func() string, opts Options
 			maps.Copy(annotations, opts.Notes(ctx))
 		}
 		labels := map[string]string{api.LabelManagedBy: api.ManagedByExporter, api.LabelCluster: opts.Cluster}
-		lease := coordinationv1ac.Lease(api.HeartbeatLease, namespace).
-			WithLabels(labels).
-			WithAnnotations(annotations).
-			WithSpec(coordinationv1ac.LeaseSpec().
-				WithHolderIdentity(cmp.Or(identity, opts.Cluster)).
-				WithLeaseDurationSeconds(int32(4 * opts.HeartbeatInterval / time.Second)).
-				WithRenewTime(c.renewing(metav1.NowMicro())))
-		apply := func() error {
-			return hub.Apply(ctx, lease, client.FieldOwner(api.FieldManagerExporter), client.ForceOwnership)
+		renewed := c.renewing(metav1.NowMicro())
+		apply := func() (foreign bool, err error) {
+			lease := coordinationv1ac.Lease(api.HeartbeatLease, namespace).
+				WithLabels(labels).
+				WithAnnotations(annotations).
+				WithSpec(coordinationv1ac.LeaseSpec().
+					WithHolderIdentity(cmp.Or(identity, opts.Cluster)).
+					WithLeaseDurationSeconds(int32(4 * opts.HeartbeatInterval / time.Second)).
+					WithRenewTime(renewed))
+			if err := hub.Apply(ctx, lease, client.FieldOwner(api.FieldManagerExporter), client.ForceOwnership); err != nil {
+				return apierrors.IsForbidden(err) || apierrors.IsInvalid(err), err
+			}
+			for key := range lease.Annotations { // as they are on the hub
+				_, ours := annotations[key]
+				foreign = foreign || !ours && strings.HasPrefix(key, api.Domain+"/")
+			}
+			return foreign, nil
 		}
-		err := apply()
-		if (apierrors.IsForbidden(err) || apierrors.IsInvalid(err)) && stripLease(ctx, hub, namespace, labels, always) == nil {
-			err = apply()
+		foreign, err := apply()
+		if foreign && stripLease(ctx, hub, namespace, labels, always) == nil {
+			_, err = apply()
 		}
 		if err != nil {
 			return fmt.Errorf("apply Lease %s/%s: %w", namespace, api.HeartbeatLease, err)
@@ -254,7 +262,8 @@ func renewLease(hub client.Client, c *claim, lacking func() string, opts Options
 }
 
 // stripLease leaves the Lease only labels and annotations that every heartbeat has, and no managers of its fields. An apply adds to what somebody
-// else left there, such as a thief of the token before it was revoked, and together that may be more than the hub's policy admits.
+// else left there, such as a thief of the token before it was revoked. Together that may be more than the hub's policy admits, and it says what
+// this agent doesn't.
 // S59 of docs/security.md.
 func stripLease(ctx context.Context, hub client.Client, namespace string, labels, annotations map[string]string) error {
 	patch, err := json.Marshal([]map[string]any{

@@ -89,6 +89,22 @@ func TestAnAgentRecoversFromWhatAThiefLeftInItsMetadata(t *testing.T) {
 		}
 		return foreign(now)
 	})
+	const lie = api.Domain + "/a-lie"
+	now, err := w.lease()
+	if err != nil {
+		t.Fatal(err)
+	}
+	now.Annotations[lie] = "beijing has no beacons"
+	if err := thief.Update(t.Context(), now); err != nil {
+		t.Fatal(err)
+	}
+	kube.Eventually(t, func() error {
+		now, err := w.lease()
+		if said, still := now.Annotations[lie]; still {
+			return fmt.Errorf("the heartbeat still says %q", said)
+		}
+		return err
+	})
 }
 
 // A record of a service that isn't exported here, without the label by which agents select records, is found by the next process and removed.
