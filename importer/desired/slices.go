@@ -137,7 +137,8 @@ func (w *work) unroute(s *discoveryv1.EndpointSlice) {
 
 // clusterIPs returns the exporting Services' ClusterIPs as if they were records of endpoints. Their slices have no MCS service name,
 // because readers that find slices by it expect backends. A cluster that exports a Headless Service, and lost the conflict, has no
-// ClusterIP and gets no traffic. Ports that only others serve are left out; if there are no more, the ClusterIP has all of them and isn't ready.
+// ClusterIP and gets no traffic. Ports that only others serve are left out. A ClusterIP of which none is left, or whose cluster has
+// no ready endpoint while another has, has all of them and isn't ready.
 func (w *work) clusterIPs() (all []*record) {
 	serving := w.serving()
 	for _, o := range w.offers {
@@ -159,7 +160,7 @@ func (w *work) clusterIPs() (all []*record) {
 					used = append(used, port)
 				}
 			}
-			ready := len(used) > 0
+			ready := len(used) > 0 && !w.without(c)
 			if ready {
 				r.ports = used
 			}
