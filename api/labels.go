@@ -198,6 +198,17 @@ const (
 	ConditionImported      = Domain + "/Imported"
 	ReasonNamespaceMissing = "NamespaceMissing"
 
+	// ConditionComplete is False while something that somebody wrote isn't used, and its message says what: on a ServiceExport, values, labels and
+	// annotations of it and its Service (ReasonNotUsed); on a ServiceImport, parts of the clusters' exports (ReasonLeftOut). It is absent otherwise.
+	ConditionComplete = Domain + "/Complete"
+	ReasonNotUsed     = "NotUsed"
+	ReasonLeftOut     = "LeftOut"
+
+	// ConditionEndpoints is False, with ReasonNoEndpoints, on a ServiceImport that has no ready endpoint of any cluster that is used. It is absent
+	// otherwise.
+	ConditionEndpoints = Domain + "/Endpoints"
+	ReasonNoEndpoints  = "NoEndpoints"
+
 	// AnnotationFollows holds, on the heartbeat Lease, a digest of the drains and leaves that the cluster acts on (DrainsAndLeaves). It is
 	// absent until the cluster has followed all that the hub had once.
 	AnnotationFollows = Domain + "/follows"

@@ -230,12 +230,8 @@ func (s *Services) here(l *LocalFacts, now time.Time) {
 		if c := meta.FindStatusCondition(e.Status.Conditions, string(mcsv1beta1.ServiceExportConditionConflict)); c != nil && c.Status == metav1.ConditionTrue {
 			s.Conflicts = append(s.Conflicts, problem.because(c))
 		}
-		if c := notTrue(e.Status.Conditions, string(mcsv1beta1.ServiceExportConditionValid), string(mcsv1beta1.ServiceExportConditionReady),
-			api.ConditionVisible); c != nil {
-			if c.Type == api.ConditionVisible {
-				problem.Cure = "name clusters or communities that it is for in " + api.AnnotationExportTo + ", or delete the ServiceExport"
-			}
-			s.Problems = append(s.Problems, problem.because(c))
+		if wrong := problem.of(e.Status.Conditions); len(wrong) > 0 {
+			s.Problems = append(s.Problems, wrong...)
 		} else if len(e.Status.Conditions) == 0 {
 			problem.Reason, problem.Message = "Unseen", "no agent has processed it"
 			problem.Cure = "start clusterset member in this cluster; if it runs, its log says what it waits for"
@@ -252,9 +248,7 @@ func (s *Services) here(l *LocalFacts, now time.Time) {
 					"Create it again; or, to confirm, delete the Service, wait 10m (--hold-withdrawals), or start the agent with --hold-withdrawals=0",
 			})
 		}
-		if c := notTrue(o.Status.Conditions, string(mcsv1beta1.ServiceImportConditionReady)); c != nil {
-			s.Problems = append(s.Problems, Problem{Namespace: o.Namespace, Name: o.Name, What: "ServiceImport"}.because(c))
-		}
+		s.Problems = append(s.Problems, Problem{Namespace: o.Namespace, Name: o.Name, What: "ServiceImport"}.of(o.Status.Conditions)...)
 	}
 	s.Imported, s.Exported = &imported, &exported
 	s.extended(l, now)
@@ -300,12 +294,32 @@ func (p Problem) because(c *metav1.Condition) Problem {
 	return p
 }
 
-// notTrue returns the first of the conditions that exists and isn't True.
-func notTrue(conditions []metav1.Condition, types ...string) *metav1.Condition {
-	for _, t := range types {
-		if c := meta.FindStatusCondition(conditions, t); c != nil && c.Status != metav1.ConditionTrue {
-			return c
+// harmless are conditions of ServiceExports that are no problem of the service here when they are False: a service that others have for themselves
+// (where it is missed, the importing cluster says so), and namespaces that others lack, which Report.Elsewhere has.
+var harmless = []string{api.ConditionReachable, api.ConditionImported}
+
+// cures are what to do about conditions whose messages don't say it.
+var cures = map[string]string{
+	api.ConditionVisible:   "name clusters or communities that it is for in " + api.AnnotationExportTo + ", or delete the ServiceExport",
+	api.ConditionEndpoints: "start its pods in one of the clusters, or end its exports",
+}
+
+// of returns a problem for each condition that isn't as it should be, whatever its type: those of ours and of the Multi-Cluster Services API are True
+// if all is well, but for the harmless ones. Nothing else is said of an object that isn't valid.
+func (p Problem) of(conditions []metav1.Condition) (all []Problem) {
+	for i := range conditions {
+		c := &conditions[i]
+		theirs := c.Type != string(mcsv1beta1.ServiceExportConditionValid) && c.Type != string(mcsv1beta1.ServiceExportConditionReady) &&
+			!strings.HasPrefix(c.Type, api.Domain+"/")
+		if c.Status == metav1.ConditionTrue || theirs || slices.Contains(harmless, c.Type) {
+			continue
 		}
+		said := p.because(c)
+		said.Cure = cures[c.Type]
+		if c.Type == string(mcsv1beta1.ServiceExportConditionValid) {
+			return []Problem{said}
+		}
+		all = append(all, said)
 	}
-	return nil
+	return all
 }

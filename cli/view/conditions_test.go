@@ -54,6 +54,8 @@ func TestEveryConditionIsReported(t *testing.T) {
 		"ConditionHubAnswers":          {member(clustersetv1alpha1.ConditionHubAnswers, metav1.ConditionFalse), string(HubQuiet)},
 		"ConditionOnHub":               {member(clustersetv1alpha1.ConditionOnHub, metav1.ConditionFalse), "LostByHub"},
 		"ConditionVisible":             {exporting(api.ConditionVisible, api.ReasonNoPeers), api.ReasonNoPeers},
+		"ConditionComplete":            {exporting(api.ConditionComplete, api.ReasonNotUsed), api.ReasonNotUsed},
+		"ConditionEndpoints":           {exporting(api.ConditionEndpoints, api.ReasonNoEndpoints), api.ReasonNoEndpoints},
 		"ConditionImported":            {exporting(api.ConditionImported, api.ReasonNamespaceMissing), MissingElsewhere},
 	}
 	alerts := map[string]string{"ConditionTruncated": "ClustersetEndpointsTruncated"}
