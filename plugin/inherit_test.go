@@ -1,6 +1,8 @@
 package clusterset
 
 import (
+	"errors"
+	"path/filepath"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -112,4 +114,105 @@ func TestStaleIsThatOfTheServerThatRuns(t *testing.T) {
 		expect("a reload when the API server is back", 0)
 		endBack()
 	})
+}
+
+// A stanza with a state file, too, goes on with what the server before the reload knew, if the file is of no use or older. Rules A52, A54 and
+// A55 of docs/spec/answers.md.
+func TestAReloadKeepsWhatTheStateFileLacks(t *testing.T) {
+	here := statefile.Cluster{Server: "https://here", CAs: []string{"ca"}}
+	there := statefile.Cluster{Server: "https://there", CAs: here.CAs}
+	write := writeState
+	defer func() { writeState = write }()
+	const first, last, other = 1, 2, 3 // the addresses that the old server read first and last, and that of somebody else's file
+	for _, row := range []struct {
+		name     string
+		old      bool              // the old server has the option
+		cluster  statefile.Cluster // of the new server
+		maxAge   time.Duration
+		file     time.Duration // how old somebody else's file is, 0 for none
+		writable int           // so many writes succeed
+		lost     time.Duration // how long ago the old server lost the API server
+		want     int           // 0 for SERVFAIL
+	}{
+		{"the file is written", true, here, 0, 0, 9, time.Minute, last},
+		{"the option is new", false, here, 0, 0, 9, time.Minute, last},
+		{"the option is new, and the file from another time", false, here, 0, time.Hour, 9, time.Minute, last},
+		{"the option is new, and the file is newer", false, here, 0, time.Minute, 9, time.Hour, other},
+		{"the file can't be written", true, here, 0, 0, 0, time.Minute, last},
+		{"the file can't be written again", true, here, 0, 0, 1, time.Minute, last},
+		{"the old server's state is too old", false, here, time.Hour, 0, 9, 2 * time.Hour, 0},
+		{"the option is new, with a maximum age", false, here, time.Hour, 0, 9, time.Minute, last},
+		{"another API server", false, there, 0, 0, 9, time.Minute, 0},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "snapshot")
+			synctest.Test(t, func(t *testing.T) {
+				writeState = func(path string, s *statefile.State) error {
+					if row.writable--; row.writable < 0 {
+						return errors.New("the disk is full")
+					}
+					return write(path, s)
+				}
+				begin := func(cluster statefile.Cluster, kept bool) (c *ClusterSet, end func()) {
+					s := keptSource(t, path, row.maxAge)
+					s.feed = awayCluster{Cluster: cluster}
+					s.corefile = &sources{byKey: map[string]*source{"": s}}
+					s.keeper.cluster = func() statefile.Cluster { return cluster }
+					if !kept {
+						s.keeper = nil
+					}
+					forget := register(t, s)
+					s.start()
+					return &ClusterSet{index: s.indexes[0], source: s}, func() {
+						forget()
+						s.close()
+					}
+				}
+				server, end := begin(here, row.old)
+				syncAll(server.source, numberedVIP(first))
+				pass(time.Minute) // the first write
+				for range 200 {   // serials run ahead of the clock
+					server.source.put(index.KindServiceImport, index.ObjectID{}, numberedVIP(first), nil)
+					server.source.put(index.KindServiceImport, index.ObjectID{}, numberedVIP(last), nil)
+				}
+				server.source.reachable(index.KindServiceImport, false)
+				pass(row.lost)
+				if row.file > 0 {
+					if err := write(path, &statefile.State{Known: time.Now().Add(-row.file), Cluster: here, Serial: 1, Objects: []index.Object{numberedVIP(other)}}); err != nil {
+						t.Fatal(err)
+					}
+				}
+				for reload := range 2 { // the second is of a server that hasn't reached the API server either
+					next, endNext := begin(row.cluster, true)
+					next.await(time.Second)
+					old, known := server.index.Snapshot(), next.index.Snapshot()
+					end()
+					server, end = next, endNext
+					if row.want == 0 {
+						if known != nil {
+							t.Errorf("reload %d: answers", reload)
+						}
+						break
+					}
+					if known == nil {
+						t.Errorf("reload %d: SERVFAIL for every name", reload)
+						break
+					}
+					if got, want := known.Service("web.ns").Set(index.MCS).Addrs[0], numberedVIP(row.want).IPs[0]; got != want || !known.Stale() {
+						t.Errorf("reload %d: answers %v, stale: %t, want %v", reload, got, known.Stale(), want)
+					}
+					if known.Serial() < old.Serial() {
+						t.Errorf("reload %d: the serial goes back from %d to %d", reload, old.Serial(), known.Serial())
+					}
+				}
+				if row.maxAge > 0 {
+					pass(row.maxAge + agePoll)
+					if server.index.Snapshot() != nil {
+						t.Error("answers from a state that has reached its maximum age")
+					}
+				}
+				end()
+			})
+		})
+	}
 }

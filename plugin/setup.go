@@ -90,9 +90,7 @@ func (c *ClusterSet) await(timeout time.Duration) {
 	select {
 	case <-c.source.synced:
 	case <-t.C:
-		if c.index.Snapshot() == nil {
-			c.source.inherit(c.index) // only now: it costs as much as a sync
-		}
+		c.source.inherit(c.index) // only now: it costs as much as a sync
 		answers := "SERVFAIL for every name"
 		if c.index.Snapshot() != nil {
 			answers = "answers from the last known state"

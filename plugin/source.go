@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -34,6 +35,7 @@ type source struct {
 	keeper   *keeper // nil if no stanza has the snapshot option
 	notify   []*notifier
 	synced   chan struct{}
+	lostAt   atomic.Int64 // when the source became unreachable, in Unix seconds, or 0; its state may be outdated since then
 
 	mu      sync.Mutex
 	unread  map[index.Kind]bool
@@ -71,6 +73,7 @@ func (s *source) start() {
 	ctx, cancel := context.WithCancel(context.Background())
 	s.cancel, s.done, s.startedAt = cancel, make(chan struct{}), time.Now()
 	s.showSource()
+	s.resume(before) // what is restored has no lower serial than what was answered before
 	if s.keeper != nil {
 		s.keeper.takeOver(before)
 	}
@@ -115,21 +118,33 @@ func (s *source) resume(before []*source) {
 type identified interface{ identity() statefile.Cluster }
 
 // inherit makes an index answer from what a running server knows of the same cluster, until the source has been read. It is for a reload
-// while the API server is away. An index with a state file is left to that, which may be of no use for good reason.
+// while the API server is away.
 func (s *source) inherit(x *index.Index) {
 	before := running() // which takes s.mu, too
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if y, known := s.forerunner(x, before); y != nil {
-		x.Restore(y.Objects(), known.Serial())
-		staleGauge.WithLabelValues(s.label).Set(1)
+	y, past := s.forerunner(x, before)
+	if y == nil {
+		return
+	}
+	past.Objects = y.Objects()
+	x.Restore(past.Objects, past.Serial, past.Known)
+	staleGauge.WithLabelValues(s.label).Set(1)
+	if s.keeps(x) {
+		s.keeper.inherited(past)
 	}
 }
 
-// forerunner returns the running server's index that an index may inherit from, and its snapshot, or nil. s.mu is held.
-func (s *source) forerunner(x *index.Index, before []*source) (*index.Index, *index.Snapshot) {
+// keeps reports whether the stanza of an index has a state file.
+func (s *source) keeps(x *index.Index) bool {
+	return s.keeper != nil && slices.Contains(s.keeper.indexes, x)
+}
+
+// forerunner returns the running server's index that an index may inherit from, because it is newer than what that answers from, and its
+// state without the objects, or nil. s.mu is held.
+func (s *source) forerunner(x *index.Index, before []*source) (*index.Index, *statefile.State) {
 	f, ok := s.feed.(identified)
-	if !ok || len(s.unread) == 0 || s.keeper != nil && slices.Contains(s.keeper.indexes, x) {
+	if !ok || len(s.unread) == 0 {
 		return nil, nil
 	}
 	for _, old := range before {
@@ -139,8 +154,16 @@ func (s *source) forerunner(x *index.Index, before []*source) (*index.Index, *in
 		}
 		for _, y := range old.indexes {
 			known := y.Snapshot()
-			if known != nil && (&statefile.State{Namespaces: y.Namespaces()}).Covers(x.Namespaces()) {
-				return y, known
+			if known == nil {
+				continue
+			}
+			past := &statefile.State{Known: old.lastContact(), Cluster: of.identity(), Serial: known.Serial(), Namespaces: y.Namespaces()}
+			if known.Stale() {
+				past.Known = known.Known()
+			}
+			earlier := x.Snapshot()
+			if past.Covers(x.Namespaces()) && (earlier == nil || past.Known.After(earlier.Known())) && (!s.keeps(x) || s.keeper.usable(past) == nil) {
+				return y, past
 			}
 		}
 	}
@@ -248,10 +271,20 @@ func (s *source) reachable(kind index.Kind, yes bool) {
 	defer s.mu.Unlock()
 	s.watched[kind] = yes
 	s.showWatched(kind)
-	if s.keeper != nil {
-		// A Reachability is optional (watchedKinds): without one the state is no less right.
-		s.keeper.reachable(!slices.ContainsFunc(index.Kinds[:], func(k index.Kind) bool { return k != index.KindReachability && !s.watched[k] }))
+	// A Reachability is optional (watchedKinds): without one the state is no less right.
+	if slices.ContainsFunc(index.Kinds[:], func(k index.Kind) bool { return k != index.KindReachability && !s.watched[k] }) {
+		s.lostAt.CompareAndSwap(0, time.Now().Unix())
+	} else {
+		s.lostAt.Store(0)
 	}
+}
+
+// lastContact returns when the objects were last known to be those of the API server: now, unless that is away.
+func (s *source) lastContact() time.Time {
+	if lost := s.lostAt.Load(); lost != 0 {
+		return time.Unix(lost, 0)
+	}
+	return time.Now()
 }
 
 // failed counts and logs a failed read.

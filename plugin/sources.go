@@ -98,7 +98,7 @@ func (ss *sources) keep(s *source, o *options) error {
 		}
 	}
 	if f, ok := s.feed.(*kubernetesFeed); ok && s.keeper == nil {
-		s.keeper = newKeeper(o.snapshot, s.label, f.identity)
+		s.keeper = newKeeper(o.snapshot, s, f.identity)
 		f.recognised = s.keeper.recognised
 	}
 	return nil

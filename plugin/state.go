@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -65,15 +64,13 @@ func (o snapshotOptions) String() string {
 // source has synced. It holds the indexes of the stanzas that have the snapshot option.
 type keeper struct {
 	snapshotOptions
-	label   string // of the source, in metrics
+	source  *source
 	cluster func() statefile.Cluster
 	indexes []*index.Index
 
-	lostAt atomic.Int64 // when the source became unreachable, in Unix seconds, or 0; its state may be outdated since then
-
 	mu       sync.Mutex
-	found    *statefile.State // the state in the file at the start, until the first sync, or nil
-	restored *statefile.State // the state that indexes answer from until the first sync, or nil
+	found    *statefile.State // the state in the file at the start, or a newer one of the server before, until the first sync, or nil
+	restored *statefile.State // the same if an index answers from it, or nil
 	live     bool             // synced
 	last     written
 	errors   rate.Sometimes
@@ -88,8 +85,8 @@ type written struct {
 	reserved uint32   // the last serial that the file reserves
 }
 
-func newKeeper(o snapshotOptions, label string, cluster func() statefile.Cluster) *keeper {
-	return &keeper{snapshotOptions: o, label: label, cluster: cluster, errors: rate.Sometimes{First: 3, Interval: 10 * time.Minute}}
+func newKeeper(o snapshotOptions, s *source, cluster func() statefile.Cluster) *keeper {
+	return &keeper{snapshotOptions: o, source: s, cluster: cluster, errors: rate.Sometimes{First: 3, Interval: 10 * time.Minute}}
 }
 
 // takeOver restores the file, after the server that is being replaced has written its state.
@@ -166,13 +163,21 @@ func (k *keeper) restore() {
 			x.Resume(s.Serial)
 			continue
 		}
-		x.Restore(s.Objects, s.Serial)
+		x.Restore(s.Objects, s.Serial, s.Known)
 		k.restored = s
-		staleGauge.WithLabelValues(k.label).Set(1)
+		staleGauge.WithLabelValues(k.source.label).Set(1)
 	}
 	if k.restored != nil {
 		log.Infof("snapshot %s: answers are those of %s, marked as stale, until the API server's objects are known", k.path, s.Known.UTC().Format(time.RFC3339))
 	}
+}
+
+// inherited is called when an index answers from the state of the server before, which is newer.
+func (k *keeper) inherited(s *statefile.State) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.found, k.restored = s, s
+	log.Infof("snapshot %s: answers are those of %s, which the server before the reload knew, until the API server's objects are known", k.path, s.Known.UTC().Format(time.RFC3339))
 }
 
 // usable returns an error if a state must not be used: it is another cluster's, or too old.
@@ -208,16 +213,7 @@ func (k *keeper) withdraw(check func(*statefile.State) error) {
 		for _, x := range k.indexes {
 			x.Withdraw()
 		}
-		staleGauge.WithLabelValues(k.label).Set(0)
-	}
-}
-
-// reachable records whether all kinds of the source are being watched.
-func (k *keeper) reachable(yes bool) {
-	if yes {
-		k.lostAt.Store(0)
-	} else {
-		k.lostAt.CompareAndSwap(0, time.Now().Unix())
+		staleGauge.WithLabelValues(k.source.label).Set(0)
 	}
 }
 
@@ -258,7 +254,7 @@ func (k *keeper) saveIfDue() {
 	case k.last.at.IsZero():
 	case changed && since >= max(stateInterval, rest):
 	case changed && since >= max(stateUrgent, rest) && k.last.ok && slices.Max(serials) > k.last.reserved:
-	case !changed && since >= k.refresh() && k.lostAt.Load() == 0:
+	case !changed && since >= k.refresh() && k.source.lostAt.Load() == 0:
 	default:
 		return
 	}
@@ -291,10 +287,7 @@ func (k *keeper) save(last bool) {
 		return
 	}
 	s := k.state()
-	s.Known, s.Serial = now.at, slices.Max(now.serials)
-	if lost := k.lostAt.Load(); lost != 0 {
-		s.Known = time.Unix(lost, 0)
-	}
+	s.Known, s.Serial = k.source.lastContact(), slices.Max(now.serials)
 	if !last {
 		// An estimate of the serials given out until the next write, from the number since the last one.
 		grown := uint32(0)

@@ -26,7 +26,7 @@ func keptSource(t *testing.T, path string, maxAge time.Duration, namespaces ...s
 	s := newSource(idle{})
 	x := index.New(index.Options{LongestZone: len("clusterset.local."), Namespaces: namespaces})
 	s.indexes = []*index.Index{x}
-	s.keeper = newKeeper(snapshotOptions{path, maxAge}, s.label, func() statefile.Cluster { return thisCluster })
+	s.keeper = newKeeper(snapshotOptions{path, maxAge}, s, func() statefile.Cluster { return thisCluster })
 	s.keeper.indexes = s.indexes
 	return s
 }

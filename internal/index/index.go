@@ -378,7 +378,7 @@ func (x *Index) publish() {
 		return
 	}
 	last := x.snapshot.Load()
-	if last != nil && last.stale {
+	if last != nil && last.Stale() {
 		last = nil
 	}
 	r := x.ranker()

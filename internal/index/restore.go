@@ -4,19 +4,20 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 )
 
-// Restore publishes an earlier state, marked as stale, until Publish replaces it as a whole. It doesn't affect the changes
-// collected for Publish. Serials continue after the one given.
-func (x *Index) Restore(objects []Object, serial uint32) {
+// Restore publishes an earlier state, last known to be right at the given time and marked as stale, until Publish replaces it as a whole. It
+// doesn't affect the changes collected for Publish. Serials continue after the one given.
+func (x *Index) Restore(objects []Object, serial uint32, known time.Time) {
 	past := New(x.opts)
 	past.Put(objects...)
 	past.Publish()
 	stale := *past.Snapshot()
-	stale.stale, stale.serial = true, serial
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.serial = max(x.serial, serial)
+	stale.known, stale.serial = known, x.serial
 	if !x.synced {
 		x.snapshot.Store(&stale)
 	}
@@ -31,11 +32,16 @@ func (x *Index) Withdraw() {
 	}
 }
 
-// Resume makes serials continue after the one given.
+// Resume makes serials continue after the one given, that of an earlier state included.
 func (x *Index) Resume(serial uint32) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.serial = max(x.serial, serial)
+	if past := x.snapshot.Load(); past != nil && past.Stale() {
+		next := *past
+		next.serial = x.serial
+		x.snapshot.Store(&next)
+	}
 }
 
 // Objects returns what the Index holds, or what Restore published, but verdicts, whose age is lost in a file: the clusters by name, then the
@@ -43,7 +49,7 @@ func (x *Index) Resume(serial uint32) {
 func (x *Index) Objects() []Object {
 	x.mu.Lock()
 	tree, clusters := x.services, slices.Collect(maps.Values(x.clusters))
-	if s := x.snapshot.Load(); s != nil && s.stale {
+	if s := x.snapshot.Load(); s != nil && s.Stale() {
 		tree, clusters = s.services, slices.Collect(maps.Values(s.ranker.clusters))
 	}
 	x.mu.Unlock()

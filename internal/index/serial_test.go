@@ -35,7 +35,7 @@ func TestRenumberGivesTheSameStateANewSerial(t *testing.T) {
 	if x.Snapshot() != nil {
 		t.Error("published before everything has been read")
 	}
-	x.Restore([]Object{importOf("a.n", "10.0.0.1")}, 5000)
+	x.Restore([]Object{importOf("a.n", "10.0.0.1")}, 5000, time.Unix(1, 0))
 	x.Renumber()
 	if s := x.Snapshot(); !s.Stale() || s.Serial() != 5000 {
 		t.Errorf("of a state file: stale %v and serial %d", s.Stale(), s.Serial())

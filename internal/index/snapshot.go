@@ -3,6 +3,7 @@ package index
 import (
 	"slices"
 	"strings"
+	"time"
 )
 
 // Snapshot is the state of all services at one moment. It never changes. A nil Snapshot means that nothing is known
@@ -12,11 +13,14 @@ type Snapshot struct {
 	namespaces map[string]struct{}
 	ranker     *ranker
 	serial     uint32
-	stale      bool
+	known      time.Time // of an earlier state
 }
 
 // Stale reports whether the snapshot is an earlier state (Index.Restore) that may be outdated.
-func (s *Snapshot) Stale() bool { return s.stale }
+func (s *Snapshot) Stale() bool { return !s.known.IsZero() }
+
+// Known returns when an earlier state was last known to be right.
+func (s *Snapshot) Known() time.Time { return s.known }
 
 // Service returns the service of that key, "<name>.<namespace>" in lower case, or nil if it doesn't exist.
 func (s *Snapshot) Service(key string) *Service {
