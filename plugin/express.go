@@ -38,12 +38,12 @@ func (c *ClusterSet) expressAnswers(cached bool) *express.Answers {
 // chain's. The other addresses get a log line with the reason.
 func (c *ClusterSet) setupExpress(ctl *caddy.Controller, auto bool) {
 	config := dnsserver.GetConfig(ctl)
-	plan := express.PlanOf(ctl)
+	plan, before := express.PlanOf(ctl), express.HandlersBefore(config)
 	var mine, others []*dnsserver.Config
 	ctl.OnStartup(func() error {
 		mine, others = serverBlocks(ctl)
 		m, _ := config.Handler("prometheus").(*metrics.Metrics)
-		block := express.Block{Configs: mine, Others: others}
+		block := express.Block{Configs: mine, Others: others, Before: before}
 		reason := "the Corefile says express off"
 		var answers *express.Answers
 		if auto {

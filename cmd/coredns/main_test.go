@@ -16,9 +16,16 @@ const asCommand = "CLUSTERSET_TEST_AS_COREDNS"
 // withoutCall is the environment variable that names what the command may not call; see forbid.
 const withoutCall = "CLUSTERSET_TEST_WITHOUT_CALL"
 
+// behindOurs is the environment variable that names the directive behind which the command has ours, as another plugin.cfg may.
+const behindOurs = "CLUSTERSET_TEST_BEHIND"
+
 func TestMain(m *testing.M) {
 	if os.Getenv(asCommand) != "" {
 		forbid(os.Getenv(withoutCall))
+		if first := os.Getenv(behindOurs); first != "" {
+			d := slices.DeleteFunc(dnsserver.Directives, func(d string) bool { return d == "clusterset" })
+			dnsserver.Directives = slices.Insert(d, slices.Index(d, first)+1, "clusterset")
+		}
 		main()
 		return
 	}

@@ -1,6 +1,7 @@
 package express
 
 import (
+	"context"
 	"os"
 	"slices"
 	"strings"
@@ -8,6 +9,8 @@ import (
 
 	"github.com/coredns/caddy/caddyfile"
 	"github.com/coredns/coredns/core/dnsserver"
+	"github.com/coredns/coredns/plugin"
+	"github.com/miekg/dns"
 	"golang.org/x/tools/txtar"
 )
 
@@ -57,7 +60,8 @@ func TestRefusalsNameTheDirective(t *testing.T) {
 		{"log", "log may have to see every query"},
 		{"novelty", "novelty may have to see every query"},
 	} {
-		if got := refuse(parseBlock(t, ".:53 {\n"+c.directives+"\n}\n")); got != c.want {
+		tokens := parseBlock(t, ".:53 {\n"+c.directives+"\n}\n")
+		if got := refuse(tokens, imitatedOf(tokens)); got != c.want {
 			t.Errorf("%s: got %q, want %q", c.directives, got, c.want)
 		}
 	}
@@ -68,9 +72,27 @@ func TestTheExampleCorefileHasAnExpressPath(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if reason := refuse(parseBlock(t, string(corefile))); reason != "" {
+	tokens := parseBlock(t, string(corefile))
+	if reason := refuse(tokens, imitatedOf(tokens)); reason != "" {
 		t.Error(reason)
 	}
+}
+
+// named is a handler that does nothing.
+type named string
+
+func (n named) Name() string { return string(n) }
+
+func (named) ServeDNS(context.Context, dns.ResponseWriter, *dns.Msg) (int, error) { return 0, nil }
+
+// imitatedOf returns handlers of those directives that have to stand before clusterset.
+func imitatedOf(tokens map[string][]caddyfile.Token) (before []plugin.Handler) {
+	for name := range tokens {
+		if directives[name] == imitated {
+			before = append(before, named(name))
+		}
+	}
+	return before
 }
 
 func parseBlock(t *testing.T, corefile string) map[string][]caddyfile.Token {

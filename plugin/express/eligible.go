@@ -6,6 +6,7 @@ import (
 
 	"github.com/coredns/caddy/caddyfile"
 	"github.com/coredns/coredns/core/dnsserver"
+	"github.com/coredns/coredns/plugin"
 	"github.com/coredns/coredns/plugin/bufsize"
 	"github.com/coredns/coredns/plugin/metrics"
 	"github.com/coredns/coredns/plugin/pkg/edns"
@@ -18,6 +19,8 @@ type Block struct {
 	Configs, Others []*dnsserver.Config
 	// Tokens are its directives as written in the Corefile.
 	Tokens map[string][]caddyfile.Token
+	// Before are the handlers before that of clusterset.
+	Before []plugin.Handler
 }
 
 // Addresses returns the addresses at which the block answers plain DNS, and DNS over TLS.
@@ -60,7 +63,7 @@ func at(configs []*dnsserver.Config, addr string) []*dnsserver.Config {
 
 // Refuse returns why there can be no express path at an address of the block, or "".
 func (b *Block) Refuse(addr string, a *Answers) string {
-	if reason := refuse(b.Tokens); reason != "" {
+	if reason := refuse(b.Tokens, b.Before); reason != "" {
 		return reason
 	}
 	mine, others := at(b.Configs, addr), at(b.Others, addr)
