@@ -249,10 +249,18 @@ func (w *work) exposed(cluster string) []merge.Port {
 	return ports
 }
 
-// confineIPs returns those of a cluster's ClusterIPs that are in the networks an administrator gave the cluster on the hub. It
-// prevents a member from exporting another member's addresses.
-func confineIPs(cidrs []string, s *clustersetv1alpha1.ExportedService) (ips []string, left api.LeftOut) {
-	beyond := outside(field.NewPath("spec", "clusterIPs"), cidrs, "networks", &left)
+// cidrs are the networks that an administrator gave a cluster on the hub. They keep a member from exporting another member's addresses, and
+// don't confine what this cluster has itself.
+func (in *Input) cidrs(cluster string) []string {
+	if member := in.Members[cluster]; member != nil && cluster != in.Cluster {
+		return member.Spec.CIDRs
+	}
+	return nil
+}
+
+// confineIPs returns those of a cluster's ClusterIPs that are in its networks.
+func confineIPs(cluster string, cidrs []string, s *clustersetv1alpha1.ExportedService) (ips []string, left api.LeftOut) {
+	beyond := outside(field.NewPath("spec", "clusterIPs"), cidrs, "spec.cidrs of MemberCluster "+cluster, &left)
 	return slices.DeleteFunc(slices.Clone(s.Spec.ClusterIPs), beyond), left
 }
 
@@ -265,7 +273,7 @@ func confineEndpoints(e *clustersetv1alpha1.ExportedEndpoints, beyond func(strin
 }
 
 // outside reports whether an address is in none of a cluster's networks, and counts it.
-func outside(path *field.Path, cidrs []string, what string, left *api.LeftOut) func(string) bool {
+func outside(path *field.Path, cidrs []string, where string, left *api.LeftOut) func(string) bool {
 	networks := api.Networks(cidrs)
 	return func(s string) bool {
 		addr, err := netip.ParseAddr(s)
@@ -273,7 +281,7 @@ func outside(path *field.Path, cidrs []string, what string, left *api.LeftOut) f
 			return false
 		}
 		left.Add(func() *field.Error {
-			return field.Invalid(path, s, "must lie in one of the cluster's "+what+", "+shortened(cidrs))
+			return field.Invalid(path, s, "must lie in "+where+" on the hub, "+shortened(cidrs)+": correct them if the address is right")
 		})
 		return true
 	}

@@ -141,10 +141,7 @@ func (m *Memory) merge(in *Input) *merged {
 		of[i].version, of[i].ips = VersionOf(r), r.Spec.ClusterIPs
 		if cluster, ok := r.SourceCluster(); ok {
 			of[i].joined, of[i].leftOut = in.joined(cluster, r), in.Capped[cluster] || !visible(cluster, r)
-			of[i].apart = in.Apart(cluster)
-			if member := in.Members[cluster]; member != nil {
-				of[i].cidrs = member.Spec.CIDRs
-			}
+			of[i].apart, of[i].cidrs = in.Apart(cluster), in.cidrs(cluster)
 		}
 	}
 	if m.merged != nil && slices.EqualFunc(m.merged.of, of, func(a, b mergedOf) bool {
@@ -158,11 +155,11 @@ func (m *Memory) merge(in *Input) *merged {
 	now := &merged{of: of, resolved: merge.Resolve(exports)}
 	for _, e := range exports {
 		ips := e.Service.Spec.ClusterIPs
-		if member := in.Members[e.Cluster]; in.Apart(e.Cluster) {
+		if in.Apart(e.Cluster) {
 			ips = nil
-		} else if member != nil && len(member.Spec.CIDRs) > 0 {
+		} else if cidrs := in.cidrs(e.Cluster); len(cidrs) > 0 {
 			var left api.LeftOut
-			if ips, left = confineIPs(member.Spec.CIDRs, e.Service); left.Count > 0 {
+			if ips, left = confineIPs(e.Cluster, cidrs, e.Service); left.Count > 0 {
 				drops = append(drops, merge.Drop{Cluster: e.Cluster, Kind: "ExportedService", Record: e.Service.Name, Values: left})
 			}
 		}
@@ -247,12 +244,9 @@ func (m *Memory) begin(w *work, own *Own) {
 				c.former = append(c.former, p)
 			}
 		}
-		c.apart = w.in.Apart(name)
-		if member := w.in.Members[name]; member != nil {
-			c.cidrs = member.Spec.CIDRs
-			if c.apart {
-				c.external, c.forbidden = member.Spec.ExternalCIDRs, w.in.Forbidden
-			}
+		c.apart, c.cidrs = w.in.Apart(name), w.in.cidrs(name)
+		if member := w.in.Members[name]; member != nil && c.apart {
+			c.external, c.forbidden = member.Spec.ExternalCIDRs, w.in.Forbidden
 		}
 		if w.isOwn(name) {
 			c.own = w.in.Own
