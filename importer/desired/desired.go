@@ -103,14 +103,16 @@ type Given struct {
 	Derived *corev1.Service
 	// Unsupported is set if this cluster has no addresses of the service's families.
 	Unsupported bool
-	// Refused is the API server's message if it refused the derived Service, or else empty.
-	Refused string
+	// Refused is why the derived Service couldn't be written, and Blocked why something else couldn't, until somebody changes that; or else empty.
+	Refused, Blocked string
 }
 
 // ImportWith returns the ServiceImport once it is known what became of the derived Service. Nothing else depends on that: slices have the
 // Service's former port names before and after it is renamed.
 func (o Output) ImportWith(g Given) *mcsv1beta1.ServiceImport {
-	return o.work.serviceImport(slices.ContainsFunc(o.Slices, hasRecord), g)
+	imp := o.work.serviceImport(slices.ContainsFunc(o.Slices, hasRecord), g)
+	imp.Status.Conditions = slices.Concat(imp.Status.Conditions, complete(o.Drops, g.Blocked), o.work.endpoints())
+	return imp
 }
 
 // Current has the local objects of one service from the cache. Each is nil if it doesn't exist. They may belong to someone else,

@@ -12,6 +12,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
@@ -151,7 +152,13 @@ func (m *Memory) merge(in *Input) *merged {
 	}
 
 	exports, drops := merge.Sanitize(records, in.joined)
-	exports = slices.DeleteFunc(exports, func(e merge.Export) bool { return in.Capped[e.Cluster] || !visible(e.Cluster, e.Service) })
+	exports = slices.DeleteFunc(exports, func(e merge.Export) bool { return !visible(e.Cluster, e.Service) })
+	exports = slices.DeleteFunc(exports, func(e merge.Export) bool {
+		if in.Capped[e.Cluster] {
+			drops = append(drops, merge.Drop{Cluster: e.Cluster, Kind: "ExportedService", Record: e.Service.Name, Values: api.Left(beyondCap)})
+		}
+		return in.Capped[e.Cluster]
+	})
 	now := &merged{of: of, resolved: merge.Resolve(exports)}
 	for _, e := range exports {
 		ips := e.Service.Spec.ClusterIPs
@@ -176,6 +183,9 @@ func (m *Memory) merge(in *Input) *merged {
 	}
 	return now
 }
+
+// beyondCap is why a cluster's export isn't imported although it could be.
+var beyondCap = field.Forbidden(field.NewPath("spec"), "the cluster exports more services than are imported of one (--max-services)")
 
 // cluster holds what a cluster's endpoints depend on.
 type cluster struct {
