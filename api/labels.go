@@ -199,7 +199,8 @@ const (
 	ReasonNamespaceMissing = "NamespaceMissing"
 
 	// ConditionComplete is False while something that somebody wrote isn't used, and its message says what: on a ServiceExport, values, labels and
-	// annotations of it and its Service (ReasonNotUsed); on a ServiceImport, parts of the clusters' exports (ReasonLeftOut). It is absent otherwise.
+	// annotations of it and its Service (ReasonNotUsed); on a ServiceImport, parts of the clusters' exports (ReasonLeftOut), also if they can't be written. It is
+	// absent otherwise.
 	ConditionComplete = Domain + "/Complete"
 	ReasonNotUsed     = "NotUsed"
 	ReasonLeftOut     = "LeftOut"

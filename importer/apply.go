@@ -32,9 +32,9 @@ const staleRetry = 200 * time.Millisecond
 const sliceWriters = 8
 
 // apply writes what differs. The derived Service comes first (see prepareSlices for the exception), because the API server chooses its addresses and the
-// ServiceImport is then written once, with them; then the slices, which the ServiceImport owns; then status and reports. A derived
-// Service that goes is deleted once the ServiceImport doesn't have its addresses any more. An object is still written if one it doesn't
-// depend on fails. again is when to reconcile again, 0 for never.
+// ServiceImport is then written once, with them; then the slices, which the ServiceImport owns; at last its status, which says what couldn't be
+// written. A derived Service that goes is deleted once the ServiceImport doesn't have its addresses any more. An object is still written if one
+// it doesn't depend on fails. again is when to reconcile again, 0 for never.
 func (r *reconciler) apply(ctx context.Context, in desired.Input, out desired.Output, cur desired.Current) (again time.Duration, _ error) {
 	if imp := cur.ServiceImport; imp != nil && !desired.Owned(imp) {
 		// Slices and a derived Service of ours would belong to a ServiceImport that isn't ours.
@@ -46,7 +46,6 @@ func (r *reconciler) apply(ctx context.Context, in desired.Input, out desired.Ou
 		return again, errors.Join(&foreignError{kindOf(imp), imp}, err, globalErr)
 	}
 	var errs []error
-	var untold time.Duration
 	if wait, err := r.prepareSlices(ctx, in.Key, out, cur); wait > 0 {
 		again, globalErr := r.applyGlobal(ctx, out, cur)
 		return sooner(again, wait), errors.Join(err, globalErr)
@@ -60,26 +59,37 @@ func (r *reconciler) apply(ctx context.Context, in desired.Input, out desired.Ou
 		errs = append(errs, r.removeSlices(ctx, stale))
 		cur.Slices = slices.DeleteFunc(slices.Clone(cur.Slices), func(s *discoveryv1.EndpointSlice) bool { return slices.Contains(stale, s) })
 	}
-	out.ServiceImport = out.ImportWith(desired.Given{Derived: derived, Unsupported: unsupported, Refused: refusal(derivedErr)})
+	given := desired.Given{Derived: derived, Unsupported: unsupported, Refused: blocked(derivedErr)}
+	out.ServiceImport = out.ImportWith(given)
 	if derivedErr != nil && derived != nil {
 		out.Slices = desired.Expanded(out, cur)
 	}
-	imp, err := r.applyImport(ctx, cur.ServiceImport, out.ServiceImport)
+	imp, importErr := r.applyImport(ctx, cur.ServiceImport, out.ServiceImport)
 	switch was := cur.ServiceImport; {
-	case err == nil:
-		errs = append(errs, r.applySlices(ctx, in.Key, out, cur, r.ownerOf(imp)), r.applyImportStatus(ctx, imp, out.ServiceImport))
+	case importErr == nil:
+		errs = append(errs, r.applySlices(ctx, in.Key, out, cur, r.ownerOf(imp)))
 		if out.Derived == nil && cur.Derived != nil {
 			errs = append(errs, r.local.remove(ctx, cur.Derived))
 		}
-		untold = r.report.drops(ctx, in.Key, imp, out.Drops)
+		r.report.drops(ctx, in.Key, out.Drops)
 	case was != nil && was.Spec.Type == out.ServiceImport.Spec.Type && (out.Derived != nil || len(was.Spec.IPs) == 0):
-		errs = append(errs, err, r.applySlices(ctx, in.Key, out, cur, r.ownerOf(was))) // the update was refused; its owner and type are the same
+		errs = append(errs, importErr, r.applySlices(ctx, in.Key, out, cur, r.ownerOf(was))) // the update was refused; its owner and type are the same
 	default:
-		errs = append(errs, err) // the slices would have no owner, be of another type than it, or not be behind its addresses
+		errs = append(errs, importErr) // the slices would have no owner, be of another type than it, or not be behind its addresses
 	}
 	errs = append(errs, r.applyExtending(ctx, in, out, cur))
-	again, err = r.applyGlobal(ctx, out, cur)
-	return sooner(again, untold), errors.Join(append(errs, err)...)
+	again, err := r.applyGlobal(ctx, out, cur)
+	errs = append(errs, err)
+	if given.Blocked = blocked(errors.Join(errs[1:]...)); given.Blocked != "" {
+		out.ServiceImport = out.ImportWith(given)
+	}
+	if importErr != nil {
+		imp = cur.ServiceImport // as it is
+	}
+	if importErr == nil || imp != nil && given.Blocked != "" {
+		errs = append(errs, r.applyImportStatus(ctx, imp, out.ServiceImport))
+	}
+	return again, errors.Join(errs...)
 }
 
 // becomesHeadless reports whether the endpoints of a ServiceImport get names. Those that go must not be there any more then: DNS would have
@@ -98,6 +108,18 @@ func refusal(err error) string {
 	switch status.Status().Reason {
 	case metav1.StatusReasonInvalid, metav1.StatusReasonForbidden, metav1.StatusReasonBadRequest, metav1.StatusReasonRequestEntityTooLarge:
 		return text.Truncate(status.Status().Message, maxNote)
+	}
+	return ""
+}
+
+// blocked returns what keeps an object from being written until somebody changes it: the API server, or an object that isn't ours. For any other
+// error it returns "".
+func blocked(err error) string {
+	if foreign, _ := foreignErrors(err); len(foreign) > 0 {
+		return foreign[0].Error()
+	}
+	if why := refusal(err); why != "" {
+		return "the API server says: " + why
 	}
 	return ""
 }
@@ -137,6 +159,11 @@ func (r *reconciler) applyImportStatus(ctx context.Context, current, want *mcsv1
 		for _, c := range want.Status.Conditions {
 			c.ObservedGeneration = imp.Generation
 			meta.SetStatusCondition(&imp.Status.Conditions, c)
+		}
+		for _, kind := range []string{api.ConditionComplete, api.ConditionEndpoints} {
+			if meta.FindStatusCondition(want.Status.Conditions, kind) == nil {
+				meta.RemoveStatusCondition(&imp.Status.Conditions, kind)
+			}
 		}
 	})
 }

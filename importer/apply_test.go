@@ -91,7 +91,7 @@ func TestSlicesThatGoAreGoneBeforeTheServiceIsHeadless(t *testing.T) {
 }
 
 // If the API server refuses a ServiceImport's update, its slices still follow the records, unless they would be those of another type. As long
-// as the ServiceImport has an address, that leads somewhere. Rule C32 of docs/spec/control-plane.md.
+// as the ServiceImport has an address, that leads somewhere. Its status says so until it is written. Rules C31 and C32 of docs/spec/control-plane.md.
 func TestARefusedImportKeepsItsEndpointsUpToDate(t *testing.T) {
 	becomes := func(kind mcsv1beta1.ServiceImportType) func(*rig, *clustersetv1alpha1.ExportedService) {
 		return func(_ *rig, s *clustersetv1alpha1.ExportedService) { s.Spec.Type = kind }
@@ -147,6 +147,16 @@ func TestARefusedImportKeepsItsEndpointsUpToDate(t *testing.T) {
 			}
 			if owner := of.OwnerReferences[0]; owner.UID != cur.ServiceImport.UID {
 				t.Errorf("the slice belongs to %v, want %s", owner, cur.ServiceImport.UID)
+			}
+			const refused = "not all could be written: the API server says: "
+			if says := g.leftOut(); !strings.Contains(says, refused) {
+				t.Errorf("the condition is %q", says)
+			}
+			g.local.client = g.here
+			g.clock.Step(restoreEvery)
+			g.reconcile(t)
+			if says := g.leftOut(); strings.Contains(says, refused) {
+				t.Errorf("it is written, and the condition is %q", says)
 			}
 		})
 	}

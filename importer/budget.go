@@ -379,6 +379,9 @@ func sizeOf(o client.Object) int {
 		size += 128*len(o.Spec.Ports) + desired.SizeOfEndpoints(o)
 	case *mcsv1beta1.ServiceImport:
 		size += 128*len(o.Spec.Ports) + 64*(len(o.Spec.IPs)+len(o.Status.Clusters))
+		for i := range o.Status.Conditions {
+			size += 128 + len(o.Status.Conditions[i].Message)
+		}
 	}
 	return size
 }

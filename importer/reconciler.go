@@ -125,8 +125,7 @@ func (o *round) reconcile(ctx context.Context) (result reconcile.Result, err err
 		}
 	}
 	if o.out.ServiceImport == nil {
-		result.RequeueAfter, err = o.end(ctx)
-		return result, err
+		return result, o.end(ctx)
 	}
 	return o.write(ctx)
 }
@@ -163,16 +162,16 @@ func (o *round) decide(ctx context.Context, last func() retention.Records, missi
 	return nil
 }
 
-// end removes a service of which nothing is wanted. again is when to reconcile again, 0 for never.
-func (o *round) end(ctx context.Context) (again time.Duration, _ error) {
+// end removes a service of which nothing is wanted.
+func (o *round) end(ctx context.Context) error {
 	o.forget(o.in.Key)
 	if len(o.went) > 0 {
 		o.memories.get(o.in.Key).went = o.went
 	}
-	again = o.report.drops(ctx, o.in.Key, nil, o.out.Drops)
+	o.report.drops(ctx, o.in.Key, o.out.Drops)
 	o.report.notExtended(ctx, o.in.Key, o.in.Extended, o.out.NotExtended)
 	if err := o.removeAll(ctx, o.cur); err != nil {
-		return 0, err
+		return err
 	}
 	o.finished = true
 	switch {
@@ -185,7 +184,7 @@ func (o *round) end(ctx context.Context) (again time.Duration, _ error) {
 	default:
 		o.report.outcome(o.in.Key, stateFailed) // nothing in the records was usable
 	}
-	return again, nil
+	return nil
 }
 
 // write writes what is wanted of a service, in its namespace.

@@ -64,8 +64,6 @@ const (
 	reasonTooMuchMemory = "TooMuchMemory"
 	// reasonNotExtended: a Service of this cluster asks for endpoints of others, and gets none, or not as its policy wants.
 	reasonNotExtended = "NotExtended"
-	// reasonInvalidExport: parts of the clusters' exports can't be imported.
-	reasonInvalidExport = "InvalidExport"
 )
 
 // foreignError is returned for an object with the name of one of ours that isn't ours. It isn't retried: the object's next
@@ -76,7 +74,7 @@ type foreignError struct {
 }
 
 func (e *foreignError) Error() string {
-	return fmt.Sprintf("%s %s exists and isn't the importer's", e.kind, client.ObjectKeyFromObject(e.object))
+	return fmt.Sprintf("%s %s exists and isn't the importer's; delete or rename it", e.kind, client.ObjectKeyFromObject(e.object))
 }
 
 // foreignErrors returns the foreignErrors among joined errors, and whether there are no others.
@@ -119,7 +117,7 @@ type reporter struct {
 type reported struct {
 	state     state
 	foreign   map[string]types.UID // by kind
-	drops     map[string]*dropped  // by cluster
+	drops     map[string]uint64    // hashes, by cluster
 	truncated int
 	refused   string
 }

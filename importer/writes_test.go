@@ -56,8 +56,8 @@ func TestWhatIsWritten(t *testing.T) {
 			"POST /api/v1" + in + "services",
 			"POST /apis/multicluster.x-k8s.io/v1beta1" + in + "serviceimports",
 			"POST /apis/discovery.k8s.io/v1" + in + "endpointslices",
-			"PUT /apis/multicluster.x-k8s.io/v1beta1" + in + "serviceimports/web/status",
 			"POST /apis/dns.fabedge.io/v1alpha1" + in + "globalservices",
+			"PUT /apis/multicluster.x-k8s.io/v1beta1" + in + "serviceimports/web/status",
 		}
 		if !slices.Equal(got, want) {
 			t.Errorf("wrote\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))

@@ -103,14 +103,16 @@ type Given struct {
 	Derived *corev1.Service
 	// Unsupported is set if this cluster has no addresses of the service's families.
 	Unsupported bool
-	// Refused is the API server's message if it refused the derived Service, or else empty.
-	Refused string
+	// Refused is why the derived Service couldn't be written, and Blocked why something else couldn't, until somebody changes that; or else empty.
+	Refused, Blocked string
 }
 
 // ImportWith returns the ServiceImport once it is known what became of the derived Service. Nothing else depends on that: slices have the
 // Service's former port names before and after it is renamed.
 func (o Output) ImportWith(g Given) *mcsv1beta1.ServiceImport {
-	return o.work.serviceImport(slices.ContainsFunc(o.Slices, hasRecord), g)
+	imp := o.work.serviceImport(slices.ContainsFunc(o.Slices, hasRecord), g)
+	imp.Status.Conditions = slices.Concat(imp.Status.Conditions, complete(o.Drops, g.Blocked), o.work.endpoints())
+	return imp
 }
 
 // Current has the local objects of one service from the cache. Each is nil if it doesn't exist. They may belong to someone else,
@@ -249,10 +251,18 @@ func (w *work) exposed(cluster string) []merge.Port {
 	return ports
 }
 
-// confineIPs returns those of a cluster's ClusterIPs that are in the networks an administrator gave the cluster on the hub. It
-// prevents a member from exporting another member's addresses.
-func confineIPs(cidrs []string, s *clustersetv1alpha1.ExportedService) (ips []string, left api.LeftOut) {
-	beyond := outside(field.NewPath("spec", "clusterIPs"), cidrs, "networks", &left)
+// cidrs are the networks that an administrator gave a cluster on the hub. They keep a member from exporting another member's addresses, and
+// don't confine what this cluster has itself.
+func (in *Input) cidrs(cluster string) []string {
+	if member := in.Members[cluster]; member != nil && cluster != in.Cluster {
+		return member.Spec.CIDRs
+	}
+	return nil
+}
+
+// confineIPs returns those of a cluster's ClusterIPs that are in its networks.
+func confineIPs(cluster string, cidrs []string, s *clustersetv1alpha1.ExportedService) (ips []string, left api.LeftOut) {
+	beyond := outside(field.NewPath("spec", "clusterIPs"), cidrs, "spec.cidrs of MemberCluster "+cluster, &left)
 	return slices.DeleteFunc(slices.Clone(s.Spec.ClusterIPs), beyond), left
 }
 
@@ -265,7 +275,7 @@ func confineEndpoints(e *clustersetv1alpha1.ExportedEndpoints, beyond func(strin
 }
 
 // outside reports whether an address is in none of a cluster's networks, and counts it.
-func outside(path *field.Path, cidrs []string, what string, left *api.LeftOut) func(string) bool {
+func outside(path *field.Path, cidrs []string, where string, left *api.LeftOut) func(string) bool {
 	networks := api.Networks(cidrs)
 	return func(s string) bool {
 		addr, err := netip.ParseAddr(s)
@@ -273,7 +283,7 @@ func outside(path *field.Path, cidrs []string, what string, left *api.LeftOut) f
 			return false
 		}
 		left.Add(func() *field.Error {
-			return field.Invalid(path, s, "must lie in one of the cluster's "+what+", "+shortened(cidrs))
+			return field.Invalid(path, s, "must lie in "+where+" on the hub, "+shortened(cidrs)+": correct them if the address is right")
 		})
 		return true
 	}

@@ -106,7 +106,7 @@ func (w *work) ready(ips []string, g Given) metav1.Condition {
 		message = "no ClusterSetIP: the exports have no port that can be imported"
 	case g.Refused != "":
 		status, reason = metav1.ConditionFalse, mcsv1beta1.ServiceImportReasonPending
-		message = "the API server refuses the derived Service: " + g.Refused
+		message = "the derived Service couldn't be written: " + g.Refused
 	case len(ips) > 0:
 	case g.Unsupported || g.Derived != nil && len(ClusterIPs(g.Derived)) > 0:
 		status, reason = metav1.ConditionFalse, mcsv1beta1.ServiceImportReasonIPFamilyNotSupported

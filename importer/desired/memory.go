@@ -12,6 +12,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
@@ -141,10 +142,7 @@ func (m *Memory) merge(in *Input) *merged {
 		of[i].version, of[i].ips = VersionOf(r), r.Spec.ClusterIPs
 		if cluster, ok := r.SourceCluster(); ok {
 			of[i].joined, of[i].leftOut = in.joined(cluster, r), in.Capped[cluster] || !visible(cluster, r)
-			of[i].apart = in.Apart(cluster)
-			if member := in.Members[cluster]; member != nil {
-				of[i].cidrs = member.Spec.CIDRs
-			}
+			of[i].apart, of[i].cidrs = in.Apart(cluster), in.cidrs(cluster)
 		}
 	}
 	if m.merged != nil && slices.EqualFunc(m.merged.of, of, func(a, b mergedOf) bool {
@@ -154,15 +152,21 @@ func (m *Memory) merge(in *Input) *merged {
 	}
 
 	exports, drops := merge.Sanitize(records, in.joined)
-	exports = slices.DeleteFunc(exports, func(e merge.Export) bool { return in.Capped[e.Cluster] || !visible(e.Cluster, e.Service) })
+	exports = slices.DeleteFunc(exports, func(e merge.Export) bool { return !visible(e.Cluster, e.Service) })
+	exports = slices.DeleteFunc(exports, func(e merge.Export) bool {
+		if in.Capped[e.Cluster] {
+			drops = append(drops, merge.Drop{Cluster: e.Cluster, Kind: "ExportedService", Record: e.Service.Name, Values: api.Left(beyondCap)})
+		}
+		return in.Capped[e.Cluster]
+	})
 	now := &merged{of: of, resolved: merge.Resolve(exports)}
 	for _, e := range exports {
 		ips := e.Service.Spec.ClusterIPs
-		if member := in.Members[e.Cluster]; in.Apart(e.Cluster) {
+		if in.Apart(e.Cluster) {
 			ips = nil
-		} else if member != nil && len(member.Spec.CIDRs) > 0 {
+		} else if cidrs := in.cidrs(e.Cluster); len(cidrs) > 0 {
 			var left api.LeftOut
-			if ips, left = confineIPs(member.Spec.CIDRs, e.Service); left.Count > 0 {
+			if ips, left = confineIPs(e.Cluster, cidrs, e.Service); left.Count > 0 {
 				drops = append(drops, merge.Drop{Cluster: e.Cluster, Kind: "ExportedService", Record: e.Service.Name, Values: left})
 			}
 		}
@@ -179,6 +183,9 @@ func (m *Memory) merge(in *Input) *merged {
 	}
 	return now
 }
+
+// beyondCap is why a cluster's export isn't imported although it could be.
+var beyondCap = field.Forbidden(field.NewPath("spec"), "the cluster exports more services than are imported of one (--max-services)")
 
 // cluster holds what a cluster's endpoints depend on.
 type cluster struct {
@@ -247,12 +254,9 @@ func (m *Memory) begin(w *work, own *Own) {
 				c.former = append(c.former, p)
 			}
 		}
-		c.apart = w.in.Apart(name)
-		if member := w.in.Members[name]; member != nil {
-			c.cidrs = member.Spec.CIDRs
-			if c.apart {
-				c.external, c.forbidden = member.Spec.ExternalCIDRs, w.in.Forbidden
-			}
+		c.apart, c.cidrs = w.in.Apart(name), w.in.cidrs(name)
+		if member := w.in.Members[name]; member != nil && c.apart {
+			c.external, c.forbidden = member.Spec.ExternalCIDRs, w.in.Forbidden
 		}
 		if w.isOwn(name) {
 			c.own = w.in.Own

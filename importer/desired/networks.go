@@ -50,7 +50,7 @@ func (c *cluster) notExternal(left *api.LeftOut) func(string) bool {
 			return true
 		}
 	}
-	beyond := outside(path, c.external, "external networks", left)
+	beyond := outside(path, c.external, "spec.externalCIDRs of MemberCluster "+c.name, left)
 	return func(s string) bool {
 		if beyond(s) {
 			return true

@@ -135,7 +135,7 @@ func (w *work) prepare(c *cluster, clean *clustersetv1alpha1.ExportedEndpoints) 
 	case c.apart:
 		confineEndpoints(clean, c.notExternal(&left))
 	case len(c.cidrs) > 0:
-		confineEndpoints(clean, outside(field.NewPath("spec", "endpoints"), c.cidrs, "networks", &left))
+		confineEndpoints(clean, outside(field.NewPath("spec", "endpoints"), c.cidrs, "spec.cidrs of MemberCluster "+c.name, &left))
 	}
 	endpoints = make([]discoveryv1.Endpoint, len(clean.Spec.Endpoints))
 	for i := range clean.Spec.Endpoints {

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/tools/txtar"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset/clusterset/api"
@@ -70,6 +71,9 @@ func TestRetainChangesNothing(t *testing.T) {
 				}
 				byNumber(was)
 				byNumber(now)
+				for _, imp := range []*mcsv1beta1.ServiceImport{was.ServiceImport, now.ServiceImport} { // rule C45: not of what stays
+					meta.RemoveStatusCondition(&imp.Status.Conditions, api.ConditionComplete)
+				}
 				for what, pair := range map[string][2]any{
 					"ServiceImport": {was.ServiceImport, now.ServiceImport}, "derived Service": {was.Derived, now.Derived},
 					"EndpointSlices": {was.Slices, now.Slices}, "GlobalService": {was.Global, now.Global},

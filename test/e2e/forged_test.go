@@ -139,7 +139,9 @@ func TestForgedOriginChangesNothing(t *testing.T) {
 	for _, m := range others {
 		m.DNS.Eventually("db-0.xicheng.db."+ns+".svc.clusterset.local", "A", "NXDOMAIN")
 		m.DNS.Eventually("db-0.minhang.db."+ns+".svc.clusterset.local", "A", "10.202.14.1")
-		kube.Eventually(t, func() error { return m.HasEvent("ServiceImport", ns, "db", "InvalidExport", "3 parts", "xicheng") })
+		kube.Eventually(t, func() error {
+			return m.ImportSays(ns, "db", api.ConditionComplete, "3 parts of the exports of xicheng")
+		})
 	}
 }
 

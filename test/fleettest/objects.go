@@ -13,6 +13,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
@@ -119,6 +120,18 @@ func (m *Member) ClusterIP(namespace, name string, family corev1.IPFamily) strin
 	}
 	m.Fatalf("%s: Service %s/%s has the addresses %v", m.Spec.Name, namespace, name, svc.Spec.ClusterIPs)
 	return ""
+}
+
+// ImportSays returns nil if a ServiceImport has the condition with False and a message that contains text.
+func (m *Member) ImportSays(namespace, name, kind, text string) error {
+	i, err := m.Imported(namespace, name)
+	if err != nil || i.ServiceImport == nil {
+		return fmt.Errorf("%s: no ServiceImport %s/%s: %w", m.Spec.Name, namespace, name, err)
+	}
+	if c := Condition(i.ServiceImport.Status.Conditions, kind); c == nil || c.Status != metav1.ConditionFalse || !strings.Contains(c.Message, text) {
+		return fmt.Errorf("%s: %s of ServiceImport %s/%s is %+v, want %q", m.Spec.Name, kind, namespace, name, c, text)
+	}
+	return nil
 }
 
 // ExportIs returns nil if a ServiceExport has the condition with that status and reason.
