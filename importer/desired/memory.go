@@ -162,7 +162,7 @@ func (m *Memory) merge(in *Input) *merged {
 			ips = nil
 		} else if member != nil && len(member.Spec.CIDRs) > 0 {
 			var left api.LeftOut
-			if ips, left = confineIPs(member.Spec.CIDRs, e.Service); left.Count > 0 {
+			if ips, left = merge.ConfineIPs(member.Spec.CIDRs, e.Service); left.Count > 0 {
 				drops = append(drops, merge.Drop{Cluster: e.Cluster, Kind: "ExportedService", Record: e.Service.Name, Values: left})
 			}
 		}
