@@ -11,7 +11,7 @@ import (
 
 // previewed is a change that has a command of its own.
 type previewed struct {
-	// use is the command's name and what it takes: CLUSTER, CLUSTER... or NAMESPACE/NAME.
+	// use is the command's name and what it takes: CLUSTER, CLUSTER..., CLUSTER CIDR,CIDR... or NAMESPACE/NAME.
 	use, short string
 	long       string // default: short
 	example    string // without the hub
@@ -129,6 +129,15 @@ var previews = []previewed{
 			return preview.Change{Network: &p.network}
 		},
 	},
+	{
+		use: "cidrs CLUSTER CIDR,CIDR...", short: "Show what other cidrs of a cluster would do",
+		long: "Shows what it would do to give a cluster's MemberCluster other cidrs, instead of those that it has; - for none. Other clusters use no address of it\n" +
+			"outside of them.",
+		example: "cidrs tianjin 10.2.0.0/16,10.97.0.0/16",
+		change: func(_ *previewCommand, args []string) preview.Change {
+			return preview.Change{CIDRs: &preview.CIDRs{Cluster: args[0], To: strings.Split(strings.Join(args[1:], ","), ",")}}
+		},
+	},
 }
 
 func (p *previewCommand) exporterFlag(flags *pflag.FlagSet) {
@@ -151,6 +160,8 @@ func (c previewed) command() *cobra.Command {
 		switch {
 		case takes == "CLUSTER..." && len(args) == 0:
 			return nil, usagef("CLUSTER is missing: clusterset status lists the clusters")
+		case takes == "CLUSTER CIDR,CIDR..." && len(args) < 2:
+			return nil, usagef("want a cluster and its networks, such as beijing 10.1.0.0/16,10.96.0.0/16")
 		case takes == "CLUSTER" && len(args) != 1:
 			return nil, usagef("want one cluster, not %d; clusterset status lists them", len(args))
 		case strings.HasPrefix(takes, "NAMESPACE/NAME"):

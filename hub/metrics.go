@@ -18,7 +18,7 @@ var (
 	metricHeard = gauges("clusterset_hub_member_last_heartbeat_timestamp_seconds",
 		"When a member's Lease was last seen to change, in seconds since the epoch, by the hub process's clock; 0 if it never was.", "member")
 	metricInvalid = gauges("clusterset_hub_member_invalid",
-		"1 while something in a member's MemberCluster can't be used and the condition Valid names it, else 0.", "member")
+		"1 while something in a member's MemberCluster can't be used and the condition Valid names it, or WithinCIDRs says what spec.cidrs leave out; else 0.", "member")
 	metricBrake = collected(prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "clusterset_hub_expiry_paused",
 		Help: "1 while most members are silent together: the hub then assumes that it is cut off and lets none expire.",

@@ -208,10 +208,11 @@ func (r *reconciler) drop(ctx context.Context, name string) {
 	r.tick(ctx)
 }
 
-// write writes the status if it changes, and Events about what changed. It also says in the metrics whether the MemberCluster is valid.
+// write writes the status if it changes, and Events about what changed. It also says in the metrics whether the MemberCluster is used as it is.
 func (r *reconciler) write(ctx context.Context, mc *clustersetv1alpha1.MemberCluster, d liveness.Decision, f facts) error {
 	status := statusOf(mc, d, f, r.now())
-	metricInvalid.WithLabelValues(mc.Name).Set(gauge(meta.IsStatusConditionFalse(status.Conditions, clustersetv1alpha1.ConditionValid)))
+	wrong := func(kind string) bool { return meta.IsStatusConditionFalse(status.Conditions, kind) }
+	metricInvalid.WithLabelValues(mc.Name).Set(gauge(wrong(clustersetv1alpha1.ConditionValid) || wrong(clustersetv1alpha1.ConditionWithinCIDRs)))
 	return r.writeStatus(ctx, mc, status)
 }
 

@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
@@ -113,6 +114,12 @@ func Setup(mgr manager.Manager, opts Options) error {
 		// count as alive for that long.
 		RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](20*time.Millisecond, opts.Suspect/2),
 	}, sources(mgr.GetCache(), r.moved))
+	if err != nil {
+		return err
+	}
+	err = Control(mgr, "clusterset-hub-cidrs", controller.Options{Reconciler: &confiner{r, map[string]comparison{}}, MaxConcurrentReconciles: 1}, []source.Source{
+		source.Kind(mgr.GetCache(), client.Object(&clustersetv1alpha1.MemberCluster{}), &handler.EnqueueRequestForObject{}, predicate.GenerationChangedPredicate{}),
+	})
 	if err != nil {
 		return err
 	}

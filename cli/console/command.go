@@ -62,6 +62,8 @@ func verb(c *preview.Change) []string {
 		return append([]string{"communities", c.Communities.Cluster}, each("--community", c.Communities.To)...)
 	case c.Network != nil:
 		return append([]string{"network", c.Network.Cluster, "--to", c.Network.To}, each("--external-cidrs", c.Network.ExternalCIDRs)...)
+	case c.CIDRs != nil:
+		return []string{"cidrs", c.CIDRs.Cluster, strings.Join(c.CIDRs.To, ",")}
 	case c.ExportTo != nil && c.ExportTo.From == "":
 		return append([]string{"export-to", c.ExportTo.Service}, each("--to", c.ExportTo.To)...)
 	case c.Policy != nil && c.Policy.From == "":

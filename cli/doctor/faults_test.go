@@ -118,7 +118,7 @@ var faults = []struct {
 		conditioned(clustersetv1alpha1.ConditionHubAnswers, metav1.ConditionFalse, "")(&b.Local.Members[0])
 		b.Hub = &view.HubFacts{Err: apierrors.NewUnauthorized("no access")}
 	}, false},
-	{"no hub process runs", func(b *broken) { b.Hub.Process = now.Add(-time.Hour) }, false},
+	{"no hub process runs", func(b *broken) { b.Hub.Process = now.Add(-time.Minute) }, false},
 	{"no hub process runs, and a cluster is silent", func(b *broken) { b.Hub.Heard["shanghai"] = view.Heartbeat{Renewed: now.Add(-time.Hour)} }, false},
 	{"the hub has moved from here, and the old MemberClusters are left", func(b *broken) {
 		for i := range b.Local.Members {
@@ -130,6 +130,9 @@ var faults = []struct {
 	}, false},
 	{"spec.cidrs are wrong", func(b *broken) {
 		b.shanghai(conditioned(clustersetv1alpha1.ConditionValid, metav1.ConditionFalse, "not used as it is: spec.cidrs[0]"))
+	}, false},
+	{"spec.cidrs leave out what a cluster exports", func(b *broken) {
+		b.shanghai(conditioned(clustersetv1alpha1.ConditionWithinCIDRs, metav1.ConditionFalse, "spec.cidrs leaves out 12 of 12 endpoints"))
 	}, false},
 	{"two clusters' networks overlap", func(b *broken) { b.reach(metav1.ConditionFalse, "WrongCluster") }, false},
 	{"cidrs of two clusters of one network overlap", func(b *broken) {

@@ -34,12 +34,17 @@ func (a *after) network(n *Network) error {
 	if len(m.Spec.ExternalCIDRs) == 0 {
 		a.notes = append(a.notes, n.Cluster+" has no spec.externalCIDRs, so clusters of other networks use nothing of it")
 	}
-	for key, r := range a.services { // an external address may lie in the cidrs of a cluster that is now in the same network
+	a.touchExternal()
+	return nil
+}
+
+// touchExternal marks the services with external addresses as touched: one may lie in the cidrs of a cluster of the same network now, or no longer.
+func (a *after) touchExternal() {
+	for key, r := range a.services {
 		for _, e := range r.endpoints {
 			a.touched[key] = a.touched[key] || e.Spec.External
 		}
 	}
-	return nil
 }
 
 // Networks reports whether the clusters are in several networks, or may be with the changes, so that external addresses matter.

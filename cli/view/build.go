@@ -145,6 +145,7 @@ func clusterOf(mc *clustersetv1alpha1.MemberCluster, now time.Time) Cluster {
 	for _, f := range flaws {
 		if said := meta.FindStatusCondition(mc.Status.Conditions, f.condition); said != nil && said.Status == f.status {
 			*f.of(&c), c.Message = true, cmp.Or(c.Message, said.Message)
+			c.said = append(c.said, Problem{Name: c.Name, What: "MemberCluster", Reason: f.reason, Message: said.Message, Cure: f.cure})
 		}
 	}
 	return c
@@ -168,6 +169,10 @@ var flaws = []struct {
 	{
 		clustersetv1alpha1.ConditionValid, metav1.ConditionFalse, func(c *Cluster) *bool { return &c.Invalid },
 		"Invalid", "invalid", "correct its MemberCluster on the hub; everything else in it is used",
+	},
+	{
+		clustersetv1alpha1.ConditionWithinCIDRs, metav1.ConditionFalse, func(c *Cluster) *bool { return &c.OutsideCIDRs },
+		"OutsideCIDRs", "exports outside its cidrs", "correct spec.cidrs of its MemberCluster on the hub; clusterset preview cidrs shows first what others would do",
 	},
 	{
 		clustersetv1alpha1.ConditionJoined, metav1.ConditionFalse, func(c *Cluster) *bool { return &c.NotJoined },

@@ -51,6 +51,7 @@ func TestEveryConditionIsReported(t *testing.T) {
 		"ConditionLimited":             {member(clustersetv1alpha1.ConditionLimited, metav1.ConditionTrue), "Limited"},
 		"ConditionCloned":              {member(clustersetv1alpha1.ConditionCloned, metav1.ConditionTrue), "Cloned"},
 		"ConditionValid":               {member(clustersetv1alpha1.ConditionValid, metav1.ConditionFalse), "Invalid"},
+		"ConditionWithinCIDRs":         {member(clustersetv1alpha1.ConditionWithinCIDRs, metav1.ConditionFalse), "OutsideCIDRs"},
 		"ConditionHubAnswers":          {member(clustersetv1alpha1.ConditionHubAnswers, metav1.ConditionFalse), string(HubQuiet)},
 		"ConditionOnHub":               {member(clustersetv1alpha1.ConditionOnHub, metav1.ConditionFalse), "LostByHub"},
 		"ConditionVisible":             {exporting(api.ConditionVisible, api.ReasonNoPeers), api.ReasonNoPeers},

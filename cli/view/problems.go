@@ -61,11 +61,9 @@ func hubProblems(h *Hub, f Facts) (all []Problem) {
 		add(string(HubQuiet), "it hasn't answered this cluster's agent for "+screen.Age(f.Now.Sub(*h.AwaySince))+"; names stay as they are",
 			"check whether the hub's API server runs and can be reached from this cluster, and the log of clusterset-member: it says if the hub refuses its credentials")
 	}
-	if f.Hub != nil && !f.Hub.Process.IsZero() {
-		if silent := f.hubNow().Sub(f.Hub.Process); silent > Overdue {
-			add("NoHubProcess", "no process of clusterset hub has renewed the Lease "+api.HubLeaderLease+" for "+screen.Age(silent)+": that a cluster dies, comes back or leaves goes unnoticed",
-				"check that clusterset hub runs beside the hub, and read its log; if it runs without --leader-elect now, delete that Lease")
-		}
+	if f.Hub != nil && f.Hub.processIsGone(f.hubNow()) {
+		add("NoHubProcess", "no process of clusterset hub has renewed the Lease "+api.HubLeaderLease+" for "+screen.Age(f.hubNow().Sub(f.Hub.Process))+": that a cluster dies, comes back or leaves goes unnoticed",
+			"check that clusterset hub runs beside the hub, and read its log")
 	}
 	if h.ExpiryPaused {
 		add("ExpiryPaused", "most clusters fell silent together, so the hub assumes that it is cut off and lets none expire",
@@ -83,9 +81,22 @@ func hubProblems(h *Hub, f Facts) (all []Problem) {
 	return all
 }
 
-// Overdue is the age of a heartbeat that a running hub process would long have noticed, and of its own sign of life if it no longer runs. What a
-// cluster said with such a heartbeat no longer counts.
+// Overdue is the age of a heartbeat that a running hub process would long have noticed. What a cluster said with such a heartbeat no longer counts.
 const Overdue = 3 * time.Minute
+
+// unsigned is the age of a hub process's own sign of life at which it no longer runs: three times as long as its Lease, which it renews every few
+// seconds and which another process takes over.
+const unsigned = 45 * time.Second
+
+// processIsGone reports whether no hub process runs. A heartbeat that came much later than its last sign of life shows it by the hub's clock alone;
+// without one, this machine's clock may be ahead.
+func (h *HubFacts) processIsGone(now time.Time) bool {
+	silent, outlived := now.Sub(h.Process), false
+	for _, beat := range h.Heard {
+		outlived = outlived || beat.Renewed.Sub(h.Process) > unsigned
+	}
+	return !h.Process.IsZero() && (silent > Overdue || outlived && silent > unsigned)
+}
 
 func clusterProblems(c *Cluster, hub *Hub, now time.Time) (all []Problem) {
 	add := func(reason, message, cure string) {
@@ -116,12 +127,7 @@ func clusterProblems(c *Cluster, hub *Hub, now time.Time) (all []Problem) {
 			add("NoHeartbeat", "it has never sent a heartbeat: its agent doesn't run, can't reach the hub, or hasn't finished its first export", look)
 		}
 	}
-	for _, f := range flaws {
-		if *f.of(c) {
-			add(f.reason, c.Message, f.cure)
-		}
-	}
-	return all
+	return append(all, c.said...)
 }
 
 // outside is the problem of a cluster that has no MemberCluster: it has left, or has never joined.

@@ -69,6 +69,23 @@ func TestWhatIsBrokenIsAProblem(t *testing.T) {
 		"no hub process": {Facts{Hub: hub(func(h *HubFacts) {
 			h.Heard = map[string]Heartbeat{"beijing": {Renewed: now.Add(-time.Second)}, "shanghai": {Renewed: now.Add(-time.Hour)}}
 		})}, []string{"MemberCluster shanghai Unwatched"}},
+		"no hub process for a minute, by the hub's clock": {Facts{Hub: hub(func(h *HubFacts) {
+			h.Process, h.Heard = now.Add(-50*time.Second), map[string]Heartbeat{"beijing": {Renewed: now.Add(-time.Second)}, "shanghai": {Renewed: now.Add(-time.Hour)}}
+		})}, []string{"Hub hub NoHubProcess: no process of clusterset hub has renewed the Lease clusterset-hub-leader for 50s", "MemberCluster shanghai Unwatched"}},
+		"a hub process, and a clock that is ahead here": {Facts{Hub: hub(func(h *HubFacts) {
+			h.Process, h.Heard = now.Add(-time.Minute), map[string]Heartbeat{"beijing": {Renewed: now.Add(-50 * time.Second)}}
+		})}, nil},
+		"a hub process, and a heartbeat of the future": {Facts{Hub: hub(func(h *HubFacts) {
+			h.Process, h.Heard = now.Add(-time.Second), map[string]Heartbeat{"beijing": {Renewed: now.Add(time.Hour)}}
+		})}, nil},
+		"a cluster that is silent, and whose networks are wrong": {Facts{Hub: hub(func(h *HubFacts) {
+			m := &h.Members[1]
+			m.Status.Phase, m.Status.Conditions = clustersetv1alpha1.MemberSuspect, []metav1.Condition{
+				condition(clustersetv1alpha1.ConditionReady, metav1.ConditionFalse, "HeartbeatMissed", "no heartbeat"),
+				condition(clustersetv1alpha1.ConditionValid, metav1.ConditionFalse, "Invalid", "spec.weight"),
+				condition(clustersetv1alpha1.ConditionWithinCIDRs, metav1.ConditionFalse, "OutsideCIDRs", "spec.cidrs leaves out"),
+			}
+		})}, []string{"MemberCluster shanghai Suspect", "MemberCluster shanghai Invalid: spec.weight", "MemberCluster shanghai OutsideCIDRs: spec.cidrs leaves out"}},
 		"no hub process, and all are heard": {Facts{Hub: hub(func(h *HubFacts) { h.Process = now.Add(-4 * time.Minute) })}, []string{"Hub hub NoHubProcess"}},
 		"another hub process takes over":    {Facts{Hub: hub(func(h *HubFacts) { h.Process = now.Add(-2 * time.Minute) })}, nil},
 		"the hub is away for longer":        {Facts{Hub: hub(func(h *HubFacts) { h.Read, h.Process = now.Add(-time.Hour), now.Add(-time.Hour) })}, nil},

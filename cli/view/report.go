@@ -102,6 +102,8 @@ type Cluster struct {
 	Cloned bool `json:"cloned,omitempty"`
 	// Invalid is set if something in its MemberCluster can't be used.
 	Invalid bool `json:"invalid,omitempty"`
+	// OutsideCIDRs is set if its MemberCluster's spec.cidrs leave out addresses that it exports.
+	OutsideCIDRs bool `json:"outsideCIDRs,omitempty"`
 	// NotJoined says that the hub process can't make it a member.
 	NotJoined bool `json:"notJoined,omitempty"`
 	// Reach is what this cluster's agent has measured of the way to it, nil if that is unknown. CantReach are the clusters that its own agent
@@ -115,6 +117,8 @@ type Cluster struct {
 
 	// unheard says that a person wrote its MemberCluster here, beside the agent's copies or without an agent: no heartbeat is expected.
 	unheard bool
+	// said are the problems that conditions of its MemberCluster say.
+	said []Problem
 	// cantFollow is a cluster of which it says that it can't follow the hub.
 	cantFollow string
 }

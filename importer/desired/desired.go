@@ -2,20 +2,16 @@ package desired
 
 import (
 	"cmp"
-	"fmt"
 	"net/netip"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
-	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
 	"github.com/clusterset/clusterset/internal/merge"
@@ -258,44 +254,6 @@ func (in *Input) cidrs(cluster string) []string {
 		return member.Spec.CIDRs
 	}
 	return nil
-}
-
-// confineIPs returns those of a cluster's ClusterIPs that are in its networks.
-func confineIPs(cluster string, cidrs []string, s *clustersetv1alpha1.ExportedService) (ips []string, left api.LeftOut) {
-	beyond := outside(field.NewPath("spec", "clusterIPs"), cidrs, "spec.cidrs of MemberCluster "+cluster, &left)
-	return slices.DeleteFunc(slices.Clone(s.Spec.ClusterIPs), beyond), left
-}
-
-// confineEndpoints leaves out endpoints with an address that is beyond, in place: the record is a sanitized copy.
-func confineEndpoints(e *clustersetv1alpha1.ExportedEndpoints, beyond func(string) bool) {
-	e.Spec.Endpoints = slices.DeleteFunc(e.Spec.Endpoints, func(ep clustersetv1alpha1.Endpoint) bool {
-		// One bad address is enough to drop the endpoint: its addresses all belong to the same backend.
-		return slices.ContainsFunc(ep.Addresses, beyond)
-	})
-}
-
-// outside reports whether an address is in none of a cluster's networks, and counts it.
-func outside(path *field.Path, cidrs []string, where string, left *api.LeftOut) func(string) bool {
-	networks := api.Networks(cidrs)
-	return func(s string) bool {
-		addr, err := netip.ParseAddr(s)
-		if err == nil && slices.ContainsFunc(networks, func(p netip.Prefix) bool { return p.Contains(addr) }) {
-			return false
-		}
-		left.Add(func() *field.Error {
-			return field.Invalid(path, s, "must lie in "+where+" on the hub, "+shortened(cidrs)+": correct them if the address is right")
-		})
-		return true
-	}
-}
-
-// shortened returns networks for a message: it is kept for each record, and a cluster can have many.
-func shortened(cidrs []string) string {
-	const shown = 4
-	if len(cidrs) <= shown {
-		return strings.Join(cidrs, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(cidrs[:shown], ", "), len(cidrs)-shown)
 }
 
 // isReady reports whether an endpoint is ready. discovery/v1 says that a missing condition means ready.

@@ -166,7 +166,7 @@ func (m *Memory) merge(in *Input) *merged {
 			ips = nil
 		} else if cidrs := in.cidrs(e.Cluster); len(cidrs) > 0 {
 			var left api.LeftOut
-			if ips, left = confineIPs(e.Cluster, cidrs, e.Service); left.Count > 0 {
+			if ips, left = merge.ConfineIPs(e.Cluster, cidrs, e.Service); left.Count > 0 {
 				drops = append(drops, merge.Drop{Cluster: e.Cluster, Kind: "ExportedService", Record: e.Service.Name, Values: left})
 			}
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/internal/merge"
 )
 
 // Apart reports whether a cluster is in another network than this one, so that only its external addresses lead to it (D80).
@@ -50,7 +51,7 @@ func (c *cluster) notExternal(left *api.LeftOut) func(string) bool {
 			return true
 		}
 	}
-	beyond := outside(path, c.external, "spec.externalCIDRs of MemberCluster "+c.name, left)
+	beyond := merge.Outside(path, c.external, "spec.externalCIDRs of MemberCluster "+c.name, left)
 	return func(s string) bool {
 		if beyond(s) {
 			return true

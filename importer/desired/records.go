@@ -133,9 +133,9 @@ func (w *work) derive(r *record, clean *clustersetv1alpha1.ExportedEndpoints) (l
 func (w *work) prepare(c *cluster, clean *clustersetv1alpha1.ExportedEndpoints) (endpoints []discoveryv1.Endpoint, left api.LeftOut) {
 	switch {
 	case c.apart:
-		confineEndpoints(clean, c.notExternal(&left))
+		merge.ConfineEndpoints(clean, c.notExternal(&left))
 	case len(c.cidrs) > 0:
-		confineEndpoints(clean, outside(field.NewPath("spec", "endpoints"), c.cidrs, "spec.cidrs of MemberCluster "+c.name, &left))
+		merge.ConfineEndpoints(clean, merge.Outside(field.NewPath("spec", "endpoints"), c.cidrs, merge.CIDRsOf(c.name), &left))
 	}
 	endpoints = make([]discoveryv1.Endpoint, len(clean.Spec.Endpoints))
 	for i := range clean.Spec.Endpoints {

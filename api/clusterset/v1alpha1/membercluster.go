@@ -240,7 +240,7 @@ type MemberClusterStatus struct {
 	// +optional
 	ExportedServices *int32 `json:"exportedServices,omitempty"`
 
-	// conditions: Ready, ExpiryPaused, Joined, CommunitiesEnforced, Limited, Cloned, Valid, Left; on a member's copy also OnHub.
+	// conditions: Ready, ExpiryPaused, Joined, CommunitiesEnforced, Limited, Cloned, Valid, WithinCIDRs, Left; on a member's copy also OnHub.
 	// +listType=map
 	// +listMapKey=type
 	// +kubebuilder:validation:MaxItems=32
@@ -330,6 +330,13 @@ const (
 
 	// ReasonValid goes with Valid=True.
 	ReasonValid = "Valid"
+
+	// ConditionWithinCIDRs is False while spec.cidrs leaves out addresses that the cluster exports, and its message says how many. Otherwise the
+	// condition is absent.
+	ConditionWithinCIDRs = "WithinCIDRs"
+
+	// ReasonOutsideCIDRs goes with WithinCIDRs=False.
+	ReasonOutsideCIDRs = "OutsideCIDRs"
 
 	// ReasonCloneGone goes with Cloned=False.
 	ReasonCloneGone = "CloneGone"

@@ -28,7 +28,7 @@ export function fromWords(text) {
     const from = words.find((w) => w.startsWith("from="))?.slice(5);
     return { unreachable: { clusters: (words[0] ?? "").split(",").map(dec), ...(from && { from: from.split(",").map(dec) }) } };
   }
-  const c = { [["place", "communities", "network"].includes(kind) ? "cluster" : "service"]: dec(words[0] ?? "") };
+  const c = { [["place", "communities", "network", "cidrs"].includes(kind) ? "cluster" : "service"]: dec(words[0] ?? "") };
   for (const word of words.slice(1)) {
     const cut = word.indexOf("=");
     const [name, value] = cut < 0 ? [word, ""] : [word.slice(0, cut), word.slice(cut + 1)];
@@ -82,7 +82,7 @@ export function title(change) {
     case "unreachable": return words(kind, c.clusters.join(", "), c.from && "from " + c.from.join(", "));
     case "place": return words(kind, c.cluster, c.zones && "zone " + c.zones.join(", "), c.region && "region " + c.region);
     case "policy": return words(kind, c.service, c.prefer && "prefer " + c.prefer, c.boundary && "boundary " + c.boundary, c.minReady && "min-ready " + c.minReady);
-    case "communities": return words(kind, c.cluster, c.to?.join(", "));
+    case "communities": case "cidrs": return words(kind, c.cluster, c.to?.join(", "));
     case "network": return words(kind, c.cluster, c.to === "-" ? "without a name" : c.to, c.externalCIDRs && "external CIDRs " + c.externalCIDRs.join(", "));
     case "exportTo": return words("export-to", c.service, c.to?.join() === "-" ? "all" : c.to?.join(", "));
     case "export": case "unexport": return words(kind, c.service, "from", c.from);
