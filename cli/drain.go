@@ -11,9 +11,9 @@ import (
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
-	"github.com/clusterset/clusterset/cli/near"
 	"github.com/clusterset/clusterset/cli/objects"
 	"github.com/clusterset/clusterset/cli/preview"
+	"github.com/clusterset/clusterset/internal/near"
 )
 
 // drainCommand is `clusterset drain` and `clusterset undrain`.

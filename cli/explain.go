@@ -12,10 +12,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/clusterset/clusterset/cli/explain"
-	"github.com/clusterset/clusterset/cli/near"
 	"github.com/clusterset/clusterset/cli/place"
 	"github.com/clusterset/clusterset/internal/index"
 	"github.com/clusterset/clusterset/internal/manifests"
+	"github.com/clusterset/clusterset/internal/near"
 	"github.com/clusterset/clusterset/internal/topology"
 )
 

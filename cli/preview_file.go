@@ -12,8 +12,8 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"github.com/clusterset/clusterset/cli/near"
 	"github.com/clusterset/clusterset/cli/preview"
+	"github.com/clusterset/clusterset/internal/near"
 )
 
 // fromFile reads the changes of --file.

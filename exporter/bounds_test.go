@@ -30,7 +30,7 @@ func TestTheHubRefusesWhatNoExporterWrites(t *testing.T) {
 	if d.Service == nil || len(d.Endpoints) != 1 {
 		t.Fatalf("nothing is exported: %v", d)
 	}
-	if message := exportedMessage(d.LeftOut); !strings.Contains(message, "spec.ports: Too many: 101: must have at most 100 items") {
+	if message := completeCondition(d.LeftOut).Message; !strings.Contains(message, "spec.ports: Too many: 101: must have at most 100 items") {
 		t.Errorf("the condition says %s", message)
 	}
 

@@ -2,9 +2,7 @@ package exporter
 
 import (
 	"errors"
-	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -33,15 +31,15 @@ type outcome struct {
 	refusing time.Duration
 }
 
-// conditions returns the ServiceExport's wanted conditions: Valid, Ready and Conflict. Without a conflict condition, because
-// the other clusters' exports aren't known yet, the existing one stays.
+// conditions returns the ServiceExport's wanted conditions: Valid, Ready, Complete and Conflict. Without a conflict condition, because
+// the other clusters' exports aren't known yet, the existing one stays. One without a status isn't wanted.
 func conditions(export *mcsv1beta1.ServiceExport, d Desired, out outcome, conflict *metav1.Condition) []metav1.Condition {
 	valid := mcsv1beta1.NewServiceExportCondition(mcsv1beta1.ServiceExportConditionValid, metav1.ConditionTrue,
 		mcsv1beta1.ServiceExportReasonValid, "the Service can be exported")
 	if d.Refused != nil {
 		valid = mcsv1beta1.NewServiceExportCondition(mcsv1beta1.ServiceExportConditionValid, metav1.ConditionFalse, d.Refused.Reason, d.Refused.Message)
 	}
-	all := []metav1.Condition{valid, readyCondition(export, d, out)}
+	all := []metav1.Condition{valid, readyCondition(export, d, out), completeCondition(d.LeftOut)}
 	if conflict != nil {
 		all = append(all, *conflict)
 	}
@@ -75,7 +73,7 @@ func readyCondition(export *mcsv1beta1.ServiceExport, d Desired, out outcome) me
 	case out.err != nil:
 		return ready(Unknown, pending, "waiting for the hub")
 	}
-	return ready(metav1.ConditionTrue, mcsv1beta1.ServiceExportReasonExported, exportedMessage(d.LeftOut))
+	return ready(metav1.ConditionTrue, mcsv1beta1.ServiceExportReasonExported, "the Service is exported to the hub")
 }
 
 // answered reports whether the rejection came from the hub. Then the message is the hub's, and the same each time.
@@ -83,20 +81,13 @@ func answered(err error) bool {
 	return errors.As(err, new(apierrors.APIStatus)) && !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err)
 }
 
-// exportedMessage lists what was left out, if anything, so that a user sees why a label or a port is missing.
-func exportedMessage(left api.LeftOut) string {
-	const shown = 3
-	if left.Count == 0 {
-		return "the Service is exported to the hub"
+// completeCondition names what somebody wrote and isn't used (rule C61 of docs/spec/control-plane.md). It isn't wanted if there is nothing.
+func completeCondition(left api.LeftOut) metav1.Condition {
+	c := metav1.Condition{Type: api.ConditionComplete}
+	if left.Count > 0 {
+		c.Status, c.Reason, c.Message = metav1.ConditionFalse, api.ReasonNotUsed, left.String()
 	}
-	var some []string
-	for _, err := range left.Errors[:min(len(left.Errors), shown)] {
-		some = append(some, err.Error())
-	}
-	if len(left.Errors) > shown {
-		some = append(some, fmt.Sprintf("and %d more", left.Count-shown))
-	}
-	return fmt.Sprintf("the Service is exported to the hub, except for %d of its values: %s", left.Count, strings.Join(some, "; "))
+	return c
 }
 
 // conflictOf returns the Conflict condition of our ServiceExport. Every exporter merges the same records itself, so that every
@@ -120,10 +111,14 @@ func conflictOf(own *clustersetv1alpha1.ExportedService, others []*clustersetv1a
 	return &condition
 }
 
-// setConditions sets conditions on a ServiceExport. It returns those that changed in status or reason, which are worth an
-// Event, and whether the object changed at all. Conditions of other writers stay.
+// setConditions sets conditions on a ServiceExport, and removes those without a status. It returns those that changed in status or reason,
+// which are worth an Event, and whether the object changed at all. Conditions of other writers stay.
 func setConditions(export *mcsv1beta1.ServiceExport, want []metav1.Condition) (events []metav1.Condition, changed bool) {
 	for _, c := range want {
+		if c.Status == "" {
+			changed = meta.RemoveStatusCondition(&export.Status.Conditions, c.Type) || changed
+			continue
+		}
 		if c.ObservedGeneration == 0 { // one that is kept was based on an earlier one
 			c.ObservedGeneration = export.Generation
 		}
@@ -133,7 +128,7 @@ func setConditions(export *mcsv1beta1.ServiceExport, want []metav1.Condition) (e
 			merge.SameButCounts(was.Message, c.Message) {
 			c.Message = was.Message
 		}
-		if was == nil || was.Status != c.Status || was.Reason != c.Reason {
+		if was == nil || was.Status != c.Status || was.Reason != c.Reason || c.Type == api.ConditionImported && was.Message != c.Message {
 			events = append(events, c)
 		}
 		if meta.SetStatusCondition(&export.Status.Conditions, c) {

@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset/clusterset/api"
@@ -34,6 +35,8 @@ func TestConditions(t *testing.T) {
 	noService.Service = nil
 	external := exported()
 	external.Service.Spec.Type = corev1.ServiceTypeExternalName
+	typo := exported(slice("web-1", 1))
+	typo.Export.Annotations = map[string]string{"clusterset.dev/perfer": "zone"}
 	wasReady := exported()
 	wasReady.Export.Status.Conditions = []metav1.Condition{{Type: "Ready", Status: "True", Reason: "Exported"}}
 	webhook := fmt.Errorf("create: %w", apierrors.NewInternalError(errors.New(`failed calling webhook "x"`)))
@@ -46,6 +49,7 @@ func TestConditions(t *testing.T) {
 		{"a webhook of the hub fails", good, outcome{err: webhook}, "Conflict=False/NoConflicts Ready=Unknown/Pending Valid=True/Valid"},
 		{"a webhook of the hub fails, exported before", wasReady, outcome{err: webhook}, "Conflict=False/NoConflicts Ready=True/Exported Valid=True/Valid"},
 		{"it fails for long", wasReady, outcome{err: webhook, failing: passPatience}, "Conflict=False/NoConflicts Ready=Unknown/Pending Valid=True/Valid"},
+		{"exported, but for what isn't used", typo, outcome{}, "Conflict=False/NoConflicts Ready=True/Exported Valid=True/Valid clusterset.dev/Complete=False/NotUsed"},
 		{"exported", good, outcome{}, "Conflict=False/NoConflicts Ready=True/Exported Valid=True/Valid"},
 		{"no Service", noService, outcome{}, "Conflict=False/NoConflicts Ready=False/Pending Valid=False/NoService"},
 		{"ExternalName", external, outcome{}, "Conflict=False/NoConflicts Ready=False/Failed Valid=False/InvalidServiceType"},
@@ -61,7 +65,10 @@ func TestConditions(t *testing.T) {
 			if !errors.Is(c.out.err, errNotSynced) {
 				conflict = conflictOf(d.Service, nil, unknown)
 			}
-			if got := said(conditions(c.src.Export, d, c.out, conflict)); got != c.want {
+			got := c.src.Export.DeepCopy()
+			got.Status.Conditions = nil
+			setConditions(got, conditions(c.src.Export, d, c.out, conflict))
+			if got := said(got.Status.Conditions); got != c.want {
 				t.Errorf("got  %s\nwant %s", got, c.want)
 			}
 		})
@@ -95,6 +102,17 @@ func TestConditionsAreWrittenOnlyWhenTheyChange(t *testing.T) {
 	}
 	if events, changed = setConditions(src.Export, say()); changed || len(events) != 0 {
 		t.Errorf("the same conditions again: changed %v, events %v", changed, events)
+	}
+	// What isn't used is said when it begins, and no longer when it has ended. Rule C61 of docs/spec/control-plane.md.
+	right := d.LeftOut
+	d.LeftOut = api.Left(field.Invalid(exportAnnotations, "x", "y"))
+	events, _ = setConditions(src.Export, say())
+	if kind, worth := eventType(events[0]); len(events) != 1 || events[0].Reason != api.ReasonNotUsed || kind != corev1.EventTypeWarning || !worth {
+		t.Errorf("events %v", events)
+	}
+	d.LeftOut = right
+	if events, changed = setConditions(src.Export, say()); !changed || len(events) != 0 || strings.Contains(said(src.Export.Status.Conditions), api.ReasonNotUsed) {
+		t.Errorf("it has ended: changed %v, events %v, %s", changed, events, said(src.Export.Status.Conditions))
 	}
 	src.Export.Generation++
 	if events, changed = setConditions(src.Export, say()); !changed || len(events) != 0 {

@@ -34,6 +34,9 @@ type Source struct {
 	// Slices are the Service's EndpointSlices.
 	Slices []discoveryv1.EndpointSlice
 
+	// Known are the clusters and communities of the set, nil if they aren't known.
+	Known []string
+
 	// Marked is set if the namespace has the mark that exports its Services. See marked.
 	Marked bool
 

@@ -143,7 +143,13 @@ func TestSlicesThatMustNotTravel(t *testing.T) {
 		"our importer's": func(s *discoveryv1.EndpointSlice) {
 			s.Labels[api.LabelEndpointSliceManagedBy] = api.EndpointSliceManagedBy
 		},
-		"a Cilium cluster mesh's":            func(s *discoveryv1.EndpointSlice) { s.Labels[api.LabelSourceCluster] = "shanghai" },
+		"a Cilium cluster mesh's": func(s *discoveryv1.EndpointSlice) { s.Labels[api.LabelSourceCluster] = "shanghai" },
+		"Karmada's": func(s *discoveryv1.EndpointSlice) {
+			s.Labels[api.LabelEndpointSliceManagedBy] = "endpointslice-dispatch-controller.karmada.io"
+		},
+		"Liqo's": func(s *discoveryv1.EndpointSlice) {
+			s.Labels[api.LabelEndpointSliceManagedBy] = "endpointslice.reflection.liqo.io"
+		},
 		"another MCS implementation's":       func(s *discoveryv1.EndpointSlice) { s.Labels[api.LabelServiceName] = "web" },
 		"FQDN":                               func(s *discoveryv1.EndpointSlice) { s.AddressType = discoveryv1.AddressTypeFQDN },
 		"a placeholder without endpoints":    func(s *discoveryv1.EndpointSlice) { s.Endpoints = nil },
@@ -155,6 +161,17 @@ func TestSlicesThatMustNotTravel(t *testing.T) {
 		}
 		if unusable := strings.Contains(name, "unusable"); unusable != (d.LeftOut.Count > 0) {
 			t.Errorf("%s: left out are %v", name, d.LeftOut)
+		}
+	}
+}
+
+// Who wrote a slice of this cluster's own endpoints doesn't matter: Kubernetes, or a user for a Service without a selector. Rule C4 of
+// docs/spec/control-plane.md.
+func TestSlicesOfAnyWriterTravel(t *testing.T) {
+	for _, by := range []string{"", "endpointslice-controller.k8s.io", "endpointslicemirroring-controller.k8s.io", "kubectl", "vm-endpoints.example.com"} {
+		d := desired(exported(slice("web-1", 1, func(s *discoveryv1.EndpointSlice) { s.Labels[api.LabelEndpointSliceManagedBy] = by })))
+		if len(d.Endpoints) != 1 {
+			t.Errorf("%q: %d endpoint records", by, len(d.Endpoints))
 		}
 	}
 }
@@ -186,7 +203,7 @@ func TestUnfitValuesAreLeftOutAndSaid(t *testing.T) {
 	if got := d.Service.Spec.ExportedLabels; len(got) != 1 || got["team"] != "shop" {
 		t.Errorf("labels %v", got)
 	}
-	if message := exportedMessage(d.LeftOut); !strings.Contains(message, "127.0.0.1") || !strings.Contains(message, "service-name") {
+	if message := completeCondition(d.LeftOut).Message; !strings.Contains(message, "127.0.0.1") || !strings.Contains(message, "service-name") {
 		t.Errorf("message %q", message)
 	}
 }

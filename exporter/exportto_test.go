@@ -30,10 +30,12 @@ func TestExportTo(t *testing.T) {
 		{" , ,", []string{"beijing"}, "names no cluster"},
 		{strings.Repeat("x", 1<<18), []string{"beijing"}, "xxx…"},
 		{"\xff\x00", []string{"beijing"}, "Invalid value"},
+		{"minghang, edge, lyon", []string{"edge", "lyon", "minghang"}, `metadata.annotations[clusterset.dev/export-to]: Invalid value: "minghang": no cluster and no community has this name (yet); did you mean minhang?`},
 		{strings.Join(many, ","), slices.Sorted(slices.Values(many[:clustersetv1alpha1.MaxExportTo])), "must have at most 64 items"},
 	} {
 		src := exported()
 		src.Cluster = "beijing"
+		src.Known = []string{"beijing", "default", "edge", "edge-asia", "lyon", "minhang", "shanghai"}
 		src.Export.Annotations = map[string]string{api.AnnotationExportTo: c.text}
 		d := desired(src)
 		said := d.LeftOut.String()

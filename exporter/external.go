@@ -20,6 +20,7 @@ import (
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/internal/nodes"
 	"github.com/clusterset/clusterset/internal/record"
+	"github.com/clusterset/clusterset/internal/text"
 )
 
 // maxExternal is how many external addresses of each family a Service has: enough that some of them answer while a node or two fail, and
@@ -143,7 +144,7 @@ func annotated(src *Source, addresses []string, path *field.Path) reached {
 	r, valid := reached{from: "the annotation " + api.AnnotationExternalAddresses}, 0
 	for _, s := range addresses {
 		if _, err := api.ParseAddress(s); err != nil && !isName(s) {
-			r.wrong = append(r.wrong, field.Invalid(path, shortened(s), "must be IP addresses that other clusters can reach, or DNS names, separated by commas"))
+			r.wrong = append(r.wrong, field.Invalid(path, text.Truncate(s, 64), "must be IP addresses that other clusters can reach, or DNS names, separated by commas"))
 		} else {
 			valid++
 			if valid > 2*maxExternal { // each name is resolved again and again

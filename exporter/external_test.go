@@ -457,7 +457,7 @@ func TestReachable(t *testing.T) {
 			v := visibility{own: "beijing"}
 			v.peers.Store(peersOf(tc.members, "beijing"))
 			export := src.Export.DeepCopy()
-			v.put(export, desired(src))
+			setConditions(export, v.conditions(export.Namespace, desired(src)))
 			c := meta.FindStatusCondition(export.Status.Conditions, api.ConditionReachable)
 			if c == nil || tc.want == "" {
 				if (c == nil) != (tc.want == "") {
@@ -469,7 +469,7 @@ func TestReachable(t *testing.T) {
 			if string(c.Status) != words[0] || c.Reason != words[1] || !strings.Contains(c.Message, words[2]) {
 				t.Errorf("says %s %s %s, want %s", c.Status, c.Reason, c.Message, tc.want)
 			}
-			if _, changed := v.put(export, desired(src)); changed {
+			if _, changed := setConditions(export, v.conditions(export.Namespace, desired(src))); changed {
 				t.Error("it changes although nothing changes")
 			}
 		})

@@ -94,6 +94,23 @@ func TestExporterKeepsTheHubUpToDate(t *testing.T) {
 			return nil
 		})
 	})
+	t.Run("a name that comes later is used then", func(t *testing.T) { // C61
+		w := &world{T: t, hub: w.hub, member: w.member, onHub: w.onHub, here: w.here, kubeconfig: w.kubeconfig}
+		w.member.Apply(t, manifest(webService, "sent"), manifest("{apiVersion: multicluster.x-k8s.io/v1beta1, kind: ServiceExport, metadata: "+
+			"{namespace: shop, name: sent, annotations: {clusterset.dev/export-to: lille}}}"))
+		w.awaitCondition("sent", "clusterset.dev/Complete=False/NotUsed", "Ready=True/Exported")
+		w.hub.Apply(t, manifest("{apiVersion: clusterset.dev/v1alpha1, kind: MemberCluster, metadata: {name: lille}}"))
+		kube.Eventually(t, func() error {
+			export := &mcsv1beta1.ServiceExport{}
+			if err := w.here.Get(ctx, types.NamespacedName{Namespace: "shop", Name: "sent"}, export); err != nil {
+				return err
+			}
+			if meta.FindStatusCondition(export.Status.Conditions, api.ConditionComplete) != nil {
+				return fmt.Errorf("conditions %+v", export.Status.Conditions)
+			}
+			return nil
+		})
+	})
 	t.Run("the same content writes nothing", func(t *testing.T) {
 		before := w.versions()
 		slice := bytes.Replace(manifest(webService, "web"), []byte("name: web-1\n"), []byte("name: web-1\n  annotations: {touched: \"yes\"}\n"), 1)

@@ -15,7 +15,7 @@ import (
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset/clusterset/api"
-	"github.com/clusterset/clusterset/internal/namespaces"
+	"github.com/clusterset/clusterset/internal/record"
 )
 
 // marked reports whether FabDNS's mark (api.KeyGlobalService) exports a Service: its own mark, or its namespace's unless its
@@ -47,11 +47,11 @@ func markedExport(svc *corev1.Service, byNamespace bool, export *mcsv1beta1.Serv
 	}
 }
 
-// sayInvalidMarks returns a handler of Services and Namespaces that enqueues nothing. It records an Event for a mark that is neither "true" nor
-// "false": it exports nothing, and there is no ServiceExport that could say so.
-func sayInvalidMarks(recorder events.EventRecorder, from namespaces.Filter) handler.EventHandler {
+// sayInvalidMarks returns a handler of Services and Namespaces that enqueues nothing. It records an Event for a mark that exports nothing: there is
+// no ServiceExport that could say so.
+func sayInvalidMarks(recorder events.EventRecorder) handler.EventHandler {
 	say := func(o client.Object, was *field.Error) {
-		if wrong := invalidMark(o, from); wrong != nil && (was == nil || *was != *wrong) {
+		if wrong := record.InvalidMark(o); wrong != nil && (was == nil || *was != *wrong) {
 			recorder.Eventf(o, nil, corev1.EventTypeWarning, "InvalidMark", "Export", "%s", wrong.Error())
 		}
 	}
@@ -60,29 +60,9 @@ func sayInvalidMarks(recorder events.EventRecorder, from namespaces.Filter) hand
 			say(e.Object, nil)
 		},
 		UpdateFunc: func(_ context.Context, e event.UpdateEvent, _ workqueue.TypedRateLimitingInterface[reconcile.Request]) {
-			say(e.ObjectNew, invalidMark(e.ObjectOld, from))
+			say(e.ObjectNew, record.InvalidMark(e.ObjectOld))
 		},
 	}
-}
-
-// invalidMark returns what is wrong with the mark of a Service or Namespace that is exported from, or nil.
-func invalidMark(o client.Object, from namespaces.Filter) *field.Error {
-	namespace := o.GetNamespace()
-	if namespace == "" {
-		namespace = o.GetName()
-	}
-	if !from.Has(namespace) || api.IsGlobal(o.GetLabels(), o.GetAnnotations()) {
-		return nil
-	}
-	for _, on := range []struct {
-		keys map[string]string
-		path *field.Path
-	}{{o.GetLabels(), exportLabels}, {o.GetAnnotations(), exportAnnotations}} {
-		if value, ok := on.keys[api.KeyGlobalService]; ok && value != "false" {
-			return field.Invalid(on.path.Key(api.KeyGlobalService), shortened(value), "must be true or false; it exports nothing")
-		}
-	}
-	return nil
 }
 
 // ownedBy makes the garbage collector remove an object with the Service. It doesn't block the Service's own deletion: that

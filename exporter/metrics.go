@@ -20,7 +20,7 @@ var (
 		Help: "Failed attempts to resolve the name of an external address, such as a load balancer's. The last good answer stays.",
 	}))
 	metricLeftOut = gauge("clusterset_exporter_left_out_values",
-		"Ports, addresses, labels and other parts of exported Services that can't be exported. The Ready condition of the ServiceExport names them.")
+		"Ports, addresses, labels and other parts of exported Services that can't be exported. The condition clusterset.dev/Complete of the ServiceExport names them.")
 	metricConflicts = gauge("clusterset_exporter_conflicts",
 		"ServiceExports of this cluster whose Conflict condition is True because another cluster's export of the same name differs.")
 	metricWrites = counters("clusterset_exporter_hub_writes_total",

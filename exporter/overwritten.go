@@ -61,7 +61,7 @@ type toldConditions struct {
 // ourConditions are those of a ServiceExport that are the exporter's.
 var ourConditions = sets.New(
 	string(mcsv1beta1.ServiceExportConditionValid), string(mcsv1beta1.ServiceExportConditionReady), string(mcsv1beta1.ServiceExportConditionConflict),
-	api.ConditionVisible, api.ConditionReachable, api.ConditionImported,
+	api.ConditionVisible, api.ConditionReachable, api.ConditionImported, api.ConditionComplete,
 )
 
 // versionOfConditions identifies what our conditions of a ServiceExport say.

@@ -9,7 +9,9 @@ import (
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/internal/near"
 	"github.com/clusterset/clusterset/internal/policy"
+	"github.com/clusterset/clusterset/internal/text"
 	"github.com/clusterset/clusterset/internal/topology"
 )
 
@@ -30,13 +32,13 @@ var (
 
 // listed returns the elements of an annotation that is a list: that of the ServiceExport or, if it has none, of the Service.
 func listed(src Source, key string) (elements []string, path *field.Path, found bool) {
-	text, found := src.Export.Annotations[key]
+	value, found := src.Export.Annotations[key]
 	path = exportAnnotations
 	if !found {
-		text, found = src.Service.Annotations[key]
+		value, found = src.Service.Annotations[key]
 		path = serviceAnnotations
 	}
-	return strings.FieldsFunc(text, func(c rune) bool { return c == ',' || c == ' ' }), path.Key(key), found
+	return strings.FieldsFunc(value, func(c rune) bool { return c == ',' || c == ' ' }), path.Key(key), found
 }
 
 // exportTo returns the clusters and communities to which the service is exported, or nil for all, and the errors in them. If
@@ -51,7 +53,7 @@ func exportTo(src Source) ([]string, field.ErrorList) {
 	for _, name := range names {
 		switch err := api.CheckLabel(name); {
 		case err != nil:
-			errs = append(errs, field.Invalid(path, shortened(name), "must be names of clusters or communities, separated by commas: "+err.Error()))
+			errs = append(errs, field.Invalid(path, text.Truncate(name, 64), "must be names of clusters or communities, separated by commas: "+err.Error()))
 		case slices.Contains(to, name):
 		case len(to) == clustersetv1alpha1.MaxExportTo:
 			errs = append(errs, field.TooMany(path, len(to)+1, clustersetv1alpha1.MaxExportTo))
@@ -70,20 +72,17 @@ func exportTo(src Source) ([]string, field.ErrorList) {
 		}
 		return []string{src.Cluster}, errs
 	}
+	for _, name := range to {
+		if slices.Contains(src.Known, src.Cluster) && !slices.Contains(src.Known, name) && len(errs) < maxExportToErrors { // else the hub has lost its data
+			errs = append(errs, field.Invalid(path, name, "no cluster and no community has this name (yet)"+near.Meant(name, src.Known)))
+		}
+	}
 	slices.Sort(to)
 	return to, errs
 }
 
 // maxExportToErrors bounds how many errors in one annotation are reported.
 const maxExportToErrors = 5
-
-// shortened is enough of a wrong name to recognize it.
-func shortened(name string) string {
-	if len(name) > 64 {
-		name = name[:64] + "…"
-	}
-	return strings.ToValidUTF8(name, "?")
-}
 
 // exportKeys are the annotations with our prefix that mean something on a ServiceExport or its Service.
 func exportKeys() []string {
@@ -106,7 +105,7 @@ func unknownKeys(src Source) (errs field.ErrorList) {
 	} {
 		for _, key := range slices.Sorted(maps.Keys(group.keys)) {
 			if strings.HasPrefix(key, api.Domain+"/") && !slices.Contains(group.known, key) && len(errs) < maxUnknownKeys {
-				errs = append(errs, field.Invalid(group.path, shortened(key), "must be one of the annotations "+strings.Join(known, ", ")))
+				errs = append(errs, field.Invalid(group.path, text.Truncate(key, 64), "must be one of the annotations "+strings.Join(known, ", ")+near.Meant(key, known)))
 			}
 		}
 	}

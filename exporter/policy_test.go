@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
@@ -24,7 +23,7 @@ func TestPolicyTravels(t *testing.T) {
 		export, service, labels annotations
 		marked                  bool
 		want                    *clustersetv1alpha1.ServicePolicy
-		// said is a part of the Ready condition's message, or empty if nothing is to be reported.
+		// said is a part of the message of the condition Complete, or empty if nothing is to be reported.
 		said string
 	}{
 		{name: "nothing stated"},
@@ -106,15 +105,15 @@ func TestPolicyTravels(t *testing.T) {
 			if (got == nil) != (want == nil) || got != nil && *got != *want {
 				t.Errorf("the policy is %+v, want %+v", got, want)
 			}
-			ready := readyCondition(src.Export, d, outcome{})
-			if ready.Reason != string(mcsv1beta1.ServiceExportReasonExported) || len(ready.Message) > 1000 {
-				t.Errorf("the condition is %+v", ready)
+			is := completeCondition(d.LeftOut)
+			if len(is.Message) > 1500 {
+				t.Errorf("the condition is %+v", is)
 			}
 			if d.LeftOut.Count > maxUnknownKeys {
 				t.Errorf("%d errors are reported", d.LeftOut.Count)
 			}
-			if c.said == "" && d.LeftOut.Count > 0 || c.said != "" && !strings.Contains(ready.Message, c.said) {
-				t.Errorf("the condition says %s\nwant %s", ready.Message, c.said)
+			if c.said == "" && d.LeftOut.Count > 0 || c.said != "" && !strings.Contains(is.Message, c.said) {
+				t.Errorf("the condition says %s\nwant %s", is.Message, c.said)
 			}
 		})
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -53,6 +54,7 @@ type reconciler struct {
 	nodes       *nodeUsers
 	names       *names
 	others      *rate.Limiter
+	statusless  sync.Once // says in the log that ServiceExports can have no status
 
 	// fought has an element if someone else has changed the same records again; see written.
 	fought chan struct{}
@@ -185,6 +187,9 @@ var errNotSynced = errors.New("the cache of the hub hasn't synced")
 // source reads the member's objects of a service.
 func (r *reconciler) source(ctx context.Context, key types.NamespacedName) (Source, error) {
 	src := Source{Cluster: r.cluster, Key: key, Excluded: !r.from.Has(key.Namespace)}
+	if p := r.visible.peers.Load(); p != nil {
+		src.Known = p.known
+	}
 	var svc corev1.Service
 	switch err := r.local.Get(ctx, key, &svc); {
 	case err == nil:

@@ -239,7 +239,7 @@ func addController(mgr manager.Manager, hub cluster.Cluster, opts Options, r *re
 	if err != nil {
 		return err
 	}
-	for _, s := range sources(mgr.GetCache(), hub.GetCache(), r.exports.version.NewExport(), opts.Cluster, r.pass, sayInvalidMarks(r.events, r.from)) {
+	for _, s := range sources(mgr.GetCache(), hub.GetCache(), r.exports.version.NewExport(), opts.Cluster, r.pass, sayInvalidMarks(r.events)) {
 		if err := ctrl.Watch(s); err != nil {
 			return fmt.Errorf("watch: %w", err)
 		}

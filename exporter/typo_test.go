@@ -17,11 +17,10 @@ import (
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset/clusterset/api"
-	"github.com/clusterset/clusterset/internal/namespaces"
 )
 
 // Rule C61 of docs/spec/control-plane.md: one invalid value in what people write about an export takes with it only what it says itself, and
-// the ServiceExport's condition Ready names it.
+// the ServiceExport's condition Complete names it.
 func TestOneInvalidValueTakesNothingElseWithIt(t *testing.T) {
 	whole := func() Source {
 		src := exported(slice("web-1", 2), slice("web-2", 1))
@@ -44,8 +43,8 @@ func TestOneInvalidValueTakesNothingElseWithIt(t *testing.T) {
 	}
 	nothing := func(*Source) {}
 	changes := map[string]change{
-		"annotation prefer":           {onExport(api.AnnotationPrefer, "zone planet"), without(api.AnnotationPrefer), "clusterset.dev/prefer]: Invalid value"},
-		"annotation boundary":         {onExport(api.AnnotationBoundary, "Region"), without(api.AnnotationBoundary), "clusterset.dev/boundary]: Invalid value"},
+		"annotation prefer":           {onExport(api.AnnotationPrefer, "zone regoin"), without(api.AnnotationPrefer), `clusterset.dev/prefer]: Invalid value: "zone regoin": unknown tier "regoin": want one or more of cluster, zone and region, the most wanted first, separated by blanks, or none; did you mean region?`},
+		"annotation boundary":         {onExport(api.AnnotationBoundary, "Region"), without(api.AnnotationBoundary), "did you mean region?"},
 		"annotation min-ready":        {onExport(api.AnnotationMinReady, "two"), without(api.AnnotationMinReady), "clusterset.dev/min-ready]: Invalid value"},
 		"annotation export-to":        {onExport(api.AnnotationExportTo, "beijing, Lyon, lyon"), nothing, `clusterset.dev/export-to]: Invalid value: "Lyon"`},
 		"annotation export-to, whole": {onExport(api.AnnotationExportTo, "Lyon"), onExport(api.AnnotationExportTo, "beijing"), `clusterset.dev/export-to]: Invalid value: "Lyon"`},
@@ -56,7 +55,7 @@ func TestOneInvalidValueTakesNothingElseWithIt(t *testing.T) {
 		"annotation misspelt": {onExport("clusterset.dev/exportTo", "lyon"), nothing, `metadata.annotations: Invalid value: "clusterset.dev/exportTo"`},
 		"annotation of the Service": {
 			func(s *Source) { s.Service.Annotations = map[string]string{"clusterset.dev/perfer": "zone"} }, nothing,
-			`service.metadata.annotations: Invalid value: "clusterset.dev/perfer"`,
+			`service.metadata.annotations: Invalid value: "clusterset.dev/perfer": must be one of the annotations clusterset.dev/prefer, clusterset.dev/boundary, clusterset.dev/min-ready, clusterset.dev/export-to, clusterset.dev/external-addresses; did you mean clusterset.dev/prefer?`,
 		},
 		"label of the Service": {
 			func(s *Source) { s.Service.Labels = map[string]string{api.AnnotationBoundary: "zone"} }, nothing,
@@ -119,8 +118,8 @@ func TestOneInvalidValueTakesNothingElseWithIt(t *testing.T) {
 		if !reflect.DeepEqual(got.Service, want.Service) || !reflect.DeepEqual(got.Endpoints, want.Endpoints) {
 			t.Errorf("%s: exported\n%+v\n%+v\nwant\n%+v\n%+v", name, got.Service, got.Endpoints, want.Service, want.Endpoints)
 		}
-		if ready := readyCondition(spoiled.Export, got, outcome{}); ready.Status != metav1.ConditionTrue || !strings.Contains(ready.Message, c.said) {
-			t.Errorf("%s: the condition says %s %s\nwant %s", name, ready.Status, ready.Message, c.said)
+		if is := completeCondition(got.LeftOut); is.Status != metav1.ConditionFalse || !strings.Contains(is.Message, c.said) {
+			t.Errorf("%s: the condition says %s %s\nwant %s", name, is.Status, is.Message, c.said)
 		}
 		if want.LeftOut.Count > 0 {
 			t.Errorf("%s: what it counts as isn't right: %v", name, want.LeftOut)
@@ -153,7 +152,6 @@ func TestAMarkWithAnotherValueIsSaid(t *testing.T) {
 		return &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", Labels: labels, Annotations: annotations}}
 	}
 	mark := func(value string) map[string]string { return map[string]string{api.KeyGlobalService: value} }
-	excluded := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kube-public", Labels: mark("yes")}}
 	for _, c := range []struct {
 		was, is client.Object
 		said    string
@@ -161,16 +159,19 @@ func TestAMarkWithAnotherValueIsSaid(t *testing.T) {
 		{nil, with(nil, nil), ""},
 		{nil, with(mark("true"), nil), ""},
 		{nil, with(nil, mark("false")), ""},
-		{nil, with(mark("True"), nil), `web Warning InvalidMark metadata.labels[fabedge.io/global-service]: Invalid value: "True": must be true or false; it exports nothing`},
-		{nil, with(nil, mark("")), `web Warning InvalidMark metadata.annotations[fabedge.io/global-service]: Invalid value: "": must be true or false; it exports nothing`},
+		{nil, with(mark("True"), nil), `web Warning InvalidMark metadata.labels[fabedge.io/global-service]: Invalid value: "True": must be "true" or "false"; it exports nothing; did you mean true?`},
+		{nil, with(nil, mark("")), `web Warning InvalidMark metadata.annotations[fabedge.io/global-service]: Invalid value: "": must be "true" or "false"; it exports nothing`},
 		{with(mark("True"), nil), with(mark("True"), map[string]string{"a": "b"}), ""},
-		{with(mark("true"), nil), with(mark("yes"), nil), `web Warning InvalidMark metadata.labels[fabedge.io/global-service]: Invalid value: "yes": must be true or false; it exports nothing`},
+		{with(mark("true"), nil), with(mark("yes"), nil), `web Warning InvalidMark metadata.labels[fabedge.io/global-service]: Invalid value: "yes": must be "true" or "false"; it exports nothing`},
 		{nil, with(mark("yes"), mark("true")), ""},
-		{nil, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop", Labels: mark("yes")}}, `shop Warning InvalidMark metadata.labels[fabedge.io/global-service]: Invalid value: "yes": must be true or false; it exports nothing`},
-		{nil, excluded, ""},
+		{nil, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop", Labels: mark("yes")}}, `shop Warning InvalidMark metadata.labels[fabedge.io/global-service]: Invalid value: "yes": must be "true" or "false"; it exports nothing`},
+		{nil, with(nil, mark("ture")), `web Warning InvalidMark metadata.annotations[fabedge.io/global-service]: Invalid value: "ture": must be "true" or "false"; it exports nothing; did you mean true?`},
+		{nil, with(nil, map[string]string{"fabedge.io/globl-service": "true"}), `web Warning InvalidMark metadata.annotations: Invalid value: "fabedge.io/globl-service": exports nothing; did you mean fabedge.io/global-service?`},
+		{nil, with(map[string]string{"clusterset.dev/global-service": "true"}, nil), `web Warning InvalidMark metadata.labels: Invalid value: "clusterset.dev/global-service": exports nothing; did you mean fabedge.io/global-service?`},
+		{nil, with(map[string]string{"service.cilium.io/global": "true", "fabedge.io/name": "web"}, nil), ""},
 	} {
 		var events told
-		h := sayInvalidMarks(&events, namespaces.Filter{Exclude: namespaces.System})
+		h := sayInvalidMarks(&events)
 		if c.was == nil {
 			h.Create(context.Background(), event.CreateEvent{Object: c.is}, nil)
 		} else {

@@ -7,12 +7,10 @@ import (
 	"slices"
 	"sync/atomic"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
-	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
@@ -33,6 +31,7 @@ type peers struct {
 	limited bool     // some cluster is in another community than the default one
 	names   []string // sorted
 	of      communities.Set
+	known   []string // what a service can be exported to
 
 	apart    map[string]string // the networks of the clusters that are in another one
 	external []string          // spec.externalCIDRs of this cluster
@@ -62,7 +61,7 @@ func peersOf(members []clustersetv1alpha1.MemberCluster, own string) *peers {
 			p.digests[m.Name], p.have[m.Name] = m.Status.Namespaces, clustersetv1alpha1.ParseNamespaces(m.Status.Namespaces)
 		}
 	}
-	p.limited = p.of.On()
+	p.limited, p.known = p.of.On(), p.of.Names()
 	p.names = slices.DeleteFunc(p.of.Peers(own), func(name string) bool { return name == own })
 	return p
 }
@@ -88,14 +87,14 @@ func (v *visibility) watch(ctx context.Context, hub cache.Cache, changed func(ct
 	})
 }
 
-// put sets the conditions that depend on the other clusters: Visible, Reachable and Imported. One that has nothing to say, because the service
-// isn't exported for example, is removed. It reports whether any changed; news is one that people should know of.
-func (v *visibility) put(export *mcsv1beta1.ServiceExport, d Desired) (news *metav1.Condition, changed bool) {
+// conditions returns those that depend on the other clusters: Visible, Reachable and Imported. One that has nothing to say, because the service
+// isn't exported for example, has no status.
+func (v *visibility) conditions(namespace string, d Desired) []metav1.Condition {
 	p := v.peers.Load()
 	if p == nil {
-		return nil, false
+		return nil
 	}
-	var visible, reachable, imported *metav1.Condition
+	var visible, reachable, imported metav1.Condition
 	if d.Service != nil {
 		to := d.Service.Spec.ExportTo
 		importing := slices.DeleteFunc(slices.Clone(p.names), func(name string) bool { return !communities.Allows(to, name, p.of[name]) })
@@ -105,39 +104,23 @@ func (v *visibility) put(export *mcsv1beta1.ServiceExport, d Desired) (news *met
 		if networks := p.otherNetworks(importing); len(networks) > 0 {
 			reachable = reachableFrom(networks, d, len(p.external) > 0)
 		}
-		if without := p.lacking(importing, export.Namespace); len(without) > 0 {
-			imported = notImported(export.Namespace, without)
+		if without := p.lacking(importing, namespace); len(without) > 0 {
+			imported = notImported(namespace, without)
 		}
 	}
-	for _, is := range []struct {
-		kind string
-		now  *metav1.Condition
-	}{{api.ConditionVisible, visible}, {api.ConditionReachable, reachable}, {api.ConditionImported, imported}} {
-		was := meta.FindStatusCondition(export.Status.Conditions, is.kind)
-		var other bool
-		if is.now == nil {
-			other = meta.RemoveStatusCondition(&export.Status.Conditions, is.kind)
-		} else {
-			if is.kind == api.ConditionImported && (was == nil || was.Message != is.now.Message) {
-				news = is.now
-			}
-			is.now.Type, is.now.ObservedGeneration = is.kind, export.Generation
-			other = meta.SetStatusCondition(&export.Status.Conditions, *is.now)
-		}
-		changed = changed || other
-	}
-	return news, changed
+	visible.Type, reachable.Type, imported.Type = api.ConditionVisible, api.ConditionReachable, api.ConditionImported
+	return []metav1.Condition{visible, reachable, imported}
 }
 
 // visibleTo names the clusters that may import a service (rule C19 of docs/spec/control-plane.md).
-func visibleTo(names []string) *metav1.Condition {
+func visibleTo(names []string) metav1.Condition {
 	if len(names) == 0 {
-		return &metav1.Condition{
+		return metav1.Condition{
 			Status: metav1.ConditionFalse, Reason: api.ReasonNoPeers,
 			Message: "no other cluster imports it: none is in a community of this one, or " + api.AnnotationExportTo + " excludes those that are",
 		}
 	}
-	return &metav1.Condition{
+	return metav1.Condition{
 		Status: metav1.ConditionTrue, Reason: api.ReasonPeers, Message: "these other clusters can import it: " + text.First(names, 10),
 	}
 }
@@ -154,12 +137,12 @@ func (p *peers) otherNetworks(names []string) (all []string) {
 }
 
 // reachableFrom says whether clusters of other networks reach a service (D95). declared: this cluster states its external networks.
-func reachableFrom(networks []string, d Desired, declared bool) *metav1.Condition {
+func reachableFrom(networks []string, d Desired, declared bool) metav1.Condition {
 	if networks[0] == "" {
 		networks[0] = "without a name"
 	}
 	who := "networks " + text.First(networks, 5)
-	c := &metav1.Condition{Status: metav1.ConditionFalse}
+	c := metav1.Condition{Status: metav1.ConditionFalse}
 	switch {
 	case len(d.external) == 0:
 		c.Reason, c.Message = d.reason, fmt.Sprintf("%s (%s)", d.noExternal, who)
@@ -184,8 +167,8 @@ func (p *peers) lacking(names []string, namespace string) []string {
 	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !p.have[name].Lack(namespace) })
 }
 
-func notImported(namespace string, clusters []string) *metav1.Condition {
-	return &metav1.Condition{
+func notImported(namespace string, clusters []string) metav1.Condition {
+	return metav1.Condition{
 		Status: metav1.ConditionFalse, Reason: api.ReasonNamespaceMissing,
 		Message: fmt.Sprintf("not imported where there is no namespace %s: in %s; create it there (kubectl create namespace %[1]s), or start the agents there with --create-namespaces",
 			namespace, text.First(clusters, 10)),

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset/clusterset/api"
@@ -177,9 +178,8 @@ func (r *reconciler) report(
 		return 0, nil
 	}
 	export := src.Export.DeepCopy()
-	transitions, changed := setConditions(export, conditions(src.Export, want, out, conflict))
-	news, too := r.visible.put(export, want)
-	if !changed && !too {
+	transitions, changed := setConditions(export, append(conditions(src.Export, want, out, conflict), r.visible.conditions(src.Key.Namespace, want)...))
+	if !changed {
 		return 0, nil
 	}
 	says := versionOfConditions(export)
@@ -191,13 +191,13 @@ func (r *reconciler) report(
 	if alone && time.Since(last.others) < othersSeldom && !r.others.Allow() {
 		return othersRetry, nil
 	}
-	if news != nil {
-		transitions = append(transitions, *news)
-	}
-	if err := r.exports.patchStatus(ctx, src.Export, export); err != nil {
-		if apierrors.IsNotFound(err) {
-			return 0, nil
-		}
+	err := r.exports.patchStatus(ctx, src.Export, export)
+	gone := apierrors.IsNotFound(err) // or its definition has no status: then it is still there after a while, and has its Events
+	if gone && restores {
+		r.statusless.Do(func() {
+			log.FromContext(ctx).Info("The definition of ServiceExport has no status subresource, so there are no conditions; clusterset doctor says more")
+		})
+	} else if err != nil && !gone {
 		return 0, fmt.Errorf("patch status of ServiceExport %s: %w", src.Key, err)
 	}
 	last.says = says
@@ -212,6 +212,9 @@ func (r *reconciler) report(
 		if kind, worth := eventType(c); worth {
 			r.events.Eventf(r.exports.version.EncodeExport(export), nil, kind, eventReason(c), "Export", "%s", text.Truncate(c.Message, maxNote))
 		}
+	}
+	if gone {
+		return rewriteEvery, nil
 	}
 	return 0, nil
 }
@@ -244,6 +247,8 @@ func eventType(c metav1.Condition) (string, bool) {
 			return corev1.EventTypeNormal, true
 		}
 		return corev1.EventTypeWarning, bad && c.Reason == string(mcsv1beta1.ServiceExportReasonFailed)
+	case api.ConditionVisible, api.ConditionReachable:
+		return "", false // not by itself wrong
 	default:
 		return corev1.EventTypeWarning, bad
 	}

@@ -50,6 +50,9 @@ func definitions(ctx context.Context, disco *discovery.DiscoveryClient, config *
 			if lacking, err := schema.Lacking(ctx, config, group); err == nil {
 				k.Outdated = lacking[k.Name]
 			}
+			if group == mcsGroup && !serves(ctx, disco, group+"/"+k.Served[0], plural+"/status") {
+				k.Outdated = append(k.Outdated, "the status subresource")
+			}
 		}
 	}
 	return all

@@ -66,7 +66,7 @@ type CRD struct {
 	Want     []string // the versions; one of them must be served
 	Served   []string
 	Optional bool
-	// Outdated are fields that our definition has and the installed one lacks.
+	// Outdated are what our definition has and the installed one lacks: fields, or the status subresource.
 	Outdated []string
 	Err      error
 }

@@ -15,6 +15,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset/clusterset/api"
@@ -144,6 +145,14 @@ var faults = []struct {
 		b.Local.Imports = []mcsv1beta1.ServiceImport{{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}, Status: mcsv1beta1.ServiceImportStatus{Clusters: []mcsv1beta1.ClusterStatus{{Cluster: "shanghai"}}}}}
 	}, false},
 	{"no other cluster may import an export", func(b *broken) { b.export(api.ConditionVisible, api.ReasonNoPeers) }, false},
+	{"an annotation of an export is misspelled", func(b *broken) { b.export(api.ConditionComplete, api.ReasonNotUsed) }, false},
+	{"a mark is misspelled", func(b *broken) {
+		b.Local.Marks = []view.Problem{{Namespace: "shop", Name: "web", What: "Service", Reason: api.ReasonNotUsed}}
+	}, false},
+	{"another multi-cluster system has endpoints for an exported Service", func(b *broken) {
+		b.Local.Others, b.Local.Agent = map[client.ObjectKey]string{{Namespace: "shop", Name: "web"}: "has EndpointSlices for it too"}, &view.Settings{}
+	}, false},
+	{"the definition of ServiceExport has no status subresource", func(b *broken) { b.checked.Cluster.CRDs[2].Outdated = []string{"the status subresource"} }, false},
 	{"the path to another cluster is cut", func(b *broken) { b.reach(metav1.ConditionFalse, "NoAnswer") }, false},
 	{"this cluster's agent is cut off from all", func(b *broken) { b.reach(metav1.ConditionTrue, "AllUnreachable") }, false},
 	{"another cluster can't reach one", func(b *broken) {

@@ -74,7 +74,7 @@ func checkCRD(s *Server, c CRD) (finding Finding, bad bool) {
 	case !slices.ContainsFunc(c.Want, func(v string) bool { return slices.Contains(c.Served, v) }):
 		return problem(fmt.Sprintf("the %s serves %s in %s; we read %s", s.What, c.Name, screen.And(c.Served), strings.Join(c.Want, " or ")), cure), true
 	case len(c.Outdated) > 0:
-		return problem(fmt.Sprintf("the definition of %s in the %s is older than this clusterset: it lacks %s, which the API server silently drops",
+		return problem(fmt.Sprintf("the definition of %s in the %s is older than this clusterset: it lacks %s, and the API server drops what is written there",
 			c.Name, s.What, screen.And(c.Outdated[:min(3, len(c.Outdated))])), cure), true
 	}
 	return Finding{}, false

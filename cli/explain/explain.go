@@ -6,9 +6,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/clusterset/clusterset/cli/near"
 	"github.com/clusterset/clusterset/cli/place"
 	"github.com/clusterset/clusterset/internal/index"
+	"github.com/clusterset/clusterset/internal/near"
 	"github.com/clusterset/clusterset/internal/topology"
 )
 

@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/netip"
@@ -18,6 +19,7 @@ import (
 	"github.com/clusterset/clusterset/cli/place"
 	"github.com/clusterset/clusterset/cli/view"
 	"github.com/clusterset/clusterset/importer/desired"
+	"github.com/clusterset/clusterset/internal/record"
 )
 
 // OwnZone is the zone of the names of a cluster's own Services.
@@ -116,8 +118,8 @@ const (
 
 func (o *Own) endpoint(s *discoveryv1.EndpointSlice, e *discoveryv1.Endpoint) Endpoint {
 	at := Endpoint{Place: place.Place{Cluster: o.Cluster, Zone: ptr.Deref(e.Zone, "")}, Address: e.Addresses[0], Reason: isUnready}
-	if cluster := s.Labels[api.LabelSourceCluster]; desired.Extends(s) {
-		at.Cluster = cluster
+	if other := record.OtherSystem(s.Labels); other != "" || desired.Extends(s) {
+		at.Cluster = cmp.Or(s.Labels[api.LabelSourceCluster], other)
 	}
 	switch c := e.Conditions; {
 	case ptr.Deref(c.Ready, true):

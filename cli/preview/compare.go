@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/clusterset/clusterset/cli/near"
 	"github.com/clusterset/clusterset/cli/place"
 	"github.com/clusterset/clusterset/internal/merge"
+	"github.com/clusterset/clusterset/internal/near"
 	"github.com/clusterset/clusterset/internal/topology"
 )
 

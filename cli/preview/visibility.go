@@ -7,8 +7,8 @@ import (
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
-	"github.com/clusterset/clusterset/cli/near"
 	"github.com/clusterset/clusterset/internal/communities"
+	"github.com/clusterset/clusterset/internal/near"
 )
 
 // Communities puts a cluster into communities, instead of those that its MemberCluster names.
@@ -62,13 +62,9 @@ func (a *after) exportTo(e *ExportTo) error {
 
 // importers returns what a service can be exported to: the clusters, and the communities that they are in.
 func (s *State) importers() []string {
-	all := s.Clusters()
+	set := communities.Set{}
 	for _, m := range s.members {
-		if len(m.Spec.Communities) == 0 {
-			all = append(all, communities.Default)
-		}
-		all = append(all, m.Spec.Communities...)
+		set[m.Name] = m.Spec.Communities
 	}
-	slices.Sort(all)
-	return slices.Compact(all)
+	return set.Names()
 }

@@ -59,7 +59,7 @@ func Build(f Facts) Report {
 		if f.Local.unnamed() {
 			r.Notes = append(slices.Clone(r.Notes), Unnamed)
 		}
-		r.Services.here(f.Local, f.Now)
+		r.Services.here(f.Local, f.Hub, f.Now)
 		counted := *f.Local
 		if f.Local.reachAge(f.Now) > objects.ReachabilityAge {
 			counted.Reach = nil
@@ -222,7 +222,7 @@ func OnHub(m *clustersetv1alpha1.MemberCluster, renewed time.Time, exports int, 
 }
 
 // here counts the local cluster's services and finds those that don't work.
-func (s *Services) here(l *LocalFacts, now time.Time) {
+func (s *Services) here(l *LocalFacts, hub *HubFacts, now time.Time) {
 	imported, exported := len(l.Imports), 0
 	there := map[string]bool{}
 	for i := range l.Exports {
@@ -256,6 +256,15 @@ func (s *Services) here(l *LocalFacts, now time.Time) {
 		s.Problems = append(s.Problems, Problem{Namespace: o.Namespace, Name: o.Name, What: "ServiceImport"}.Of(o.Status.Conditions)...)
 	}
 	s.Imported, s.Exported = &imported, &exported
+	s.Problems = append(s.Problems, l.Marks...)
+	for i := 0; hub != nil && i < len(hub.Exports); i++ {
+		there[hub.Exports[i].Spec.ServiceNamespace+"/"+hub.Exports[i].Spec.ServiceName] = true
+	}
+	for key, what := range l.Others {
+		if there[key.String()] && (l.Agent != nil || len(l.Members) > 0 && !l.isHub()) { // else there is no agent of ours
+			s.Problems = append(s.Problems, Problem{key.Namespace, key.Name, "Service", "OtherSystem", what, "let one of the two connect it (docs/beside.md)"})
+		}
+	}
 	s.extended(l, now)
 }
 

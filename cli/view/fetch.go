@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -12,12 +13,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
 	"github.com/clusterset/clusterset/cli/objects"
 	"github.com/clusterset/clusterset/importer/desired"
+	"github.com/clusterset/clusterset/internal/record"
 )
 
 // Fetch reads the Facts from a cluster and the hub, each of which may be nil. If the cluster is the hub itself, it is read as that too. That
@@ -63,13 +66,14 @@ func FetchLocal(ctx context.Context, c *objects.Cluster) (*LocalFacts, error) {
 	}
 	f.Pods, f.PodsErr = Pods(ctx, c)
 	f.Agent = SettingsOf(f.Pods)
-	namespaces := namespaceLabels(ctx, c)
-	if f.Asking = asking(ctx, c, namespaces, f.Agent); namespaces != nil {
+	namespaces := f.namespaceLabels(ctx, c)
+	if f.Asking = f.asking(ctx, c, namespaces); namespaces != nil {
 		f.Namespaces = make(map[string]bool, len(namespaces))
 	}
 	for name, of := range namespaces {
 		f.Namespaces[name] = of != nil
 	}
+	f.Others = others(ctx, c, f.Imports)
 	if slices.ContainsFunc(f.Asking, func(a Asking) bool { return !a.Is }) {
 		f.Refusals = refusals(ctx, c)
 	}
@@ -116,6 +120,27 @@ func fetchHub(ctx context.Context, c *objects.Cluster) *HubFacts {
 		f.Process, f.Err = HubProcess(ctx, c)
 	}
 	return f
+}
+
+// others returns what another multi-cluster system has of services: EndpointSlices, and ServiceImports that aren't our agent's.
+func others(ctx context.Context, c *objects.Cluster, imports []mcsv1beta1.ServiceImport) map[client.ObjectKey]string {
+	all := map[client.ObjectKey]string{}
+	for i := range imports {
+		if o := &imports[i]; !desired.Owned(o) {
+			all[client.ObjectKeyFromObject(o)] = "somebody else's ServiceImport has its name, so the agent leaves that as it is, and doesn't import the service"
+		}
+	}
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(discoveryv1.SchemeGroupVersion.WithKind("EndpointSliceList"))
+	selector, _ := labels.Parse(api.LabelEndpointSliceManagedBy + " notin (endpointslice-controller.k8s.io, endpointslicemirroring-controller.k8s.io, " + api.EndpointSliceManagedBy + ")")
+	_ = c.List(ctx, list, client.MatchingLabelsSelector{Selector: selector})
+	for _, s := range list.Items {
+		if by := record.OtherSystem(s.Labels); by != "" {
+			key := client.ObjectKey{Namespace: s.Namespace, Name: cmp.Or(s.Labels[api.LabelServiceName], s.Labels[discoveryv1.LabelServiceName])}
+			all[key] = by + " has EndpointSlices for it too, which aren't exported and don't count as this cluster's"
+		}
+	}
+	return all
 }
 
 // HubProcess returns when a process of clusterset hub last renewed the Lease that shows that it runs, by the hub's clock if the hub keeps that. It is
@@ -197,7 +222,7 @@ func renewed(lease *coordinationv1.Lease) time.Time {
 
 // namespaceLabels returns the labels of the cluster's namespaces, which are nil for those that are being deleted; or nil if they can't be read:
 // that is a right that only two checks need.
-func namespaceLabels(ctx context.Context, c *objects.Cluster) map[string]map[string]string {
+func (f *LocalFacts) namespaceLabels(ctx context.Context, c *objects.Cluster) map[string]map[string]string {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NamespaceList"))
 	if c.List(ctx, list) != nil {
@@ -209,13 +234,21 @@ func namespaceLabels(ctx context.Context, c *objects.Cluster) map[string]map[str
 			all[o.Name] = nil
 		} else {
 			all[o.Name] = labels.Merge(o.Labels, nil) // never nil
+			f.mark("Namespace", o)
 		}
 	}
 	return all
 }
 
+// mark notes a mark that exports nothing (rule C1 of docs/spec/control-plane.md).
+func (f *LocalFacts) mark(what string, o metav1.Object) {
+	if wrong := record.InvalidMark(o); wrong != nil {
+		f.Marks = append(f.Marks, Problem{o.GetNamespace(), o.GetName(), what, api.ReasonNotUsed, wrong.Error(), "correct or remove it"})
+	}
+}
+
 // asking returns the Services that ask to be extended, or nil if Services can't be read.
-func asking(ctx context.Context, c *objects.Cluster, namespaces map[string]map[string]string, agent *Settings) (all []Asking) {
+func (f *LocalFacts) asking(ctx context.Context, c *objects.Cluster, namespaces map[string]map[string]string) (all []Asking) {
 	var services corev1.ServiceList
 	ours := &metav1.PartialObjectMetadataList{}
 	ours.SetGroupVersionKind(discoveryv1.SchemeGroupVersion.WithKind("EndpointSliceList"))
@@ -228,8 +261,9 @@ func asking(ctx context.Context, c *objects.Cluster, namespaces map[string]map[s
 	}
 	for i := range services.Items {
 		svc := &services.Items[i]
+		f.mark("Service", svc)
 		if is := extended[client.ObjectKeyFromObject(svc)]; desired.AsksToBeExtended(svc) {
-			all = append(all, Asking{agent.Extends(svc, namespaces[svc.Namespace], is), is})
+			all = append(all, Asking{f.Agent.Extends(svc, namespaces[svc.Namespace], is), is})
 		}
 	}
 	return all

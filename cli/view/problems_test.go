@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -385,5 +386,61 @@ func TestStatusWithTheRightsOfCLI(t *testing.T) {
 		if found != c.left || slices.Contains(r.Notes, Unnamed) == c.left {
 			t.Errorf("%s: %+v, %q", name, r.Problems, r.Notes)
 		}
+	}
+}
+
+// A mark that exports nothing is a problem for as long as it is there (rule C1 of docs/spec/control-plane.md), and so is another system that connects
+// a service that this cluster exports, beside an agent of ours (C4).
+func TestUnusedMarksAndOtherSystemsAreProblems(t *testing.T) {
+	meta := func(name string, labels, annotations map[string]string) metav1.ObjectMeta {
+		return metav1.ObjectMeta{Namespace: "shop", Name: name, Labels: labels, Annotations: annotations}
+	}
+	slice := func(name, by string) client.Object {
+		return &discoveryv1.EndpointSlice{ObjectMeta: meta(name, map[string]string{discoveryv1.LabelServiceName: name, discoveryv1.LabelManagedBy: by}, nil)}
+	}
+	copied := member("beijing", "", clustersetv1alpha1.MemberReady, nil)
+	copied.Labels = desired.Labels()
+	objects := &objects.Cluster{What: "cluster", Client: fake.NewClientBuilder().WithScheme(connect.NewScheme()).WithObjects(
+		&copied,
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "pay", Labels: map[string]string{api.KeyGlobalService: "yes"}}},
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop", Labels: map[string]string{api.KeyGlobalService: "true"}}},
+		&corev1.Service{ObjectMeta: meta("typo", nil, map[string]string{api.KeyGlobalService: "ture"})},
+		&corev1.Service{ObjectMeta: meta("local", nil, map[string]string{api.KeyGlobalService: "false"})},
+		slice("web", "endpointslice-dispatch-controller.karmada.io"), slice("db", "endpointslice-controller.k8s.io"),
+		slice("vm", "kubectl"), slice("theirs", "endpointslice.reflection.liqo.io"),
+	).Build()}
+	f, err := Fetch(t.Context(), objects, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fine := condition("Ready", metav1.ConditionTrue, "Exported", "")
+	f.Local.Exports = []mcsv1beta1.ServiceExport{export("web", fine), export("db", fine), export("vm", fine)}
+	problems := func() (all []string) {
+		r := Build(f)
+		for _, p := range r.Services.Problems {
+			if all = append(all, p.What+" "+p.About()+": "+p.Reason+": "+p.Message); p.Cure == "" {
+				t.Errorf("%+v has no cure", p)
+			}
+		}
+		return all
+	}
+	want := []string{
+		`Namespace pay: NotUsed: metadata.labels[fabedge.io/global-service]: Invalid value: "yes": must be "true" or "false"; it exports nothing`,
+		`Service shop/typo: NotUsed: metadata.annotations[fabedge.io/global-service]: Invalid value: "ture": must be "true" or "false"; it exports nothing; did you mean true?`,
+		"Service shop/web: OtherSystem: endpointslice-dispatch-controller.karmada.io has EndpointSlices for it too, which aren't exported and don't count as this cluster's",
+	}
+	if got := problems(); !slices.Equal(got, want) {
+		t.Errorf("got %q\nwant %q", got, want)
+	}
+	// Without an agent of ours, the other system's objects are as they should be: the DNS servers read them (docs/beside.md).
+	f.Local.Members = nil
+	if got := problems(); len(got) != 2 {
+		t.Errorf("without an agent: %q", got)
+	}
+	// Of a service that the set exports, a ServiceImport that another wrote.
+	f.Local.Members, f.Hub = []clustersetv1alpha1.MemberCluster{copied}, &HubFacts{Exports: []clustersetv1alpha1.ExportedService{exported("shanghai", "ledger", "http", now)}}
+	f.Local.Others = others(t.Context(), objects, []mcsv1beta1.ServiceImport{{ObjectMeta: meta("ledger", nil, nil)}, {ObjectMeta: meta("other", nil, nil)}})
+	if got := problems(); len(got) != 4 || !strings.HasPrefix(got[1], "Service shop/ledger: OtherSystem: somebody else's ServiceImport has its name") {
+		t.Errorf("a ServiceImport: %q", got)
 	}
 }

@@ -184,6 +184,10 @@ type LocalFacts struct {
 	Pods    []Pod
 	PodsErr error
 	Agent   *Settings
+	// Marks are the Services and Namespaces with a mark that exports nothing, as far as they may be read.
+	Marks []Problem
+	// Others say what another multi-cluster system has of services, as far as it may be read.
+	Others map[client.ObjectKey]string
 	// Asking are the Services that ask to be extended to other clusters, as far as they may be read.
 	Asking []Asking
 	// Refusals are what the agent said last of those that it didn't extend, as far as its Events may be read.

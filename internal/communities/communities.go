@@ -47,6 +47,15 @@ func (s Set) Peers(a string) []string {
 	return peers
 }
 
+// Names returns what a service can be exported to, sorted: the members, and the communities that they are in.
+func (s Set) Names() (all []string) {
+	for name, of := range s {
+		all = append(append(all, name), effective(of)...)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
 // Read returns the members whose records a member reads on the hub, itself first, or nil if no member is in a community: then it reads all. It
 // needs no record of a member that has left.
 func Read(all []clustersetv1alpha1.MemberCluster, own string) []string {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/internal/near"
 	"github.com/clusterset/clusterset/internal/topology"
 )
 
@@ -23,10 +24,10 @@ var Keys = []string{api.AnnotationPrefer, api.AnnotationBoundary, api.Annotation
 // path, its value, and what would be right.
 func FromAnnotations(annotations map[string]string, path *field.Path) (p topology.Policy, errs field.ErrorList) {
 	if text, ok := annotations[api.AnnotationPrefer]; ok {
-		p.Prefer = parse(text, path.Key(api.AnnotationPrefer), &errs, topology.ParsePrefer)
+		p.Prefer = parse(text, path.Key(api.AnnotationPrefer), &errs, topology.ParsePrefer, words...)
 	}
 	if text, ok := annotations[api.AnnotationBoundary]; ok {
-		p.Boundary = parse(text, path.Key(api.AnnotationBoundary), &errs, topology.ParseTier)
+		p.Boundary = parse(text, path.Key(api.AnnotationBoundary), &errs, topology.ParseTier, words...)
 	}
 	if text, ok := annotations[api.AnnotationMinReady]; ok {
 		p.MinReady = parse(text, path.Key(api.AnnotationMinReady), &errs, topology.ParseMinReady)
@@ -37,14 +38,17 @@ func FromAnnotations(annotations map[string]string, path *field.Path) (p topolog
 // maxText is longer than any valid text, and enough of an invalid one to quote.
 const maxText = 64
 
-// parse returns the parsed text, or the zero value, which states nothing, if the text is invalid.
-func parse[T any](text string, path *field.Path, errs *field.ErrorList, from func(string) (T, error)) (stated T) {
+// words are those that tiers are stated in.
+var words = []string{topology.Cluster.String(), topology.Zone.String(), topology.Region.String(), topology.None}
+
+// parse returns the parsed text, or the zero value, which states nothing, if the text is invalid. It asks about a word that is nearly one of words.
+func parse[T any](text string, path *field.Path, errs *field.ErrorList, from func(string) (T, error), words ...string) (stated T) {
 	if len(text) > maxText {
 		text = text[:maxText] + "…"
 	}
 	value, err := from(text)
 	if err != nil {
-		*errs = append(*errs, field.Invalid(path, text, err.Error()))
+		*errs = append(*errs, field.Invalid(path, text, err.Error()+near.Meant(text, words)))
 		return stated
 	}
 	return value
@@ -71,10 +75,10 @@ func FromExport(s *clustersetv1alpha1.ServicePolicy, path *field.Path) (p topolo
 		return p, nil
 	}
 	if s.Prefer != "" {
-		p.Prefer = parse(s.Prefer, path.Child("prefer"), &errs, topology.ParsePrefer)
+		p.Prefer = parse(s.Prefer, path.Child("prefer"), &errs, topology.ParsePrefer, words...)
 	}
 	if s.Boundary != "" {
-		p.Boundary = parse(s.Boundary, path.Child("boundary"), &errs, topology.ParseTier)
+		p.Boundary = parse(s.Boundary, path.Child("boundary"), &errs, topology.ParseTier, words...)
 	}
 	if s.MinReady != 0 {
 		p.MinReady = parse(strconv.Itoa(int(s.MinReady)), path.Child("minReady"), &errs, topology.ParseMinReady)

@@ -1,7 +1,9 @@
 package record
 
 import (
+	"cmp"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -16,15 +18,28 @@ import (
 // Exportable returns those of a Service's EndpointSlices that have this cluster's own endpoints, by IP address.
 //
 // Slices that came from another cluster must be left out: if they were exported, that cluster would import them as our
-// endpoints, and so on forever. Those of a Cilium cluster mesh lead to the Service itself, and name their cluster. Slices of type FQDN have no addresses to answer a query with.
+// endpoints, and so on forever. Slices of type FQDN have no addresses to answer a query with.
 func Exportable(all []discoveryv1.EndpointSlice) []discoveryv1.EndpointSlice {
 	return slices.DeleteFunc(slices.Clone(all), func(s discoveryv1.EndpointSlice) bool {
-		_, imported := s.Labels[api.LabelServiceName]
-		_, elsewhere := s.Labels[api.LabelSourceCluster]
-		return imported || elsewhere ||
-			s.Labels[api.LabelEndpointSliceManagedBy] == api.EndpointSliceManagedBy ||
-			s.AddressType == discoveryv1.AddressTypeFQDN
+		return s.Labels[api.LabelEndpointSliceManagedBy] == api.EndpointSliceManagedBy ||
+			OtherSystem(s.Labels) != "" || s.AddressType == discoveryv1.AddressTypeFQDN
 	})
+}
+
+// systems are the domains of controllers that put other clusters' endpoints behind a Service itself. Only Cilium's name the cluster in a label.
+var systems = []string{".cilium.io", ".karmada.io", ".liqo.io", ".submariner.io"}
+
+// OtherSystem returns which controller of another multi-cluster system wrote an EndpointSlice with these labels, empty if none did. Who else writes
+// slices, a user for a Service without a selector for example, writes this cluster's. Rule C4 of docs/spec/control-plane.md.
+func OtherSystem(labels map[string]string) string {
+	by := labels[api.LabelEndpointSliceManagedBy]
+	_, imported := labels[api.LabelServiceName]
+	_, elsewhere := labels[api.LabelSourceCluster]
+	known := func(domain string) bool { return strings.HasSuffix(by, domain) }
+	if by == api.EndpointSliceManagedBy || !imported && !elsewhere && !slices.ContainsFunc(systems, known) {
+		return ""
+	}
+	return cmp.Or(by, "another system")
 }
 
 // Endpoints returns the records of one slice of a cluster's service, before anything invalid is removed: one for every

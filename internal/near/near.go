@@ -9,21 +9,33 @@ import (
 
 // Unknown says that a name isn't among the known ones, and which of them was probably meant. what is the kind of the name, such as "cluster".
 func Unknown(what, name string, known []string) error {
-	best, least := "", 3
-	for _, k := range slices.Sorted(slices.Values(known)) {
-		if d := Distance(name, k); d < least && d < len(name) {
-			best, least = k, d
-		}
-	}
+	meant := Meant(name, known)
 	switch {
-	case best != "":
-		return fmt.Errorf("there is no %s %s; did you mean %s?", what, name, best)
+	case meant != "":
+		return fmt.Errorf("there is no %s %s%s", what, name, meant)
 	case len(known) == 0:
 		return fmt.Errorf("there is no %s %s, and no other", what, name)
 	case len(known) > shown:
 		return fmt.Errorf("there is no %s %s; there are %s and %d more", what, name, strings.Join(known[:shown], ", "), len(known)-shown)
 	}
 	return fmt.Errorf("there is no %s %s; there are %s", what, name, strings.Join(known, ", "))
+}
+
+// Meant asks whether one of the known names was meant by a word of a text that is none of them, as the end of a sentence: "; did you mean zone?".
+// It is empty if none is near.
+func Meant(text string, known []string) string {
+	best, least := "", 3
+	for _, word := range strings.Fields(text) {
+		for _, k := range slices.Sorted(slices.Values(known)) {
+			if d := Distance(strings.ToLower(word), strings.ToLower(k)); d < least && d < len(word) && !slices.Contains(known, word) {
+				best, least = k, d
+			}
+		}
+	}
+	if best == "" {
+		return ""
+	}
+	return "; did you mean " + best + "?"
 }
 
 // shown is how many known names an error lists.

@@ -14,6 +14,13 @@ func TestUnknown(t *testing.T) {
 			t.Errorf("%q: %s", name, got)
 		}
 	}
+	for text, want := range map[string]string{
+		"zone regoin": "; did you mean region?", "REGION": "; did you mean region?", "zone": "", "zone planet": "", "": "", "ab": "",
+	} {
+		if got := Meant(text, []string{"region", "zone"}); got != want {
+			t.Errorf("%q: %q", text, got)
+		}
+	}
 	if got := Unknown("cluster", "a", nil).Error(); got != "there is no cluster a, and no other" {
 		t.Error(got)
 	}
