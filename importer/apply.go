@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset/clusterset/api"
@@ -119,24 +120,46 @@ func existing[T any](current *T) **T {
 	return &current
 }
 
+// applyImport creates or updates the ServiceImport. Where its definition has room for one address, it gets the first. All are tried each time,
+// because somebody may have upgraded the definition.
 func (r *reconciler) applyImport(ctx context.Context, current, want *mcsv1beta1.ServiceImport) (*mcsv1beta1.ServiceImport, error) {
-	fresh := &mcsv1beta1.ServiceImport{ObjectMeta: metav1.ObjectMeta{Namespace: want.Namespace, Name: want.Name}}
-	return ensure(ctx, r.local, existing(current), fresh, func(imp *mcsv1beta1.ServiceImport) {
-		noted := imp.Annotations
-		imp.Labels = labels.Merge(imp.Labels, want.Labels, desired.NotedKeys(noted, api.AnnotationExportedLabels))
-		imp.Annotations = labels.Merge(noted, want.Annotations, slices.Concat(policy.Keys, desired.NotedKeys(noted, api.AnnotationExportedAnnotations),
-			[]string{api.AnnotationExportedLabels, api.AnnotationExportedAnnotations, api.AnnotationDerivedService}))
-		want.Spec.DeepCopyInto(&imp.Spec)
-	})
+	write := func() (*mcsv1beta1.ServiceImport, error) {
+		fresh := &mcsv1beta1.ServiceImport{ObjectMeta: metav1.ObjectMeta{Namespace: want.Namespace, Name: want.Name}}
+		return ensure(ctx, r.local, existing(current), fresh, func(imp *mcsv1beta1.ServiceImport) {
+			noted := imp.Annotations
+			imp.Labels = labels.Merge(imp.Labels, want.Labels, desired.NotedKeys(noted, api.AnnotationExportedLabels))
+			imp.Annotations = labels.Merge(noted, want.Annotations, slices.Concat(policy.Keys, desired.NotedKeys(noted, api.AnnotationExportedAnnotations),
+				[]string{api.AnnotationExportedLabels, api.AnnotationExportedAnnotations, api.AnnotationDerivedService}))
+			want.Spec.DeepCopyInto(&imp.Spec)
+		})
+	}
+	imp, err := write()
+	cut := &r.memories.get(client.ObjectKeyFromObject(want)).cut
+	if *cut = ""; len(want.Spec.IPs) > 1 && refusesField(err, "spec.ips") {
+		*cut = want.Spec.IPs[1] + " is left out, because spec.ips has room for one address in this cluster's definition of ServiceImport; upgrade the definition"
+		want.Spec.IPs, want.Spec.IPFamilies = want.Spec.IPs[:1], want.Spec.IPFamilies[:1]
+		imp, err = write()
+	}
+	return imp, err
 }
 
 func (r *reconciler) applyImportStatus(ctx context.Context, current, want *mcsv1beta1.ServiceImport) error {
+	conditions := want.Status.Conditions
+	if why := r.memories.get(client.ObjectKeyFromObject(want)).cut; why != "" {
+		if c := meta.FindStatusCondition(conditions, api.ConditionComplete); c != nil {
+			why += "; " + c.Message
+		}
+		meta.SetStatusCondition(&conditions, metav1.Condition{Type: api.ConditionComplete, Status: metav1.ConditionFalse, Reason: api.ReasonLeftOut, Message: why})
+	}
 	return ensureStatus(ctx, r.local, current, func(imp *mcsv1beta1.ServiceImport) {
 		imp.Status.Clusters = want.Status.Clusters
 		imp.Status.EndpointSliceObjects = want.Status.EndpointSliceObjects
-		for _, c := range want.Status.Conditions {
+		for _, c := range conditions {
 			c.ObservedGeneration = imp.Generation
 			meta.SetStatusCondition(&imp.Status.Conditions, c)
+		}
+		if meta.FindStatusCondition(conditions, api.ConditionComplete) == nil {
+			meta.RemoveStatusCondition(&imp.Status.Conditions, api.ConditionComplete)
 		}
 	})
 }

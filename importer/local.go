@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"strings"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -125,8 +126,17 @@ func ensureStatus[T client.Object](ctx context.Context, l *local, current T, cha
 	err := l.write(ctx, "update status of", updated, func(o client.Object) error {
 		return l.client.Status().Update(ctx, o, client.FieldOwner(api.FieldManagerImporter))
 	})
+	if imp, is := client.Object(updated).(*mcsv1beta1.ServiceImport); is && apierrors.IsNotFound(err) {
+		// Of a definition without the status subresource. The status is a part of the object then, and changes its generation.
+		for i := range imp.Status.Conditions {
+			if c := &imp.Status.Conditions[i]; c.ObservedGeneration == imp.Generation {
+				c.ObservedGeneration++
+			}
+		}
+		err = l.update(ctx, updated)
+	}
 	if apierrors.IsNotFound(err) {
-		return nil // deleted meanwhile, or of a CRD without the status subresource, as FabDNS's own GlobalService
+		return nil // deleted meanwhile, or FabDNS's own GlobalService, which has no status subresource either
 	}
 	return err
 }
@@ -158,10 +168,10 @@ func (l *local) write(ctx context.Context, verb string, o client.Object, do func
 		}
 		wire = encoded
 	}
+	was := o.GetResourceVersion()
 	if err := do(wire); err != nil {
 		return fmt.Errorf("%s %s %s: %w", verb, kindOf(o), client.ObjectKeyFromObject(o), err)
 	}
-	writesCounter.WithLabelValues(kindOf(o), verbLabel(verb)).Inc()
 	if isImport && wire != o {
 		written, err := mcs.DecodeImport(wire)
 		if err != nil {
@@ -169,18 +179,15 @@ func (l *local) write(ctx context.Context, verb string, o client.Object, do func
 		}
 		*imp = *written
 	}
+	if isImport && verb != "delete" && o.GetResourceVersion() == was {
+		return nil // nothing was stored: the definition lacks what differs
+	}
+	writesCounter.WithLabelValues(kindOf(o), strings.ReplaceAll(strings.TrimSuffix(verb, " of"), " ", "_")).Inc()
 	if verb != "delete" {
 		l.echoes.expect(o)
 	}
 	meterOf(ctx).wrote(verb, o)
 	return nil
-}
-
-func verbLabel(verb string) string {
-	if verb == "update status of" {
-		return "update_status"
-	}
-	return verb
 }
 
 func kindOf(o client.Object) string { return reflect.TypeOf(o).Elem().Name() }

@@ -59,7 +59,8 @@ type memory struct {
 	formerUntil time.Time
 
 	restored restored
-	failed   bool // the last writes, other than because somebody else had written meanwhile
+	failed   bool   // the last writes, other than because somebody else had written meanwhile
+	cut      string // which address the ServiceImport has no room for, and why; empty: it has all
 
 	globalHere  packed.Object[*fabedgev1alpha1.GlobalService] // as last written or read
 	globalWrote time.Time                                     // when the GlobalService was last written; zero: not since we remember

@@ -21,7 +21,7 @@ import (
 )
 
 // foreignRetry is when to check whether a foreign object is out of the way. Usually its own event triggers that, but the name
-// of a derived Service that isn't ours doesn't say which service it blocks.
+// of a derived Service that isn't ours doesn't say which service it blocks. And when to check whether the definition of ServiceImport was upgraded.
 const foreignRetry = 5 * time.Minute
 
 // reconciler makes the local objects of one service match its records on the hub. It runs only after the hub's caches have
@@ -309,7 +309,10 @@ func (r *reconciler) finish(ctx context.Context, key types.NamespacedName, err e
 		r.report.refused(key, refusal(err))
 		return reconcile.Result{}, err
 	}
-	r.report.refused(key, "")
+	cut := r.memories.get(key).cut
+	if r.report.refused(key, cut); cut != "" {
+		return reconcile.Result{RequeueAfter: foreignRetry}, nil
+	}
 	return reconcile.Result{}, nil
 }
 
