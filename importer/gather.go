@@ -138,6 +138,18 @@ func (r *reconciler) gatherLocal(ctx context.Context, key types.NamespacedName) 
 	return cur, own, nil
 }
 
+// stray returns the derived Service that no service uses and that has this name, or nil (see desired.ServiceOf).
+func (r *reconciler) stray(ctx context.Context, key types.NamespacedName) (*corev1.Service, error) {
+	svc := &corev1.Service{}
+	if found, err := get(ctx, r.local, key.Namespace, key.Name, svc, client.UnsafeDisableDeepCopy); err != nil || !found {
+		return nil, err
+	}
+	if of, ours := desired.ServiceOf(svc); !ours || of != key {
+		return nil, nil
+	}
+	return svc, nil
+}
+
 // gatherOwn reads this cluster's own endpoints of a service; all are the EndpointSlices of its Service. If the Service is gone
 // or being deleted, there are none: the hub has its addresses until the exporter withdraws them, but they lead nowhere.
 func (r *reconciler) gatherOwn(ctx context.Context, key types.NamespacedName, all []discoveryv1.EndpointSlice) (*desired.Own, error) {

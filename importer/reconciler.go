@@ -97,6 +97,11 @@ func (o *round) reconcile(ctx context.Context) (result reconcile.Result, err err
 	if o.in.Extended, err = o.gatherExtended(ctx, o.in.Key); err != nil {
 		return result, err
 	}
+	if o.cur.Derived == nil && len(o.in.Services) == 0 {
+		if o.cur.Derived, err = o.stray(ctx, o.in.Key); err != nil {
+			return result, err
+		}
+	}
 	if !o.options.imports(o.in.Key.Namespace) {
 		return result, o.exclude(ctx)
 	}
