@@ -40,7 +40,7 @@ func (r *reconciler) apply(ctx context.Context, in desired.Input, out desired.Ou
 	if imp := cur.ServiceImport; imp != nil && !desired.Owned(imp) {
 		// Slices and a derived Service of ours would belong to a ServiceImport that isn't ours.
 		mine := cur
-		mine.ServiceImport, mine.Global = nil, nil
+		mine.Global = nil
 		err := r.removeAll(ctx, mine)
 		r.report.notExtended(ctx, in.Key, in.Extended, "the ServiceImport of that name isn't the agent's; delete or rename it")
 		again, globalErr := r.applyGlobal(ctx, out, cur)
