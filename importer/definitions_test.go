@@ -66,7 +66,7 @@ func TestDefinitionsOfServiceImport(t *testing.T) {
 				var all discoveryv1.EndpointSliceList
 				err := w.client.List(t.Context(), &all, client.InNamespace("shop"), client.MatchingLabels{api.LabelServiceName: name})
 				if err != nil || len(all.Items) != 1 {
-					return fmt.Errorf("%d slices: %w", len(all.Items), err)
+					return fmt.Errorf("%d slices, %v", len(all.Items), err)
 				}
 				return nil
 			})
@@ -187,7 +187,7 @@ func (w *world) inForce(number int) {
 		trial.SetName("trial")
 		err := w.client.Create(w.t.Context(), trial, client.DryRunAll)
 		if is, _, _ := unstructured.NestedString(trial.Object, "spec", "number"); is != fmt.Sprint(number) {
-			return fmt.Errorf("definition %s is in force: %w", is, err)
+			return fmt.Errorf("definition %q is in force, %v", is, err)
 		}
 		return nil
 	})

@@ -187,6 +187,8 @@ func (l *local) empty(ctx context.Context, o client.Object, why string) (err err
 					"no longer imported, but not deleted: "+why)
 				c.ObservedGeneration = i.Generation
 				meta.SetStatusCondition(&i.Status.Conditions, c)
+				meta.RemoveStatusCondition(&i.Status.Conditions, api.ConditionComplete) // they are about what was imported
+				meta.RemoveStatusCondition(&i.Status.Conditions, api.ConditionEndpoints)
 			})
 		}
 	case *fabedgev1alpha1.GlobalService:
