@@ -1,6 +1,7 @@
 package importer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -39,7 +40,7 @@ func (r *reconciler) apply(ctx context.Context, in desired.Input, out desired.Ou
 	if imp := cur.ServiceImport; imp != nil && !desired.Owned(imp) {
 		// Slices and a derived Service of ours would belong to a ServiceImport that isn't ours.
 		mine := cur
-		mine.ServiceImport, mine.Global = nil, nil
+		mine.Global = nil
 		err := r.removeAll(ctx, mine)
 		r.report.notExtended(ctx, in.Key, in.Extended, "the ServiceImport of that name isn't the agent's; delete or rename it")
 		again, globalErr := r.applyGlobal(ctx, out, cur)
@@ -64,7 +65,7 @@ func (r *reconciler) apply(ctx context.Context, in desired.Input, out desired.Ou
 	if derivedErr != nil && derived != nil {
 		out.Slices = desired.Expanded(out, cur)
 	}
-	imp, importErr := r.applyImport(ctx, cur.ServiceImport, out.ServiceImport)
+	imp, cut, importErr := r.applyImport(ctx, cur.ServiceImport, out.ServiceImport)
 	switch was := cur.ServiceImport; {
 	case importErr == nil:
 		errs = append(errs, r.applySlices(ctx, in.Key, out, cur, r.ownerOf(imp)))
@@ -80,7 +81,10 @@ func (r *reconciler) apply(ctx context.Context, in desired.Input, out desired.Ou
 	errs = append(errs, r.applyExtending(ctx, in, out, cur))
 	again, err := r.applyGlobal(ctx, out, cur)
 	errs = append(errs, err)
-	if given.Blocked = blocked(errors.Join(errs[1:]...)); given.Blocked != "" {
+	if cut != "" {
+		again = sooner(again, foreignRetry) // somebody may upgrade the definition
+	}
+	if given.Blocked = cmp.Or(blocked(errors.Join(errs[1:]...)), cut); given.Blocked != "" {
 		out.ServiceImport = out.ImportWith(given)
 	}
 	if importErr != nil {
@@ -89,7 +93,10 @@ func (r *reconciler) apply(ctx context.Context, in desired.Input, out desired.Ou
 	if importErr == nil || imp != nil && given.Blocked != "" {
 		errs = append(errs, r.applyImportStatus(ctx, imp, out.ServiceImport))
 	}
-	return again, errors.Join(errs...)
+	if err = errors.Join(errs...); err == nil {
+		r.report.refused(in.Key, cut)
+	}
+	return again, err
 }
 
 // becomesHeadless reports whether the endpoints of a ServiceImport get names. Those that go must not be there any more then: DNS would have
@@ -141,15 +148,25 @@ func existing[T any](current *T) **T {
 	return &current
 }
 
-func (r *reconciler) applyImport(ctx context.Context, current, want *mcsv1beta1.ServiceImport) (*mcsv1beta1.ServiceImport, error) {
-	fresh := &mcsv1beta1.ServiceImport{ObjectMeta: metav1.ObjectMeta{Namespace: want.Namespace, Name: want.Name}}
-	return ensure(ctx, r.local, existing(current), fresh, func(imp *mcsv1beta1.ServiceImport) {
-		noted := imp.Annotations
-		imp.Labels = labels.Merge(imp.Labels, want.Labels, desired.NotedKeys(noted, api.AnnotationExportedLabels))
-		imp.Annotations = labels.Merge(noted, want.Annotations, slices.Concat(policy.Keys, desired.NotedKeys(noted, api.AnnotationExportedAnnotations),
-			[]string{api.AnnotationExportedLabels, api.AnnotationExportedAnnotations, api.AnnotationDerivedService}))
-		want.Spec.DeepCopyInto(&imp.Spec)
-	})
+// applyImport creates or updates the ServiceImport. Where its definition has room for one address, it gets the first. All are tried each time,
+// because somebody may have upgraded the definition. cut says what is left out.
+func (r *reconciler) applyImport(ctx context.Context, current, want *mcsv1beta1.ServiceImport) (imp *mcsv1beta1.ServiceImport, cut string, err error) {
+	write := func() (*mcsv1beta1.ServiceImport, error) {
+		fresh := &mcsv1beta1.ServiceImport{ObjectMeta: metav1.ObjectMeta{Namespace: want.Namespace, Name: want.Name}}
+		return ensure(ctx, r.local, existing(current), fresh, func(imp *mcsv1beta1.ServiceImport) {
+			noted := imp.Annotations
+			imp.Labels = labels.Merge(imp.Labels, want.Labels, desired.NotedKeys(noted, api.AnnotationExportedLabels))
+			imp.Annotations = labels.Merge(noted, want.Annotations, slices.Concat(policy.Keys, desired.NotedKeys(noted, api.AnnotationExportedAnnotations),
+				[]string{api.AnnotationExportedLabels, api.AnnotationExportedAnnotations, api.AnnotationDerivedService}))
+			want.Spec.DeepCopyInto(&imp.Spec)
+		})
+	}
+	if imp, err = write(); len(want.Spec.IPs) > 1 && refusesField(err, "spec.ips") {
+		cut = want.Spec.IPs[1] + " is left out, because spec.ips has room for one address in this cluster's definition of ServiceImport; upgrade the definition"
+		want.Spec.IPs, want.Spec.IPFamilies = want.Spec.IPs[:1], want.Spec.IPFamilies[:1]
+		imp, err = write()
+	}
+	return imp, cut, err
 }
 
 func (r *reconciler) applyImportStatus(ctx context.Context, current, want *mcsv1beta1.ServiceImport) error {

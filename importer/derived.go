@@ -55,7 +55,7 @@ func (r *reconciler) applyDerived(ctx context.Context, in desired.Input, out des
 		if err == nil {
 			return svc, false, nil
 		}
-		if !refusesFamily(err) {
+		if !refusesField(err, "spec.ipFamil") { // because the cluster lacks the IP family
 			return nil, false, err
 		}
 		r.families.remember(choice.Families)
@@ -63,14 +63,14 @@ func (r *reconciler) applyDerived(ctx context.Context, in desired.Input, out des
 	return nil, true, nil
 }
 
-// refusesFamily reports whether the API server rejected a Service because the cluster lacks the IP family.
-func refusesFamily(err error) bool {
+// refusesField reports whether the API server rejected an object because of what is in a field. The field may end with any characters.
+func refusesField(err error, field string) bool {
 	var status apierrors.APIStatus
 	if !apierrors.IsInvalid(err) || !errors.As(err, &status) || status.Status().Details == nil {
 		return false
 	}
 	for _, cause := range status.Status().Details.Causes {
-		if strings.HasPrefix(cause.Field, "spec.ipFamil") {
+		if strings.HasPrefix(cause.Field, field) {
 			return true
 		}
 	}

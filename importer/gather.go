@@ -126,6 +126,7 @@ func (r *reconciler) gatherLocal(ctx context.Context, key types.NamespacedName) 
 		switch {
 		case !desired.Owned(s):
 			own = append(own, *s)
+		case !s.DeletionTimestamp.IsZero() && len(s.Endpoints)+len(desired.Stored(s)) == 0: // only its finalizers are left of it
 		case desired.Extends(s):
 			cur.Extending = append(cur.Extending, s)
 		default:
@@ -136,6 +137,18 @@ func (r *reconciler) gatherLocal(ctx context.Context, key types.NamespacedName) 
 	slices.SortFunc(cur.Slices, byName)
 	slices.SortFunc(cur.Extending, byName)
 	return cur, own, nil
+}
+
+// stray returns the derived Service that no service uses and that has this name, or nil (see desired.ServiceOf).
+func (r *reconciler) stray(ctx context.Context, key types.NamespacedName) (*corev1.Service, error) {
+	svc := &corev1.Service{}
+	if found, err := get(ctx, r.local, key.Namespace, key.Name, svc, client.UnsafeDisableDeepCopy); err != nil || !found {
+		return nil, err
+	}
+	if of, ours := desired.ServiceOf(svc); !ours || of != key {
+		return nil, nil
+	}
+	return svc, nil
 }
 
 // gatherOwn reads this cluster's own endpoints of a service; all are the EndpointSlices of its Service. If the Service is gone

@@ -14,11 +14,13 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/importer/desired"
 	"github.com/clusterset/clusterset/importer/retention"
 	"github.com/clusterset/clusterset/test/kube"
 	"github.com/clusterset/clusterset/test/records"
@@ -30,8 +32,79 @@ func TestImporter(t *testing.T) {
 	w.member.InstallMCS(t)
 	w.here(namespace("shop"), namespace("other"), node("n1", "beijing-1"))
 
-	// The importer deletes objects that an earlier importer left behind, if the hub has no record of them.
+	// The importer deletes objects that an earlier importer left behind, if the hub has no record of them. Those with "stray" in their names were
+	// restored from a backup, into another namespace or without their owners (C36).
 	w.here(`
+apiVersion: v1
+kind: Service
+metadata: {namespace: other, name: derived-stray, labels: {clusterset.dev/managed-by: importer, multicluster.kubernetes.io/service-name: web}}
+spec: {ports: [{port: 80}]}
+---
+apiVersion: v1
+kind: Service
+metadata: {namespace: shop, name: derived-stray, labels: {clusterset.dev/managed-by: importer, multicluster.kubernetes.io/service-name: web}}
+spec: {ports: [{port: 80}]}
+---
+apiVersion: multicluster.x-k8s.io/v1beta1
+kind: ServiceImport
+metadata: {namespace: other, name: stray, labels: {clusterset.dev/managed-by: importer}}
+spec: {type: ClusterSetIP, ports: [], ips: [10.96.0.99]}
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata:
+  namespace: other
+  name: imported-stray-web-1
+  labels: {clusterset.dev/managed-by: importer, endpointslice.kubernetes.io/managed-by: endpointslice-importer.clusterset.dev,
+    multicluster.kubernetes.io/service-name: web, multicluster.kubernetes.io/source-cluster: beijing, kubernetes.io/service-name: web}
+  annotations: {clusterset.dev/record: web.shop.x-0, clusterset.dev/export: '{"serviceNamespace":"shop","serviceName":"web","type":"Headless"}'}
+addressType: IPv4
+endpoints: [{addresses: [10.13.0.1]}]
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata:
+  namespace: shop
+  name: imported-stray-web-2
+  labels: {clusterset.dev/managed-by: importer, endpointslice.kubernetes.io/managed-by: endpointslice-importer.clusterset.dev,
+    multicluster.kubernetes.io/service-name: web, multicluster.kubernetes.io/source-cluster: baoding}
+addressType: IPv4
+endpoints: [{addresses: [10.13.0.2]}]
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata:
+  namespace: other
+  name: imported-stray-clusterips
+  labels: {clusterset.dev/managed-by: importer, endpointslice.kubernetes.io/managed-by: endpointslice-importer.clusterset.dev,
+    multicluster.kubernetes.io/source-cluster: baoding, kubernetes.io/service-name: web}
+addressType: IPv4
+endpoints: [{addresses: [10.13.0.3]}]
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata:
+  namespace: other
+  name: extends-stray
+  labels: {clusterset.dev/managed-by: importer, endpointslice.kubernetes.io/managed-by: endpointslice-importer.clusterset.dev,
+    clusterset.dev/extends: web, multicluster.kubernetes.io/source-cluster: baoding, kubernetes.io/service-name: web}
+addressType: IPv4
+endpoints: [{addresses: [10.13.0.4]}]
+---
+apiVersion: v1
+kind: Service
+metadata: {namespace: other, name: copied-label, labels: {clusterset.dev/managed-by: importer}}
+spec: {ports: [{port: 80}]}
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata:
+  namespace: other
+  name: copied-label
+  labels: {clusterset.dev/managed-by: importer, endpointslice.kubernetes.io/managed-by: endpointslice-controller.k8s.io, kubernetes.io/service-name: copied-label}
+addressType: IPv4
+endpoints: [{addresses: [10.13.0.5]}]
+---
 apiVersion: multicluster.x-k8s.io/v1beta1
 kind: ServiceImport
 metadata: {namespace: shop, name: orphan, labels: {clusterset.dev/managed-by: importer}}
@@ -74,6 +147,32 @@ endpoints: []
 		}
 	})
 	t.Run("removes orphans at the start", func(*testing.T) { w.gone("shop", "orphan") })
+	t.Run("removes what a backup brought to where nobody uses it", func(t *testing.T) {
+		kube.Eventually(t, func() error {
+			var left []string
+			for _, list := range []client.ObjectList{&corev1.ServiceList{}, &discoveryv1.EndpointSliceList{}, &mcsv1beta1.ServiceImportList{}} {
+				if err := w.client.List(t.Context(), list, client.MatchingLabels(desired.Labels())); err != nil {
+					return err
+				}
+				_ = meta.EachListItem(list, func(o runtime.Object) error {
+					if name := o.(client.Object).GetName(); strings.Contains(name, "stray") {
+						left = append(left, kindOf(o.(client.Object))+" "+client.ObjectKeyFromObject(o.(client.Object)).String())
+					}
+					return nil
+				})
+			}
+			if len(left) > 0 {
+				return fmt.Errorf("left are %s", strings.Join(left, ", "))
+			}
+			return nil
+		})
+		// A Service whose owner has copied our label, and so has its slice, isn't one of ours.
+		for _, o := range []client.Object{&corev1.Service{}, &discoveryv1.EndpointSlice{}} {
+			if err := w.client.Get(t.Context(), client.ObjectKey{Namespace: "other", Name: "copied-label"}, o); err != nil {
+				t.Error(err)
+			}
+		}
+	})
 	t.Run("watches three kinds on the hub", func(t *testing.T) {
 		want := map[string]bool{}
 		for _, kind := range []string{"exportedservices", "exportedendpoints", "memberclusters"} {

@@ -5,17 +5,21 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"strings"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset/clusterset/api"
+	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
 	"github.com/clusterset/clusterset/importer/desired"
 	"github.com/clusterset/clusterset/internal/hubcache"
+	"github.com/clusterset/clusterset/internal/labels"
 	"github.com/clusterset/clusterset/internal/mcs"
 )
 
@@ -125,24 +129,75 @@ func ensureStatus[T client.Object](ctx context.Context, l *local, current T, cha
 	err := l.write(ctx, "update status of", updated, func(o client.Object) error {
 		return l.client.Status().Update(ctx, o, client.FieldOwner(api.FieldManagerImporter))
 	})
+	if imp, is := client.Object(updated).(*mcsv1beta1.ServiceImport); is && apierrors.IsNotFound(err) {
+		// Of a definition without the status subresource. The status is a part of the object then, and changes its generation.
+		for i := range imp.Status.Conditions {
+			if c := &imp.Status.Conditions[i]; c.ObservedGeneration == imp.Generation {
+				c.ObservedGeneration++
+			}
+		}
+		err = l.update(ctx, updated)
+	}
 	if apierrors.IsNotFound(err) {
-		return nil // deleted meanwhile, or of a CRD without the status subresource, as FabDNS's own GlobalService
+		return nil // deleted meanwhile, or FabDNS's own GlobalService, which has no status subresource either
 	}
 	return err
 }
 
-// remove deletes an object if the cache has it as ours, and not another one that has got its name meanwhile.
+// remove deletes an object if the cache has it as ours, and not another one that has got its name meanwhile. What can't be deleted at once leads
+// nowhere afterwards. Without an error, no name leads to the addresses that a ServiceImport had.
 func (l *local) remove(ctx context.Context, o client.Object) error {
 	if !desired.Owned(o) {
 		return nil
 	}
-	uid := o.GetUID()
+	uid, version, finalizers := o.GetUID(), o.GetResourceVersion(), o.GetFinalizers()
+	is := client.Preconditions{UID: &uid}
+	var emptied error
+	if _, name := o.(*mcsv1beta1.ServiceImport); len(finalizers) > 0 {
+		emptied = l.empty(ctx, o, "whoever set its finalizers has to remove them: "+strings.Join(finalizers, ", "))
+	} else if name {
+		is.ResourceVersion = &version // it has got no finalizer meanwhile
+	}
+	if !o.GetDeletionTimestamp().IsZero() {
+		return emptied
+	}
 	err := l.write(ctx, "delete", o, func(o client.Object) error {
-		return l.client.Delete(ctx, o, client.Preconditions{UID: &uid},
-			client.PropagationPolicy(metav1.DeletePropagationBackground))
+		return l.client.Delete(ctx, o, is, client.PropagationPolicy(metav1.DeletePropagationBackground))
 	})
-	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-		return nil // gone already, or another object by now, which its own event brings back
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) && is.ResourceVersion == nil {
+		err = nil // gone already, or another object by now, which its own event brings back
+	}
+	if why := refusal(err); why != "" && len(finalizers) == 0 {
+		emptied = l.empty(ctx, o, "the API server refuses to delete it: "+why)
+	}
+	return errors.Join(err, emptied)
+}
+
+// reasonNotDeleted is why a ServiceImport that isn't imported any more isn't Ready.
+const reasonNotDeleted = "NotDeleted"
+
+// empty takes from an object what it leads to, although it stays. A ServiceImport says why.
+func (l *local) empty(ctx context.Context, o client.Object, why string) (err error) {
+	switch o := o.(type) {
+	case *mcsv1beta1.ServiceImport:
+		if o, err = ensure(ctx, l, &o, nil, func(i *mcsv1beta1.ServiceImport) { i.Spec.IPs = nil }); err == nil {
+			err = ensureStatus(ctx, l, o, func(i *mcsv1beta1.ServiceImport) {
+				i.Status.Clusters, i.Status.EndpointSliceObjects = nil, mcsv1beta1.EndpointSliceObjectsAbsent
+				c := mcsv1beta1.NewServiceImportCondition(mcsv1beta1.ServiceImportConditionReady, metav1.ConditionFalse, reasonNotDeleted,
+					"no longer imported, but not deleted: "+why)
+				c.ObservedGeneration = i.Generation
+				meta.SetStatusCondition(&i.Status.Conditions, c)
+				meta.RemoveStatusCondition(&i.Status.Conditions, api.ConditionComplete) // they are about what was imported
+				meta.RemoveStatusCondition(&i.Status.Conditions, api.ConditionEndpoints)
+			})
+		}
+	case *fabedgev1alpha1.GlobalService:
+		_, err = ensure(ctx, l, &o, nil, func(g *fabedgev1alpha1.GlobalService) { g.Spec.Endpoints = nil })
+	case *discoveryv1.EndpointSlice:
+		_, err = ensure(ctx, l, &o, nil, func(s *discoveryv1.EndpointSlice) {
+			s.Endpoints = []discoveryv1.Endpoint{}
+			s.Annotations = labels.Merge(s.Annotations, nil, desired.StoredKeys)
+		})
 	}
 	return err
 }
@@ -158,10 +213,10 @@ func (l *local) write(ctx context.Context, verb string, o client.Object, do func
 		}
 		wire = encoded
 	}
+	was := o.GetResourceVersion()
 	if err := do(wire); err != nil {
 		return fmt.Errorf("%s %s %s: %w", verb, kindOf(o), client.ObjectKeyFromObject(o), err)
 	}
-	writesCounter.WithLabelValues(kindOf(o), verbLabel(verb)).Inc()
 	if isImport && wire != o {
 		written, err := mcs.DecodeImport(wire)
 		if err != nil {
@@ -169,18 +224,15 @@ func (l *local) write(ctx context.Context, verb string, o client.Object, do func
 		}
 		*imp = *written
 	}
+	if isImport && verb != "delete" && o.GetResourceVersion() == was {
+		return nil // nothing was stored: the definition lacks what differs
+	}
+	writesCounter.WithLabelValues(kindOf(o), strings.ReplaceAll(strings.TrimSuffix(verb, " of"), " ", "_")).Inc()
 	if verb != "delete" {
 		l.echoes.expect(o)
 	}
 	meterOf(ctx).wrote(verb, o)
 	return nil
-}
-
-func verbLabel(verb string) string {
-	if verb == "update status of" {
-		return "update_status"
-	}
-	return verb
 }
 
 func kindOf(o client.Object) string { return reflect.TypeOf(o).Elem().Name() }

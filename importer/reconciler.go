@@ -21,7 +21,7 @@ import (
 )
 
 // foreignRetry is when to check whether a foreign object is out of the way. Usually its own event triggers that, but the name
-// of a derived Service that isn't ours doesn't say which service it blocks.
+// of a derived Service that isn't ours doesn't say which service it blocks. And when to check whether the definition of ServiceImport was upgraded.
 const foreignRetry = 5 * time.Minute
 
 // reconciler makes the local objects of one service match its records on the hub. It runs only after the hub's caches have
@@ -97,8 +97,13 @@ func (o *round) reconcile(ctx context.Context) (result reconcile.Result, err err
 	if o.in.Extended, err = o.gatherExtended(ctx, o.in.Key); err != nil {
 		return result, err
 	}
+	if o.cur.Derived == nil && len(o.in.Services) == 0 {
+		if o.cur.Derived, err = o.stray(ctx, o.in.Key); err != nil {
+			return result, err
+		}
+	}
 	if !o.options.imports(o.in.Key.Namespace) {
-		return result, o.exclude(ctx)
+		return o.exclude(ctx)
 	}
 	if o.cur.Derived != nil && desired.Owned(o.cur.Derived) {
 		o.in.Derived = o.cur.Derived
@@ -125,14 +130,14 @@ func (o *round) reconcile(ctx context.Context) (result reconcile.Result, err err
 		}
 	}
 	if o.out.ServiceImport == nil {
-		return result, o.end(ctx)
+		return o.end(ctx)
 	}
 	return o.write(ctx)
 }
 
 // exclude removes what is imported of a namespace that the operator excludes. That needs no answer from the hub, whose records of it may not
 // even be watched.
-func (o *round) exclude(ctx context.Context) error {
+func (o *round) exclude(ctx context.Context) (reconcile.Result, error) {
 	o.forget(o.in.Key)
 	o.report.notExtended(ctx, o.in.Key, o.in.Extended, o.in.Extended.Refused())
 	outcome := state("")
@@ -140,7 +145,15 @@ func (o *round) exclude(ctx context.Context) error {
 		outcome = stateExcluded
 	}
 	o.report.outcome(o.in.Key, outcome)
-	return o.removeAll(ctx, o.cur)
+	return o.remove(ctx)
+}
+
+// remove removes the objects of a service.
+func (o *round) remove(ctx context.Context) (reconcile.Result, error) {
+	if err := o.removeAll(ctx, o.cur); err != nil {
+		return o.finish(ctx, o.in.Key, err)
+	}
+	return reconcile.Result{}, nil
 }
 
 // decide decides which records to use, and what is wanted of them; missing means that there were others before.
@@ -163,15 +176,15 @@ func (o *round) decide(ctx context.Context, last func() retention.Records, missi
 }
 
 // end removes a service of which nothing is wanted.
-func (o *round) end(ctx context.Context) error {
+func (o *round) end(ctx context.Context) (reconcile.Result, error) {
 	o.forget(o.in.Key)
 	if len(o.went) > 0 {
 		o.memories.get(o.in.Key).went = o.went
 	}
 	o.report.drops(ctx, o.in.Key, o.out.Drops)
 	o.report.notExtended(ctx, o.in.Key, o.in.Extended, o.out.NotExtended)
-	if err := o.removeAll(ctx, o.cur); err != nil {
-		return err
+	if result, err := o.remove(ctx); err != nil || result.RequeueAfter > 0 {
+		return result, err
 	}
 	o.finished = true
 	switch {
@@ -184,7 +197,7 @@ func (o *round) end(ctx context.Context) error {
 	default:
 		o.report.outcome(o.in.Key, stateFailed) // nothing in the records was usable
 	}
-	return nil
+	return reconcile.Result{}, nil
 }
 
 // write writes what is wanted of a service, in its namespace.
@@ -202,7 +215,7 @@ func (o *round) write(ctx context.Context) (reconcile.Result, error) {
 	case !ok:
 		o.forget(o.in.Key)
 		o.report.outcome(o.in.Key, stateNoNamespace)
-		return reconcile.Result{}, nil // the namespace's event brings us back
+		return o.remove(ctx) // what goes with the namespace goes in our order; its event brings us back
 	}
 	restores := m.restores()
 	if wait := m.restored.wait(now); restores && wait > 0 {
@@ -308,7 +321,6 @@ func (r *reconciler) finish(ctx context.Context, key types.NamespacedName, err e
 		r.report.refused(key, refusal(err))
 		return reconcile.Result{}, err
 	}
-	r.report.refused(key, "")
 	return reconcile.Result{}, nil
 }
 
@@ -326,21 +338,24 @@ func isStale(err error) bool {
 	return apierrors.IsConflict(err) || errors.As(err, &foreign)
 }
 
-// removeAll deletes all of our objects of a service.
+// removeAll deletes all of our objects of a service: first what answers names, then what these lead to. The addresses of the derived Service go last,
+// once no ServiceImport has them: anybody else's Service may get them. If we are interrupted, what is left says which service it was for.
 func (r *reconciler) removeAll(ctx context.Context, cur desired.Current) error {
 	var errs []error
-	// The ServiceImport last: if we are interrupted, what it owns can still be found through it.
 	if cur.Global != nil {
-		errs = append(errs, r.local.remove(ctx, cur.Global))
+		errs = append(errs, r.local.remove(ctx, cur.Global)) // while the ServiceImport answers, it isn't asked for
+	}
+	free := cur.Derived != nil
+	if imp := cur.ServiceImport; imp != nil {
+		err := r.local.remove(ctx, imp)
+		errs = append(errs, err)
+		free = free && (err == nil && desired.Owned(imp) || !slices.ContainsFunc(imp.Spec.IPs, func(ip string) bool { return slices.Contains(cur.Derived.Spec.ClusterIPs, ip) }))
 	}
 	for _, slice := range slices.Concat(cur.Extending, cur.Slices) {
 		errs = append(errs, r.local.remove(ctx, slice))
 	}
-	if cur.Derived != nil {
+	if free {
 		errs = append(errs, r.local.remove(ctx, cur.Derived))
-	}
-	if cur.ServiceImport != nil {
-		errs = append(errs, r.local.remove(ctx, cur.ServiceImport))
 	}
 	return errors.Join(errs...)
 }

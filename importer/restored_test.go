@@ -42,15 +42,7 @@ func TestWhatTheOwnServiceAsksForIsNotDelayed(t *testing.T) {
 	g.hub.put(memberAt("shanghai", "zone-1"))
 	g.hub.put(exported)
 	g.hub.put(endpointsOf("shanghai", 1, 0, 1))
-	asks := func(extend string) {
-		g.here.put(&corev1.Service{
-			ObjectMeta: metav1.ObjectMeta{Namespace: web.Namespace, Name: web.Name, UID: "1", Annotations: map[string]string{api.KeyExtend: extend}},
-			Spec: corev1.ServiceSpec{
-				Selector: map[string]string{"app": "web"}, IPFamilies: []corev1.IPFamily{corev1.IPv4Protocol},
-				Ports: []corev1.ServicePort{{Name: "http", Protocol: corev1.ProtocolTCP, Port: 80}},
-			},
-		})
-	}
+	asks := func(extend string) { g.here.put(extendedWeb(extend)) }
 	ready := func(own ...string) {
 		s := &discoveryv1.EndpointSlice{
 			ObjectMeta:  metav1.ObjectMeta{Namespace: web.Namespace, Name: "web-own", Labels: map[string]string{discoveryv1.LabelServiceName: web.Name}},

@@ -47,6 +47,7 @@ type shelf struct {
 	bytes   int64 // that were written
 
 	transform func(client.Object) client.Object // of what is stored; nil: none
+	wrote     func()                            // is called after each write; nil: nothing is
 
 	globalReads int                // how often a GlobalService was read from the API server
 	globalMeta  *metav1.ObjectMeta // what the cache has of every GlobalService; nil: what is stored
@@ -207,6 +208,7 @@ func (s *shelf) Update(_ context.Context, o client.Object, _ ...client.UpdateOpt
 func (s *shelf) store(verb string, o client.Object) error {
 	s.put(o)
 	s.note(verb, o)
+	s.written()
 	stored := s.get(o)
 	o.SetResourceVersion(stored.GetResourceVersion())
 	o.SetUID(stored.GetUID())
@@ -215,11 +217,24 @@ func (s *shelf) store(verb string, o client.Object) error {
 
 func (s *shelf) Delete(_ context.Context, o client.Object, _ ...client.DeleteOption) error {
 	s.note("delete", o)
+	defer s.written()
 	was := s.get(o)
 	if was == nil {
 		return notFound(o.GetName())
 	}
+	if len(was.GetFinalizers()) > 0 {
+		held := was.DeepCopyObject().(client.Object)
+		held.SetDeletionTimestamp(&metav1.Time{Time: time.Unix(2e9, 0)})
+		s.put(held)
+		return nil
+	}
 	return s.of(o).Delete(was)
+}
+
+func (s *shelf) written() {
+	if s.wrote != nil {
+		s.wrote()
+	}
 }
 
 type shelfStatus struct {

@@ -348,6 +348,34 @@ func TestMemberCRDsAreServedOnceInstalled(t *testing.T) {
 	}
 }
 
+// What a finalizer keeps of a member that leaves has no address that somebody else may get. Rule C85 of docs/spec/control-plane.md.
+func TestTracesThatStayLeadNowhere(t *testing.T) {
+	member := kube.Start(t)
+	member.InstallMCS(t)
+	member.Apply(t, []byte(`
+apiVersion: v1
+kind: Service
+metadata: {namespace: default, name: derived-x, labels: {clusterset.dev/managed-by: importer}}
+spec: {clusterIP: 10.96.0.77, ports: [{port: 80}]}
+---
+apiVersion: multicluster.x-k8s.io/v1beta1
+kind: ServiceImport
+metadata: {namespace: default, name: web, labels: {clusterset.dev/managed-by: importer}, finalizers: [example.com/hold]}
+spec: {type: ClusterSetIP, ips: [10.96.0.77], ports: [{port: 80}]}
+`))
+	c := newClient(t, member.Config())
+	if err := errors.Join(mcsv1beta1.Install(c.Scheme()), join.RemoveTraces(t.Context(), c)); err != nil {
+		t.Fatal(err)
+	}
+	imp := &mcsv1beta1.ServiceImport{}
+	if err := c.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "web"}, imp); err != nil || imp.DeletionTimestamp == nil || len(imp.Spec.IPs) > 0 {
+		t.Errorf("the ServiceImport, deleted at %v, leads to %v: %v", imp.DeletionTimestamp, imp.Spec.IPs, err)
+	}
+	if err := c.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "derived-x"}, &corev1.Service{}); !apierrors.IsNotFound(err) {
+		t.Errorf("the derived Service: %v", err)
+	}
+}
+
 // Join and leave with a member's kubeconfig instead of the hub's change nothing there. A hub that is also a member is
 // recognised as a hub.
 func TestAMemberIsNotTakenForTheHub(t *testing.T) {

@@ -234,6 +234,12 @@ func RemoveTraces(ctx context.Context, member client.Client) error {
 		for i := range list.Items {
 			object := &list.Items[i]
 			object.SetGroupVersionKind(mapping.GroupVersionKind)
+			if len(object.Finalizers) > 0 && trace.kind.Kind == mcsv1beta1.ServiceImportKindName {
+				// It stays for a while, and the API server may give its addresses to anybody once the derived Service is gone (C85).
+				if err := member.Patch(ctx, object, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"ips":null}}`))); client.IgnoreNotFound(err) != nil {
+					return fmt.Errorf("take the addresses from %s %s: %w", trace.kind.Kind, client.ObjectKeyFromObject(object), err)
+				}
+			}
 			if err := client.IgnoreNotFound(member.Delete(ctx, object)); err != nil {
 				return fmt.Errorf("delete %s %s: %w", trace.kind.Kind, client.ObjectKeyFromObject(object), err)
 			}

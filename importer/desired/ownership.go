@@ -20,7 +20,8 @@ func Labels() map[string]string {
 	return map[string]string{api.LabelManagedBy: api.ManagedByImporter}
 }
 
-// ServiceOf returns the service that a record on the hub, or a local object of the importer, belongs to.
+// ServiceOf returns the service that a record on the hub, or a local object of the importer, belongs to. A derived Service or a slice that no
+// service uses as it is belongs to one of its own name, which no cluster exports.
 func ServiceOf(o metav1.Object) (types.NamespacedName, bool) {
 	switch o := o.(type) {
 	case *clustersetv1alpha1.ExportedService:
@@ -31,9 +32,12 @@ func ServiceOf(o metav1.Object) (types.NamespacedName, bool) {
 		if !Owned(o) {
 			return types.NamespacedName{}, false
 		}
-		name := cmp.Or(o.GetLabels()[api.LabelServiceName], o.GetLabels()[api.LabelExtends])
-		if owner := metaOwner(o); name == "" { // a slice of ClusterIPs
-			name = owner
+		name := cmp.Or(o.GetLabels()[api.LabelServiceName], o.GetLabels()[api.LabelExtends], metaOwner(o)) // the last one of a slice of ClusterIPs
+		service, derived := o.(*corev1.Service)
+		switch {
+		case !derived && name == "" && o.GetLabels()[api.LabelEndpointSliceManagedBy] == api.EndpointSliceManagedBy,
+			derived && name != "" && service.Name != api.DerivedServiceName(service.Namespace, name):
+			name = o.GetName() // restored from a backup, without its owner or in another namespace
 		}
 		return types.NamespacedName{Namespace: o.GetNamespace(), Name: name}, name != ""
 	default: // ServiceImport, GlobalService. One that someone else owns may block the importer's, or may just have been removed.

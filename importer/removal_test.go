@@ -1,0 +1,312 @@
+package importer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset/clusterset/api"
+	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
+	"github.com/clusterset/clusterset/importer/desired"
+	"github.com/clusterset/clusterset/test/kube"
+	"github.com/clusterset/clusterset/test/records"
+)
+
+// Whatever takes an address away: the name goes first, the address last, and in between no name leads to an address that anybody may get. Rule
+// C85 of docs/spec/control-plane.md.
+func TestTheNameGoesFirstAndTheAddressLast(t *testing.T) {
+	const gone = "delete GlobalService, delete ServiceImport, delete EndpointSlice, delete Service"
+	withdraw := func(g *rig) {
+		g.withdraw(exportedBy("a", "", 1))
+		g.withdraw(endpointsOf("a", 1, 0, 1))
+	}
+	becomes := func(kind mcsv1beta1.ServiceImportType) func(*rig) {
+		return func(g *rig) { g.hub.put(exportedBy("a", kind, 1)) }
+	}
+	hold := func(kinds ...client.Object) func(*rig) {
+		return func(g *rig) {
+			for _, kind := range kinds {
+				for _, o := range g.here.of(kind).List() {
+					held := o.(client.Object).DeepCopyObject().(client.Object)
+					held.SetFinalizers([]string{"example.com/hold"})
+					g.here.put(held)
+				}
+			}
+		}
+	}
+	take := func(g *rig) {
+		theirs := g.here.get(importOf(web)).DeepCopyObject().(client.Object)
+		theirs.SetLabels(nil)
+		g.here.put(theirs)
+	}
+	for _, c := range []struct {
+		name   string
+		from   mcsv1beta1.ServiceImportType
+		before func(*rig) // somebody else does this
+		do     func(*rig)
+		want   string // the writes
+	}{
+		{"un-exported", mcsv1beta1.ClusterSetIP, nil, withdraw, gone},
+		{"un-exported, headless", mcsv1beta1.Headless, nil, withdraw, "delete GlobalService, delete ServiceImport, delete EndpointSlice"},
+		{"the namespace is excluded", mcsv1beta1.ClusterSetIP, nil, func(g *rig) { g.options.ExcludeNamespaces = []string{"shop"} }, gone},
+		{"the namespace is being deleted", mcsv1beta1.ClusterSetIP, nil, func(g *rig) {
+			g.here.put(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop", DeletionTimestamp: &metav1.Time{Time: g.clock.Now()}}})
+		}, gone},
+		{"to Headless", mcsv1beta1.ClusterSetIP, nil, becomes(mcsv1beta1.Headless),
+			"update ServiceImport, update EndpointSlice, delete Service, update GlobalService"},
+		{"to ClusterSetIP", mcsv1beta1.Headless, nil, becomes(mcsv1beta1.ClusterSetIP),
+			"create Service, update ServiceImport, update EndpointSlice, update GlobalService"},
+		{"no data path", mcsv1beta1.ClusterSetIP, nil, func(g *rig) { g.options.DataPath = desired.DataPathNone },
+			"update ServiceImport, update EndpointSlice, delete Service, update status of ServiceImport"},
+		{"a finalizer of the ServiceImport", mcsv1beta1.ClusterSetIP, hold(&mcsv1beta1.ServiceImport{}), withdraw,
+			"delete GlobalService, update ServiceImport, update status of ServiceImport, delete ServiceImport, delete EndpointSlice, delete Service"},
+		{"finalizers of all", mcsv1beta1.ClusterSetIP,
+			hold(&mcsv1beta1.ServiceImport{}, &fabedgev1alpha1.GlobalService{}, &discoveryv1.EndpointSlice{}, &corev1.Service{}), withdraw,
+			"update GlobalService, delete GlobalService, update ServiceImport, update status of ServiceImport, delete ServiceImport, " +
+				"update EndpointSlice, delete EndpointSlice, delete Service"},
+		{"a slice's, to Headless", mcsv1beta1.ClusterSetIP, func(g *rig) {
+			g.hub.put(endpointsOf("a", 1, 1, 1))
+			g.reconcile(t)
+			hold(&discoveryv1.EndpointSlice{})(g)
+		}, func(g *rig) {
+			g.withdraw(endpointsOf("a", 1, 1, 1))
+			becomes(mcsv1beta1.Headless)(g)
+		}, "update EndpointSlice, delete EndpointSlice, update ServiceImport, update EndpointSlice, delete Service, update GlobalService"},
+		{"a slice's of a headless service", mcsv1beta1.Headless, func(g *rig) {
+			g.hub.put(endpointsOf("a", 1, 1, 1))
+			g.reconcile(t)
+			hold(&discoveryv1.EndpointSlice{})(g)
+		}, func(g *rig) { g.withdraw(endpointsOf("a", 1, 1, 1)) }, "update EndpointSlice, delete EndpointSlice, update GlobalService"},
+		{"a slice's of an extended Service", mcsv1beta1.ClusterSetIP, func(g *rig) {
+			g.here.put(extendedWeb("true"))
+			g.options.ExtendEverywhere = true
+			g.reconcile(t)
+			hold(&discoveryv1.EndpointSlice{})(g)
+		}, func(g *rig) { g.here.put(extendedWeb("false")) }, "update EndpointSlice, delete EndpointSlice"},
+		{"a GlobalService's, and they are skipped", mcsv1beta1.ClusterSetIP, hold(&fabedgev1alpha1.GlobalService{}), func(g *rig) {
+			g.options.SkipGlobalServices = true
+			if err := removeGlobals(t.Context(), g.local); err != nil {
+				t.Error(err)
+			}
+		}, "update GlobalService, delete GlobalService"},
+		{"deletions are refused", mcsv1beta1.ClusterSetIP, func(g *rig) { g.local.client = keeping{g.here, false} }, withdraw,
+			"delete GlobalService, update ServiceImport, update status of ServiceImport, delete EndpointSlice, delete Service"},
+		{"updates are, too", mcsv1beta1.ClusterSetIP, func(g *rig) { g.local.client = keeping{g.here, true} }, withdraw, "delete GlobalService, delete EndpointSlice"},
+		{"somebody has taken the ServiceImport", mcsv1beta1.ClusterSetIP, take, withdraw, "delete GlobalService, delete EndpointSlice"},
+		{"somebody takes the ServiceImport", mcsv1beta1.ClusterSetIP, nil, take, "delete EndpointSlice"},
+		{"and it has another address", mcsv1beta1.ClusterSetIP, take, func(g *rig) {
+			theirs := g.here.get(importOf(web)).DeepCopyObject().(*mcsv1beta1.ServiceImport)
+			theirs.Spec.IPs = []string{"10.96.0.8"}
+			g.here.put(theirs)
+		}, "delete EndpointSlice, delete Service"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			g := newRig(Options{DataPath: desired.DataPathPods})
+			g.hub.put(memberAt("a", "zone-0"))
+			g.hub.put(exportedBy("a", c.from, 1))
+			g.hub.put(endpointsOf("a", 1, 0, 1))
+			g.reconcile(t)
+			if c.before != nil {
+				c.before(g)
+			}
+			g.here.wrote = func() { g.isNoLie(t) }
+			g.here.writes = nil
+			c.do(g)
+			for range 3 {
+				_, _ = g.Reconcile(t.Context(), reconcile.Request{NamespacedName: web}) // what is refused is an error
+			}
+			var writes []string
+			for _, w := range g.here.writes {
+				writes = append(writes, w[:strings.LastIndex(w, " ")])
+			}
+			if got := strings.Join(writes, ", "); got != c.want {
+				t.Errorf("wrote %s\nwant %s", got, c.want)
+			}
+			for _, o := range g.here.all() { // what stays although it is deleted
+				g, global := o.(*fabedgev1alpha1.GlobalService)
+				s, slice := o.(*discoveryv1.EndpointSlice)
+				if o.GetDeletionTimestamp() != nil && (global && len(g.Spec.Endpoints) > 0 || slice && len(s.Endpoints) > 0) {
+					t.Errorf("it leads somewhere: %+v", o)
+				}
+			}
+		})
+	}
+}
+
+// A derived Service that no service uses, from a backup of another namespace, goes once the hub knows this cluster. Rules C36 and C40 of
+// docs/spec/control-plane.md.
+func TestAStrayWaitsForTheHub(t *testing.T) {
+	g := newRig(Options{})
+	stray := derivedOf(client.ObjectKey{Namespace: "bank", Name: "web"})
+	stray.Namespace, stray.Labels = "shop", desired.Labels()
+	stray.Labels[api.LabelServiceName] = "web"
+	g.here.put(stray)
+	pass := func() (left bool) {
+		t.Helper()
+		if _, err := g.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(stray)}); err != nil {
+			t.Fatal(err)
+		}
+		return g.here.get(stray) != nil
+	}
+	us := memberAt("here", "zone-0")
+	if err := g.hub.Delete(t.Context(), us); err != nil {
+		t.Fatal(err)
+	}
+	if !pass() {
+		t.Error("it is gone, although the hub doesn't know this cluster")
+	}
+	g.hub.put(us)
+	g.clock.Step(time.Hour)
+	if pass() {
+		t.Error("it is still there")
+	}
+}
+
+func importOf(service client.ObjectKey) *mcsv1beta1.ServiceImport {
+	return &mcsv1beta1.ServiceImport{ObjectMeta: metav1.ObjectMeta{Namespace: service.Namespace, Name: service.Name}}
+}
+
+// extendedWeb is this cluster's own Service of that name.
+func extendedWeb(extend string) *corev1.Service {
+	return &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: web.Namespace, Name: web.Name, UID: "1", Annotations: map[string]string{api.KeyExtend: extend}},
+		Spec: corev1.ServiceSpec{
+			Selector: map[string]string{"app": "web"}, IPFamilies: []corev1.IPFamily{corev1.IPv4Protocol},
+			Ports: []corev1.ServicePort{{Name: "http", Protocol: corev1.ProtocolTCP, Port: 80}},
+		},
+	}
+}
+
+// isNoLie checks what everybody can see after each write.
+func (g *rig) isNoLie(t *testing.T) {
+	t.Helper()
+	imp, _ := g.here.get(importOf(web)).(*mcsv1beta1.ServiceImport)
+	derived, _ := g.here.get(derivedOf(web)).(*corev1.Service)
+	if imp == nil {
+		return
+	}
+	if slices.Contains(imp.Spec.IPs, "10.96.0.9") && derived == nil { // the one address that a shelf gives
+		t.Errorf("after %v, the name leads to %v, which anybody may get", g.here.writes, imp.Spec.IPs)
+	}
+}
+
+// keeping refuses to delete ServiceImports, and perhaps to change them.
+type keeping struct {
+	*shelf
+	unchanged bool
+}
+
+func (k keeping) Delete(ctx context.Context, o client.Object, opts ...client.DeleteOption) error {
+	if _, is := o.(*mcsv1beta1.ServiceImport); is {
+		return apierrors.NewForbidden(schema.GroupResource{Resource: "serviceimports"}, o.GetName(), errors.New("names stay"))
+	}
+	return k.shelf.Delete(ctx, o, opts...)
+}
+
+func (k keeping) Update(ctx context.Context, o client.Object, opts ...client.UpdateOption) error {
+	if k.unchanged {
+		return refusing{k.shelf, "ServiceImport"}.Update(ctx, o, opts...)
+	}
+	return k.shelf.Update(ctx, o, opts...)
+}
+
+// A ServiceImport that goes but can't be deleted has no address any more, says what is in the way, and the address is free. When the way is clear,
+// it goes. Rule C85 of docs/spec/control-plane.md.
+func TestAServiceImportThatCantBeDeleted(t *testing.T) {
+	w := newWorld(t)
+	w.member.InstallMCS(t)
+	w.here(namespace("shop"), namespace("bank"))
+	finalizers := func(of ...string) func(*testing.T, client.ObjectKey) {
+		return func(t *testing.T, service client.ObjectKey) {
+			patch := client.RawPatch(types.MergePatchType, []byte(fmt.Sprintf(`{"metadata":{"finalizers":[%s]}}`, strings.Join(of, ","))))
+			if err := client.IgnoreNotFound(w.client.Patch(t.Context(), importOf(service), patch)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	policy := func(t *testing.T, service client.ObjectKey) {
+		w.here(keepImports)
+		kube.Eventually(t, func() error {
+			if err := w.client.Delete(t.Context(), importOf(service), client.DryRunAll); err == nil {
+				return errors.New("the policy isn't in force yet")
+			}
+			return nil
+		})
+	}
+	w.start(Options{MaxBackoff: 100 * time.Millisecond})
+	for i, c := range []struct {
+		name        string
+		hold, clear func(*testing.T, client.ObjectKey)
+		says        string
+	}{
+		{"finalizer", finalizers(`"example.com/hold"`), finalizers(), "remove them: example.com/hold"},
+		{"policy", policy, func(t *testing.T, _ client.ObjectKey) { w.member.Delete(t, []byte(keepImportsBinding)) }, "names stay"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			record := records.Exported("baoding", "shop", c.name, fmt.Sprintf("10.1.0.%d", i+1), "10.11.0.5")
+			w.onHub(record)
+			o := w.imported("shop", c.name, 1)
+			service := client.ObjectKeyFromObject(o.serviceImport)
+			c.hold(t, service)
+			w.withdraw(record)
+			// In this order, or the ServiceImport may have lost its addresses between the two.
+			derived, imp := &corev1.Service{}, &mcsv1beta1.ServiceImport{}
+			kube.Eventually(t, func() error {
+				if err := w.client.Get(t.Context(), client.ObjectKeyFromObject(o.derived), derived); !apierrors.IsNotFound(err) {
+					return fmt.Errorf("the derived Service is still there: %v", err)
+				}
+				return nil
+			})
+			if err := w.client.Get(t.Context(), service, imp); err != nil || len(imp.Spec.IPs) > 0 {
+				t.Fatalf("the name leads to %v, which anybody may get: %v", imp.Spec.IPs, err)
+			}
+			w.here(fmt.Sprintf("{apiVersion: v1, kind: Service, metadata: {namespace: bank, name: %s}, spec: {clusterIP: %s, ports: [{port: 80}]}}", c.name, o.derived.Spec.ClusterIP))
+			kube.Eventually(t, func() error {
+				left := w.objects("shop", c.name)
+				ready := meta.FindStatusCondition(left.serviceImport.Status.Conditions, "Ready")
+				if ready.Status != metav1.ConditionFalse || !strings.Contains(ready.Message, c.says) || len(left.serviceImport.Status.Clusters) > 0 {
+					return fmt.Errorf("status %+v", left.serviceImport.Status)
+				}
+				if left.global != nil || len(left.slices) > 0 {
+					return fmt.Errorf("left are %+v", left)
+				}
+				t.Log(ready.Message)
+				return nil
+			})
+			c.clear(t, service)
+			w.gone("shop", c.name)
+		})
+	}
+}
+
+const keepImportsBinding = `
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: keep-imports}
+spec: {policyName: keep-imports, validationActions: [Deny]}
+`
+
+const keepImports = keepImportsBinding + `---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: keep-imports}
+spec:
+  failurePolicy: Fail
+  matchConstraints: {resourceRules: [{apiGroups: [multicluster.x-k8s.io], apiVersions: ["*"], operations: [DELETE], resources: [serviceimports]}]}
+  validations: [{expression: "false", message: "names stay"}]
+`
