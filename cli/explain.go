@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -38,7 +39,7 @@ of their clusters, and what the exports disagree about. The DNS server's own cod
 NAME is NAMESPACE/SERVICE, or a whole name such as web.shop.svc.clusterset.local or db-0.beijing.db.shop.svc.clusterset.local.
 Names below svc.global are answered as FabDNS does. SERVICE.NAMESPACE.svc.cluster.local is the local cluster's own Service,
 whatever the cluster's domain is: explain shows what its address leads to, and whether it fails over to other clusters.
-SERVICE.NAMESPACE and SERVICE.NAMESPACE.svc are what they are in a pod: the own Service if there is one, else the set's.
+SERVICE.NAMESPACE and SERVICE.NAMESPACE.svc are what they are in a pod, the own Service, unless --from or --manifests is set.
 
 The answer depends on the server's location. --from gives it as the server's Corefile does: cluster, zone and region, or "-"
 if one is unknown. With a cluster alone, zone and region are those of its MemberCluster if it has one zone. The default is the
@@ -81,18 +82,10 @@ func (e *explainCommand) run(ctx context.Context, name string, w io.Writer) erro
 	if err != nil {
 		return err
 	}
-	if q.Name.Zone == explain.OwnZone {
+	if q.Name.Zone == explain.OwnZone || q.Name.Short && e.manifests == "" && e.from == "" {
 		return e.own(ctx, q.Name, w)
 	}
-	if q.Name.Short && e.manifests == "" && e.from == "" {
-		// In a pod it is the cluster's own Service. That it can't be read is no error: the set's names don't need that right.
-		if own, err := e.fetchOwn(ctx, q.Name.Own()); err == nil && own != nil {
-			explanation := own.Explain(time.Now())
-			explanation.Notes = append(explanation.Notes, fmt.Sprintf("%s/%s explains the set's name %s", q.Name.Key.Namespace(), q.Name.Key.Name(), q.Name))
-			return e.show(w, explanation)
-		}
-	}
-	facts, err := e.fetch(ctx, q)
+	facts, hubErr, err := e.fetch(ctx, q)
 	if err != nil {
 		return err
 	}
@@ -114,9 +107,9 @@ func (e *explainCommand) run(ctx context.Context, name string, w io.Writer) erro
 	}
 	explanation, err := explain.Explain(*q, *facts)
 	if err != nil {
-		return err
+		return errors.Join(err, hubErr)
 	}
-	return e.show(w, explanation)
+	return errors.Join(e.show(w, explanation), hubErr)
 }
 
 func (e *explainCommand) show(w io.Writer, explanation *explain.Explanation) error {
@@ -125,28 +118,28 @@ func (e *explainCommand) show(w io.Writer, explanation *explain.Explanation) err
 	})
 }
 
-// fetchOwn reads the local cluster's own Service. It is nil if there is none.
-func (e *explainCommand) fetchOwn(ctx context.Context, name explain.Name) (*explain.Own, error) {
-	c, err := e.openLocal()
-	if err != nil {
-		return nil, err
-	}
-	return explain.FetchOwn(ctx, c, name)
-}
-
 // own explains the name of the local cluster's own Service.
 func (e *explainCommand) own(ctx context.Context, name explain.Name, w io.Writer) error {
 	if e.manifests != "" || e.from != "" {
 		return usagef("%s is the name of a cluster's own Service: --manifests and --from don't apply to it", name)
 	}
-	own, err := e.fetchOwn(ctx, name)
+	c, err := e.openLocal()
+	if err != nil {
+		return err
+	}
+	own, err := explain.FetchOwn(ctx, c, name)
+	ofTheSet := fmt.Sprintf("clusterset explain %s/%s explains the service of the set", name.Key.Namespace(), name.Key.Name())
 	switch {
 	case err != nil:
 		return err
 	case own == nil:
-		return fmt.Errorf("%s is NXDOMAIN: this cluster has no Service %s/%s; clusterset explain %[2]s/%[3]s explains the service of the set", name, name.Key.Namespace(), name.Key.Name())
+		return fmt.Errorf("%s is NXDOMAIN: this cluster has no Service %s/%s; %s", name.Own(), name.Key.Namespace(), name.Key.Name(), ofTheSet)
 	}
-	return e.show(w, own.Explain(time.Now()))
+	explanation := own.Explain(time.Now())
+	if name.Short {
+		explanation.Notes = append(explanation.Notes, ofTheSet)
+	}
+	return e.show(w, explanation)
 }
 
 // query returns the part of the query that needs no cluster.
@@ -181,34 +174,36 @@ func (e *explainCommand) query(name string) (*explain.Query, error) {
 	return &q, nil
 }
 
-// fetch reads the objects.
-func (e *explainCommand) fetch(ctx context.Context, q *explain.Query) (facts *explain.Facts, err error) {
+// fetch reads the objects. hubErr says why those of the hub are missing.
+func (e *explainCommand) fetch(ctx context.Context, q *explain.Query) (facts *explain.Facts, hubErr, err error) {
 	if e.manifests != "" {
 		if e.hasLocal() {
-			return nil, usagef("--manifests and --kubeconfig can't be used together")
+			return nil, nil, usagef("--manifests and --kubeconfig can't be used together")
 		}
 		located, notes, err := manifests.Read(e.manifests)
 		if err != nil {
-			return nil, usagef("--manifests: %w", err)
+			return nil, nil, usagef("--manifests: %w", err)
 		}
-		return explain.FromManifests(located, notes), nil
+		return explain.FromManifests(located, notes), nil, nil
 	}
 	c, err := e.openLocal()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	hub, err := e.openHub()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if facts, err = explain.Fetch(ctx, c, q.Name.Key); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if own, err := explain.FetchOwn(ctx, c, q.Name); err == nil && own.Asks() { // a right that only this needs
 		facts.Notes = append(facts.Notes, fmt.Sprintf("this cluster's own Service of that name asks to be extended; clusterset explain %s shows what it leads to", own.Name()))
 	}
 	if hub != nil {
-		err = facts.FetchExports(ctx, hub, q.Name.Key, facts.Self)
+		if hubErr = facts.FetchExports(ctx, hub, q.Name.Key, facts.Self); hubErr != nil {
+			facts.Notes = append(facts.Notes, "this is what the cluster knows without the hub: "+hubErr.Error())
+		}
 	}
-	return facts, err
+	return facts, hubErr, nil
 }

@@ -77,21 +77,6 @@ func newRoot() *cobra.Command {
 Each cluster of the set is a member: it exports Services to a hub, which is any Kubernetes API server, and imports what
 the others export. CoreDNS with the clusterset plugin answers the names from what is imported.
 
-  clusterset join     makes a cluster a member of a hub, once
-  clusterset member   runs in each member: exports, imports, sends heartbeats
-  clusterset hub      runs beside the hub's API server: watches the heartbeats
-  clusterset leave    undoes join
-
-  clusterset status   shows the clusters, the hub, and the services that need attention
-  clusterset services lists the services: who exports and imports each, and what is wrong
-  clusterset explain  shows which addresses a name has, and why
-  clusterset preview  shows what a change would do, without doing it
-  clusterset console  shows the set in a browser, and what changes would do
-  clusterset drain    uses a cluster only as a last resort; undrain undoes that
-  clusterset doctor   finds what keeps names from working, and how to fix it
-  clusterset test     tests names and connections between clusters, with pods of its own
-  clusterset bundle   collects what a maintainer needs to help, in one archive
-
 Installed or linked as kubectl-clusterset in the PATH it is also kubectl clusterset. As kubectl_complete-clusterset it completes
 that command line.
 

@@ -85,13 +85,18 @@ func testExplain(t *testing.T, s lookedAt) {
 		"explain-headless.txt": {"db.shop.svc.clusterset.local", "--from", "beijing"},
 		"explain-other.txt":    {"shop/db", "--from", "-/cn-east-1b/cn-east-1"},
 		"explain-here.txt":     {"shop/db"},
-		"explain-vip.txt":      {"shop/web", "--from", "shanghai", "--hub-kubeconfig", s.hub.Kubeconfig()},
+		"explain-vip.txt":      {"shop/web", "--hub-kubeconfig", s.hub.Kubeconfig()},
+		"explain-vip-of.txt":   {"shop/web", "--from", "shanghai", "--hub-kubeconfig", s.hub.Kubeconfig()},
 	} {
 		code, stdout, stderr := cli(t, append(append([]string{"explain"}, args...), member...)...)
 		if code != 0 || stderr != "" {
 			t.Errorf("explain %v: exit code %d, %s", args, code, stderr)
 		}
 		s.same(t, file, stdout)
+	}
+	// In a pod a short name is that of the cluster's own Service, and there is none.
+	for _, short := range []string{"db.shop", "db.shop.svc"} {
+		fails(t, exitFailure, "db.shop.svc.cluster.local. is NXDOMAIN: this cluster has no Service shop/db; clusterset explain shop/db", append(member, "explain", short)...)
 	}
 	fails(t, exitFailure, "did you mean shop/web?", append(member, "explain", "shop/webs")...)
 	fails(t, exitUsage, "isn't the name of a service", append(member, "explain", "a.b.c")...)
@@ -214,8 +219,13 @@ func testWithoutRights(t *testing.T, s lookedAt) {
 func testHubDown(t *testing.T, s lookedAt) {
 	s.hub.StopAPIServer() // unless the console's test already has
 	fails(t, exitFailure, "the hub at "+s.hub.URL()+" can't be reached", "drain", "beijing", "--hub-kubeconfig", s.hub.Kubeconfig())
-	fails(t, exitFailure, "check --hub-kubeconfig", "explain", "shop/web", "--kubeconfig", s.member.Kubeconfig(), "--hub-kubeconfig", s.hub.Kubeconfig())
-	code, stdout, stderr := cli(t, "status", "--kubeconfig", s.member.Kubeconfig(), "--hub-kubeconfig", s.hub.Kubeconfig())
+	// What this cluster knows is shown all the same.
+	code, stdout, stderr := cli(t, "explain", "shop/web", "--kubeconfig", s.member.Kubeconfig(), "--hub-kubeconfig", s.hub.Kubeconfig())
+	if code != exitFailure || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, "check --hub-kubeconfig") {
+		t.Errorf("explain: exit code %d, %s", code, stderr)
+	}
+	s.same(t, "explain-hub-down.txt", stdout)
+	code, stdout, stderr = cli(t, "status", "--kubeconfig", s.member.Kubeconfig(), "--hub-kubeconfig", s.hub.Kubeconfig())
 	if code != exitFailure || strings.Count(stderr, "\n") != 1 {
 		t.Errorf("status: exit code %d, %s", code, stderr)
 	}

@@ -28,6 +28,16 @@ func TestHelpAsKubectlPlugin(t *testing.T) {
 	}
 }
 
+// The help lists each command once.
+func TestHelpListsEachCommandOnce(t *testing.T) {
+	_, help, _ := cli(t, "--help")
+	for _, cmd := range newRoot().Commands() {
+		if n := strings.Count(help, "\n  "+cmd.Name()+" ") + strings.Count(help, "\n  clusterset "+cmd.Name()+" "); n != 1 {
+			t.Errorf("%s is there %d times:\n%s", cmd.Name(), n, help)
+		}
+	}
+}
+
 // Every command for users documents its exit codes.
 func TestExitCodesAreDocumented(t *testing.T) {
 	for _, name := range []string{"status", "explain", "drain", "undrain", "doctor"} {

@@ -20,6 +20,8 @@ type judge struct {
 	nearest topology.Tier
 	// passedOver says that a nearer one isn't used because its cluster isn't healthy.
 	passedOver bool
+	// elsewhere says that the ClusterSetIP is another cluster's than the one whose objects these are.
+	elsewhere bool
 	// routes and byClusterIP are the results of Facts.routes.
 	routes      map[string]route
 	byClusterIP map[string]bool
@@ -94,9 +96,9 @@ func zones(cluster *index.Cluster) string { return strings.Join(cluster.Zones, "
 
 func farther(own, best topology.Tier) string {
 	if own == topology.Any {
-		return fmt.Sprintf("not near; the server's own %s has ready endpoints", best)
+		return fmt.Sprintf("not near; the server's own %s answers", best)
 	}
-	return fmt.Sprintf("in the server's %s; its own %s has ready endpoints", own, best)
+	return fmt.Sprintf("in the server's %s; its own %s answers", own, best)
 }
 
 func boolean(b bool) int {

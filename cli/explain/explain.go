@@ -48,13 +48,20 @@ func Explain(q Query, f Facts) (*Explanation, error) {
 	all := x.Ranking(svc, q.Name.Dialect)
 	clusters := clustersOf(f.Objects)
 	j := judge{query: q, at: at, clusters: clusters, nearest: nearest(all), passedOver: passedOver(q.From, clusters, all)}
-	if at.vip {
+	if j.elsewhere = at.vip && f.Self != "" && q.From.Cluster != "" && q.From.Cluster != f.Self; j.elsewhere {
+		e.Addresses = nil
+	} else if at.vip {
 		j.routes, j.byClusterIP = f.routes(q.Name.Key, q.From.Zone)
 	}
 	e.Endpoints = endpoints(j, all)
 	e.Clusters = states(f, clusters, all)
-	e.Networks = f.networks(q.Name.Key)
-	e.Because = because(why, j, len(all))
+	if o := f.imported(q.Name.Key); o != nil {
+		e.Notes = append(e.Notes, conditions("ServiceImport", o.Status.Conditions)...)
+		e.Networks = f.networks(o)
+	}
+	if e.Because = because(why, j, len(all)); at.vip && at.result == Answer {
+		e.Because += j.choice(all, e.Endpoints)
+	}
 	return e, nil
 }
 
@@ -109,7 +116,7 @@ func source(d index.Dialect, svc *index.Service) (object, why string) {
 	case set.Source == index.SourceClusterSetIPs && len(set.Addrs) == 0:
 		return "ServiceImport (ClusterSetIP)", "it has no ClusterSetIP yet: its Ready condition says what it waits for"
 	case set.Source == index.SourceClusterSetIPs:
-		return "ServiceImport (ClusterSetIP)", "DNS answers with its ClusterSetIP, and kube-proxy of this cluster chooses among the endpoints marked with +"
+		return "ServiceImport (ClusterSetIP)", "DNS answers with its ClusterSetIP"
 	case imported == nil:
 		return "GlobalService", "there is no ServiceImport, so the GlobalService answers in every zone"
 	case d == index.Global:
@@ -143,6 +150,21 @@ func because(why string, j judge, endpoints int) string {
 		why += ", although their clusters are drained, Suspect or unreachable, because no healthy cluster has a ready endpoint"
 	}
 	return why
+}
+
+// choice says what leads on from a ClusterSetIP.
+func (j judge) choice(all []index.Ranked, shown []Endpoint) string {
+	switch {
+	case j.elsewhere:
+		return ", which each cluster assigns itself; that of " + j.query.From.Cluster + " isn't known here, and explain with its --context shows it"
+	case slices.ContainsFunc(shown, func(e Endpoint) bool { return e.Used }):
+		return ", and kube-proxy of this cluster chooses among the endpoints marked with +"
+	case !slices.ContainsFunc(all, func(p index.Ranked) bool { return p.Ready }):
+		return ", and no endpoint behind it is ready"
+	case j.routes == nil:
+		return ", and kube-proxy of this cluster chooses among the ready endpoints"
+	}
+	return ", and kube-proxy of this cluster uses none of the endpoints behind it"
 }
 
 func (j judge) nearness(t topology.Tier) string {

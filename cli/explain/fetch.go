@@ -3,7 +3,6 @@ package explain
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -202,13 +201,22 @@ func addAll[T any, P interface {
 	}
 }
 
+// imported returns the service's ServiceImport, or nil.
+func (f *Facts) imported(key index.ServiceKey) *mcsv1beta1.ServiceImport {
+	for _, o := range f.imports {
+		if o.Namespace == key.Namespace() && o.Name == key.Name() {
+			return o
+		}
+	}
+	return nil
+}
+
 // networks says how clusters of other networks that export the service are reached.
-func (f *Facts) networks(key index.ServiceKey) []view.Across {
-	i := slices.IndexFunc(f.imports, func(o *mcsv1beta1.ServiceImport) bool { return o.Namespace == key.Namespace() && o.Name == key.Name() })
-	if i < 0 || f.Self == "" {
+func (f *Facts) networks(o *mcsv1beta1.ServiceImport) []view.Across {
+	if f.Self == "" {
 		return nil
 	}
-	return view.AcrossNetworks(f.Self, f.Members, f.imports[i], f.slices)
+	return view.AcrossNetworks(f.Self, f.Members, o, f.slices)
 }
 
 func (f *Facts) note(o runtime.Object, err *field.Error) string {
@@ -239,9 +247,13 @@ func (f *Facts) export(key index.ServiceKey, e *mcsv1beta1.ServiceExport) {
 	if c := meta.FindStatusCondition(e.Status.Conditions, string(mcsv1beta1.ServiceExportConditionConflict)); c != nil && c.Status == "True" {
 		f.Conflicts = append(f.Conflicts, c.Reason+": "+c.Message)
 	}
-	for _, t := range []mcsv1beta1.ServiceExportConditionType{mcsv1beta1.ServiceExportConditionValid, mcsv1beta1.ServiceExportConditionReady} {
-		if c := meta.FindStatusCondition(e.Status.Conditions, string(t)); c != nil && c.Status != "True" {
-			f.Notes = append(f.Notes, fmt.Sprintf("this cluster's ServiceExport isn't %s: %s: %s", t, c.Reason, c.Message))
-		}
+	f.Notes = append(f.Notes, conditions("ServiceExport", e.Status.Conditions)...)
+}
+
+// conditions says which conditions of the service's object here aren't as they should be.
+func conditions(what string, all []metav1.Condition) (notes []string) {
+	for _, p := range (view.Problem{}).Of(all) {
+		notes = append(notes, strings.TrimSuffix(fmt.Sprintf("this cluster's %s: %s: %s; %s", what, p.Reason, p.Message, p.Cure), "; "))
 	}
+	return notes
 }

@@ -74,6 +74,8 @@ func label(s string) screen.Cell {
 
 func answer(e *Explanation) screen.Cell {
 	switch {
+	case e.Result == Answer && len(e.Addresses) == 0:
+		return screen.Cell{Text: "a ClusterSetIP that isn't known here", Colour: screen.Warn}
 	case e.Result == Answer && e.Degraded:
 		return screen.Cell{Text: strings.Join(e.Addresses, " "), Colour: screen.Warn}
 	case e.Result == Answer:

@@ -11,6 +11,7 @@ import (
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset/clusterset/api"
+	"github.com/clusterset/clusterset/internal/index"
 	"github.com/clusterset/clusterset/internal/manifests"
 	"github.com/clusterset/clusterset/internal/topology"
 	"github.com/clusterset/clusterset/test/page"
@@ -57,7 +58,32 @@ func TestRender(t *testing.T) {
 		"vip": {name: "shop/web", from: beijing, change: func(f *Facts) {
 			f.Conflicts = []string{"PortConflict: ports: minhang (1 of 2 clusters) disagrees with xicheng"}
 		}},
-		"routed": {name: "shop/routed", from: beijing},
+		"routed":     {name: "shop/routed", from: beijing},
+		"of-another": {name: "shop/routed", from: tianjin, change: func(f *Facts) { f.Self = "xicheng" }},
+		"none-ready": {name: "shop/routed", from: beijing, change: func(f *Facts) {
+			for _, o := range f.Objects {
+				if s, ok := o.(*index.EndpointSlice); ok {
+					for i := range s.Endpoints {
+						s.Endpoints[i].Ready = false
+					}
+				}
+			}
+		}},
+		"nothing-behind": {name: "shop/empty", from: beijing},
+		"conditions": {name: "shop/empty", from: beijing, change: func(f *Facts) {
+			for _, o := range f.imports {
+				if o.Name == "empty" {
+					o.Status.Conditions = []metav1.Condition{
+						{Type: "Ready", Status: "True", Reason: "Ready"},
+						{Type: api.ConditionEndpoints, Status: "False", Reason: api.ReasonNoEndpoints, Message: "no cluster has a ready endpoint of it"},
+						{Type: api.ConditionComplete, Status: "False", Reason: api.ReasonLeftOut, Message: "minhang: 3 addresses outside of its spec.cidrs"},
+					}
+				}
+			}
+			f.export("empty.shop", &mcsv1beta1.ServiceExport{ObjectMeta: metav1.ObjectMeta{Name: "empty"}, Status: mcsv1beta1.ServiceExportStatus{Conditions: []metav1.Condition{
+				{Type: api.ConditionComplete, Status: "False", Reason: api.ReasonNotUsed, Message: "clusterset.dev/perfer isn't known; did you mean clusterset.dev/prefer?"},
+			}}})
+		}},
 		"networks": {name: "shop/routed", from: beijing, change: func(f *Facts) {
 			f.Self = "xicheng"
 			network := map[string]string{"xicheng": "core", "tianjin": "core", "minhang": "edge"}

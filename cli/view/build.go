@@ -230,7 +230,7 @@ func (s *Services) here(l *LocalFacts, now time.Time) {
 		if c := meta.FindStatusCondition(e.Status.Conditions, string(mcsv1beta1.ServiceExportConditionConflict)); c != nil && c.Status == metav1.ConditionTrue {
 			s.Conflicts = append(s.Conflicts, problem.because(c))
 		}
-		if wrong := problem.of(e.Status.Conditions); len(wrong) > 0 {
+		if wrong := problem.Of(e.Status.Conditions); len(wrong) > 0 {
 			s.Problems = append(s.Problems, wrong...)
 		} else if len(e.Status.Conditions) == 0 {
 			problem.Reason, problem.Message = "Unseen", "no agent has processed it"
@@ -248,7 +248,7 @@ func (s *Services) here(l *LocalFacts, now time.Time) {
 					"Create it again; or, to confirm, delete the Service, wait 10m (--hold-withdrawals), or start the agent with --hold-withdrawals=0",
 			})
 		}
-		s.Problems = append(s.Problems, Problem{Namespace: o.Namespace, Name: o.Name, What: "ServiceImport"}.of(o.Status.Conditions)...)
+		s.Problems = append(s.Problems, Problem{Namespace: o.Namespace, Name: o.Name, What: "ServiceImport"}.Of(o.Status.Conditions)...)
 	}
 	s.Imported, s.Exported = &imported, &exported
 	s.extended(l, now)
@@ -304,9 +304,9 @@ var cures = map[string]string{
 	api.ConditionEndpoints: "start its pods in one of the clusters, or end its exports",
 }
 
-// of returns a problem for each condition that isn't as it should be, whatever its type: those of ours and of the Multi-Cluster Services API are True
+// Of returns a problem for each condition that isn't as it should be, whatever its type: those of ours and of the Multi-Cluster Services API are True
 // if all is well, but for the harmless ones. Nothing else is said of an object that isn't valid.
-func (p Problem) of(conditions []metav1.Condition) (all []Problem) {
+func (p Problem) Of(conditions []metav1.Condition) (all []Problem) {
 	for i := range conditions {
 		c := &conditions[i]
 		theirs := c.Type != string(mcsv1beta1.ServiceExportConditionValid) && c.Type != string(mcsv1beta1.ServiceExportConditionReady) &&
