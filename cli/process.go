@@ -10,13 +10,22 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/pflag"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -24,6 +33,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/clusterset/clusterset/api"
+	"github.com/clusterset/clusterset/internal/connect"
 	"github.com/clusterset/clusterset/internal/version"
 )
 
@@ -74,14 +84,15 @@ func (p *process) setUpLogs(w io.Writer) error {
 func (p *process) newManager(config *rest.Config, lease string, scheme *runtime.Scheme, options cache.Options) (manager.Manager, error) {
 	config = rest.CopyConfig(config)
 	config.DisableCompression = true
+	key := client.ObjectKey{Namespace: cmp.Or(p.electIn, ownNamespace(), api.SystemNamespace), Name: lease}
 	mgr, err := manager.New(config, manager.Options{
 		Scheme:                        scheme,
 		Cache:                         options,
 		Metrics:                       metricsserver.Options{BindAddress: p.metrics},
 		HealthProbeBindAddress:        p.probes,
 		LeaderElection:                p.elect,
-		LeaderElectionID:              lease,
-		LeaderElectionNamespace:       cmp.Or(p.electIn, ownNamespace(), api.SystemNamespace),
+		LeaderElectionID:              key.Name,
+		LeaderElectionNamespace:       key.Namespace,
 		LeaderElectionReleaseOnCancel: true, // the process exits right after
 	})
 	if err != nil {
@@ -92,7 +103,34 @@ func (p *process) newManager(config *rest.Config, lease string, scheme *runtime.
 	if err := errors.Join(mgr.AddHealthzCheck("ping", healthz.Ping), mgr.AddReadyzCheck("ping", func(*http.Request) error { return nil })); err != nil {
 		return nil, fmt.Errorf("set up probes: %w", err)
 	}
-	return mgr, nil
+	if p.elect {
+		return mgr, nil
+	}
+	return mgr, mgr.Add(alive(config, key))
+}
+
+// alive renews the Lease by which a process would lead, also where nobody vies for it: by that others see that it runs.
+func alive(config *rest.Config, key client.ObjectKey) everywhere {
+	return func(ctx context.Context) error {
+		at, err := connect.NewClient(config)
+		if err != nil {
+			return fmt.Errorf("set up client: %w", err)
+		}
+		wait.UntilWithContext(ctx, func(ctx context.Context) {
+			lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
+			_, err := controllerutil.CreateOrUpdate(ctx, at, lease, func() error {
+				lease.Spec.RenewTime, lease.Spec.LeaseDurationSeconds = ptr.To(metav1.NowMicro()), ptr.To(int32(15))
+				return nil
+			})
+			if apierrors.IsNotFound(err) { // the namespace, outside of pods
+				err = at.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: key.Namespace}})
+			}
+			if err != nil && ctx.Err() == nil {
+				log.FromContext(ctx).V(1).Info("Can't renew the Lease by which others see that this process runs", "lease", key, "reason", err.Error())
+			}
+		}, 5*time.Second)
+		return nil
+	}
 }
 
 // everywhere is a Runnable for every replica, leader or not.
