@@ -312,7 +312,7 @@ func (m *member) set(config *rest.Config, connection *connect.Connection, option
 	}
 	m.imports.RecordMemory = m.recordMemory << 20
 	m.imports.Cluster, m.imports.Exported = m.cluster, exported
-	m.imports.HubState, m.imports.HubWatched = hub.Cache.State, hub.Cache.Watched
+	m.imports.HubState, m.imports.HubWatched, m.imports.HubRefuses = hub.Cache.State, hub.Cache.Watched, connection.Refused
 	m.imports.Unread, m.imports.Passed = hub.Cache.Unread, hub.Cache.Passed
 	if err := importer.Setup(mgr, hub, m.imports); err != nil {
 		return nil, usageError{err} // so far it has only checked its options

@@ -92,7 +92,7 @@ func (p *process) newManager(config *rest.Config, lease string, scheme *runtime.
 	if err := errors.Join(mgr.AddHealthzCheck("ping", healthz.Ping), mgr.AddReadyzCheck("ping", func(*http.Request) error { return nil })); err != nil {
 		return nil, fmt.Errorf("set up probes: %w", err)
 	}
-	return mgr, nil
+	return mgr, p.sign(mgr, lease)
 }
 
 // everywhere is a Runnable for every replica, leader or not.

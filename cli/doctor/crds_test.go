@@ -27,7 +27,7 @@ func TestADefinitionWithoutStatusIsFound(t *testing.T) {
 		s := &Server{What: "cluster", CRDs: definitions(t.Context(), disco, plane.Config(), "cluster")}
 		said := map[string]string{}
 		for _, c := range s.CRDs {
-			if f, bad := checkCRD(s, c); bad {
+			if f, bad := checkCRD(s, c, ""); bad {
 				said[c.Name] = f.Message
 			}
 		}

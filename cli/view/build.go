@@ -96,7 +96,8 @@ func hubOf(f Facts, mirrored []clustersetv1alpha1.MemberCluster) Hub {
 		}
 	}
 	if said != nil && said.Status != metav1.ConditionTrue {
-		h.AwaySince, h.RefusesAgent = &said.LastTransitionTime.Time, said.Reason == clustersetv1alpha1.ReasonHubRefuses
+		h.AwaySince, h.RefusesToken = &said.LastTransitionTime.Time, said.Reason == clustersetv1alpha1.ReasonHubRefusesToken
+		h.RefusesAgent = h.RefusesToken || said.Reason == clustersetv1alpha1.ReasonHubRefuses
 	}
 	switch {
 	case f.Hub != nil && f.Hub.Err != nil:
@@ -142,6 +143,8 @@ func clusterOf(mc *clustersetv1alpha1.MemberCluster, now time.Time) Cluster {
 	if ready := meta.FindStatusCondition(mc.Status.Conditions, clustersetv1alpha1.ConditionReady); ready != nil && ready.Status != metav1.ConditionTrue {
 		c.Message = ready.Message
 	}
+	joined := meta.FindStatusCondition(mc.Status.Conditions, clustersetv1alpha1.ConditionJoined)
+	c.handOver = joined != nil && joined.Reason == clustersetv1alpha1.ReasonCredentialsWait
 	for _, f := range flaws {
 		if said := meta.FindStatusCondition(mc.Status.Conditions, f.condition); said != nil && said.Status == f.status {
 			*f.of(&c), c.Message = true, cmp.Or(c.Message, said.Message)

@@ -66,6 +66,9 @@ func FetchLocal(ctx context.Context, c *objects.Cluster) (*LocalFacts, error) {
 	}
 	f.Pods, f.PodsErr = Pods(ctx, c)
 	f.Agent = SettingsOf(f.Pods)
+	if err = f.fetchAgent(ctx, c); err != nil {
+		return nil, err
+	}
 	namespaces := f.namespaceLabels(ctx, c)
 	if f.Asking = f.asking(ctx, c, namespaces); namespaces != nil {
 		f.Namespaces = make(map[string]bool, len(namespaces))

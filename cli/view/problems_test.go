@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -208,7 +209,7 @@ func TestAUsersMemberClusterMakesNoHub(t *testing.T) {
 			}
 			return w.List(ctx, list, o...)
 		}}
-		b := fake.NewClientBuilder().WithScheme(connect.NewScheme()).WithInterceptorFuncs(served)
+		b := fake.NewClientBuilder().WithScheme(connect.NewScheme()).WithInterceptorFuncs(served).WithIndex(byName())
 		f, err := Fetch(t.Context(), &objects.Cluster{What: "cluster", Client: b.WithObjects(c.members...).Build()}, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -376,6 +377,7 @@ func TestStatusWithTheRightsOfCLI(t *testing.T) {
 			return w.Get(ctx, key, o, opts...)
 		}}
 		b := fake.NewClientBuilder().WithScheme(connect.NewScheme()).WithInterceptorFuncs(forbidden)
+		b.WithIndex(byName())
 		f, err := Fetch(t.Context(), &objects.Cluster{What: "cluster", Client: b.WithObjects(append(c.reach, &copied)...).Build()}, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -408,7 +410,7 @@ func TestUnusedMarksAndOtherSystemsAreProblems(t *testing.T) {
 		&corev1.Service{ObjectMeta: meta("local", nil, map[string]string{api.KeyGlobalService: "false"})},
 		slice("web", "endpointslice-dispatch-controller.karmada.io"), slice("db", "endpointslice-controller.k8s.io"),
 		slice("vm", "kubectl"), slice("theirs", "endpointslice.reflection.liqo.io"),
-	).Build()}
+	).WithIndex(&coordinationv1.Lease{}, metav1.ObjectNameField, func(o client.Object) []string { return []string{o.GetName()} }).Build()}
 	f, err := Fetch(t.Context(), objects, nil)
 	if err != nil {
 		t.Fatal(err)
