@@ -164,10 +164,12 @@ const (
 	ReasonNameTaken     = "NameTaken"
 
 	// ConditionVisible says, on a ServiceExport, which other clusters can import the service if communities or AnnotationExportTo
-	// exclude some: ReasonPeers with True and ReasonNoPeers with False.
+	// exclude some: ReasonPeers with True, and with False ReasonNoPeers if AnnotationExportTo excludes all, or ReasonAlone if no other cluster is
+	// in a community of this one.
 	ConditionVisible = Domain + "/Visible"
 	ReasonPeers      = "Peers"
 	ReasonNoPeers    = "NoPeers"
+	ReasonAlone      = "Alone"
 
 	// AnnotationZones lists, on the heartbeat Lease, the zones of the cluster's nodes, separated by commas. It is absent if these aren't
 	// known.

@@ -47,7 +47,7 @@ func completeWords(cmd *cobra.Command) {
 		}
 	})
 	if use := strings.Fields(cmd.Use); len(use) > 1 {
-		if words := wordsOf[use[1]]; words != nil {
+		if words := wordsOf[strings.Trim(use[1], "[]")]; words != nil {
 			cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, start string) ([]cobra.Completion, cobra.ShellCompDirective) {
 				if len(args) > 0 && !strings.HasSuffix(use[1], "...") {
 					return nil, cobra.ShellCompDirectiveNoFileComp

@@ -152,7 +152,8 @@ spec: {ports: [{port: 80}]}
 			here.Get(ctx, types.NamespacedName{Name: clustersetv1alpha1.ReachabilityName}, &clustersetv1alpha1.Reachability{}))
 	})
 	for _, tc := range []struct{ args, want []string }{
-		{[]string{"services", "-A"}, []string{"shop ", "web ", "beijing ", "1 ", "all "}},
+		{[]string{"services", "-A"}, []string{"shop ", "web ", "beijing ", "0 ", "all ", "NoEndpoints"}},
+		{[]string{"services", "shop/web"}, []string{"shop ", "web ", "beijing "}},
 		{[]string{"services", "-n", "shop", "-o", "json"}, []string{`"name": "web"`, `"cluster": "beijing"`, `"everyone": true`}},
 		{[]string{"version"}, []string{"command line ", "agent ", "beijing "}},
 	} {

@@ -8,21 +8,19 @@ import (
 	"slices"
 	"strings"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
-	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/cli/objects"
 	"github.com/clusterset/clusterset/cli/preview"
+	"github.com/clusterset/clusterset/cli/view"
 	"github.com/clusterset/clusterset/exporter"
 	"github.com/clusterset/clusterset/internal/connect"
 	"github.com/clusterset/clusterset/internal/manifests"
@@ -65,32 +63,11 @@ func readState(path string) (*preview.State, []runtime.Object, error) {
 
 // fetchState reads the hub's records.
 func fetchState(ctx context.Context, hub *objects.Cluster) (*preview.State, error) {
-	members, err := hub.HubMembers(ctx)
-	if err != nil {
+	if _, err := hub.HubMembers(ctx); err != nil {
 		return nil, err
 	}
-	lists := []client.ObjectList{&clustersetv1alpha1.ExportedServiceList{}, &clustersetv1alpha1.ExportedEndpointsList{}}
-	for _, list := range lists {
-		if err := hub.List(ctx, list); err != nil {
-			return nil, hub.Words(err)
-		}
-	}
-	leases := &coordinationv1.LeaseList{} // they say who can't reach whom; some who may read all records may not read them
-	if err := hub.List(ctx, leases, client.MatchingFields{"metadata.name": api.HeartbeatLease}); err != nil && !apierrors.IsForbidden(err) {
-		return nil, hub.Words(err)
-	}
-	records := make([]runtime.Object, 0, len(members))
-	for i := range members {
-		records = append(records, &members[i])
-	}
-	for _, list := range append(lists, leases) {
-		items, err := meta.ExtractList(list)
-		if err != nil {
-			return nil, err
-		}
-		records = append(records, items...)
-	}
-	return preview.NewState(records), nil
+	f := view.FetchHub(ctx, hub)
+	return f.State, f.Err
 }
 
 // read fills in the records that a Service would have if it were exported. It returns further notes. If there are several networks, the Service's

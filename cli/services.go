@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/clusterset/clusterset/api"
@@ -23,24 +24,35 @@ type servicesCommand struct {
 	output
 	namespace string
 	all       bool
+	one       types.NamespacedName
 }
 
 func newServices() *cobra.Command {
 	var s servicesCommand
 	cmd := configured(&cobra.Command{
-		Use:   "services",
+		Use:   "services [NAMESPACE/NAME]",
 		Short: "List the services of the set: who exports and imports them, and what is wrong",
-		Long: `Lists the services of a namespace, or of all with -A: the clusters that export each, how many of their endpoints are ready, the
-clusters that may import it, and its problems as clusterset status has them.
+		Long: `Lists the services of a namespace, of all with -A, or one: the clusters that export each, how many endpoints (pods) behind these exports are
+ready, the clusters that import it, because they may and don't lack its namespace, and its problems as clusterset status has them.
 
 It reads the local cluster: what it exports and has imported. With --hub-kubeconfig or --hub-context it reads the hub as well, which knows all
 services, who may import each (communities and export-to), and the current endpoints. clusterset explain shows one name in detail.` + exitHelp,
 		Example: `  clusterset services -A --hub-context hub
-  clusterset services -n shop --context beijing -o wide`,
+  clusterset services -n shop --context beijing -o wide
+  clusterset services shop/web --hub-context hub`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return s.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	})
+	cmd.Args = func(cmd *cobra.Command, args []string) (err error) {
+		if len(args) == 0 {
+			return nil
+		}
+		if s.one, err = preview.ParseService(args[0]); err != nil {
+			return usageError{err}
+		}
+		return noArgs(cmd, args[1:])
+	}
 	flags := cmd.Flags()
 	s.clusters.addFlags(flags)
 	s.addFlag(cmd, "table", "wide", "json", "yaml")
@@ -57,6 +69,12 @@ func (s *servicesCommand) run(ctx context.Context, stdout, stderr io.Writer) err
 	list, err := s.read(ctx)
 	if err != nil {
 		return err
+	}
+	if s.one.Name != "" {
+		if list = slices.DeleteFunc(list, func(o services.Service) bool { return o.Namespace != s.one.Namespace || o.Name != s.one.Name }); len(list) == 0 {
+			return fmt.Errorf("no cluster exports or imports %s; clusterset services -A lists all services", s.one)
+		}
+		s.all = true
 	}
 	where := "the set"
 	if !s.all {
@@ -97,7 +115,6 @@ func (s *servicesCommand) read(ctx context.Context) ([]services.Service, error) 
 // servicesOf lists the services of a cluster and the hub, each of which may be nil. If the cluster is the hub itself, it is read as that too.
 func servicesOf(ctx context.Context, local, hub *objects.Cluster) ([]services.Service, error) {
 	var imported discoveryv1.EndpointSliceList
-	var state *preview.State
 	if local != nil {
 		if err := local.List(ctx, &imported, client.HasLabels{api.LabelSourceCluster, api.LabelServiceName}); err != nil {
 			return nil, local.Words(err)
@@ -107,13 +124,8 @@ func servicesOf(ctx context.Context, local, hub *objects.Cluster) ([]services.Se
 	if err != nil {
 		return nil, err
 	}
-	if hub == nil && facts.Hub != nil {
-		hub = local
+	if facts.Hub != nil && facts.Hub.Err != nil {
+		return nil, facts.Hub.Err
 	}
-	if hub != nil {
-		if state, err = fetchState(ctx, hub); err != nil {
-			return nil, err
-		}
-	}
-	return services.Of(facts.Local, imported.Items, state, view.Build(facts)), nil
+	return services.Of(facts, imported.Items, view.Build(facts)), nil
 }

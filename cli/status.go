@@ -38,7 +38,7 @@ Without a local cluster, or if the current context isn't a member or is down, it
 
 The exit code is 1 if there is a problem: a cluster that is silent or has never been heard; this one, if it has left; a service that isn't exported or
 imported as it should be, or whose name has no address because only Expired clusters have endpoints of it; a cluster that doesn't follow the hub;
-a namespace that is missing; or the hub, if it is given, doesn't answer. Conflicts and services at their last resort are shown, and are no problems:
+a namespace that is missing here or, by its last report, in another cluster that would import from it; or the hub, if it is given, doesn't answer. Conflicts and services at their last resort are shown, and are no problems:
 their names are answered. clusterset doctor checks more.` + exitHelp,
 		Example: `  clusterset status
   clusterset status --context beijing --hub-context hub --watch
@@ -164,7 +164,7 @@ func (s *statusCommand) show(ctx context.Context, w io.Writer, look func(context
 	err := s.write(w, report, func() string {
 		return view.Screen{Wide: s.wide(), Colours: colours(w)}.Render(report)
 	})
-	switch n := report.ProblemCount(); {
+	switch n := len(report.All()); {
 	case err != nil:
 		return err
 	case failed != nil:

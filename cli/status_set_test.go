@@ -115,6 +115,11 @@ apiVersion: clusterset.dev/v1alpha1
 kind: ExportedService
 metadata: {name: web.shop, namespace: clusterset-member-shanghai, labels: {clusterset.dev/service-namespace: shop, clusterset.dev/service-name: web}}
 spec: {serviceNamespace: shop, serviceName: web, type: ClusterSetIP, exportedAt: "2026-01-02T00:00:00Z", ports: [{name: https, protocol: TCP, port: 80}]}
+---
+apiVersion: clusterset.dev/v1alpha1
+kind: ExportedEndpoints
+metadata: {name: web.shop.1, namespace: clusterset-member-beijing, labels: {clusterset.dev/service-namespace: shop, clusterset.dev/service-name: web}}
+spec: {serviceNamespace: shop, serviceName: web, addressType: IPv4, ports: [{name: http, protocol: TCP, port: 80}], endpoints: [{addresses: [10.8.1.20]}]}
 `
 
 // startLookedAt makes the cluster set with the commands that users would run.

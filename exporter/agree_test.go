@@ -34,6 +34,7 @@ func TestConflictConditionsAgreeWithExplainAndStatus(t *testing.T) {
 			hub.Exports = append(hub.Exports, *o)
 		}
 	}
+	hub.Know(nil)
 	member := func(cluster string) *clustersetv1alpha1.MemberCluster { return members[cluster] }
 	for key, records := range services {
 		conflicts := 0

@@ -78,7 +78,7 @@ func TestExporterKeepsTheHubUpToDate(t *testing.T) {
 			w.hub.Apply(t, manifest("{apiVersion: clusterset.dev/v1alpha1, kind: MemberCluster, metadata: {name: %s}, spec: {communities: %s}}", name, communities))
 		}
 		put("nice", "[x]")
-		w.awaitCondition("web", "clusterset.dev/Visible=False/NoPeers")
+		w.awaitCondition("web", "clusterset.dev/Visible=False/Alone")
 		put("beijing", "[x, z]")
 		w.awaitCondition("web", "clusterset.dev/Visible=True/Peers")
 		put("beijing", "[default]")

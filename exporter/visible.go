@@ -99,7 +99,7 @@ func (v *visibility) conditions(namespace string, d Desired) []metav1.Condition 
 		to := d.Service.Spec.ExportTo
 		importing := slices.DeleteFunc(slices.Clone(p.names), func(name string) bool { return !communities.Allows(to, name, p.of[name]) })
 		if p.limited || len(to) > 0 {
-			visible = visibleTo(importing)
+			visible = visibleTo(importing, to)
 		}
 		if networks := p.otherNetworks(importing); len(networks) > 0 {
 			reachable = reachableFrom(networks, d, len(p.external) > 0)
@@ -113,11 +113,14 @@ func (v *visibility) conditions(namespace string, d Desired) []metav1.Condition 
 }
 
 // visibleTo names the clusters that may import a service (rule C19 of docs/spec/control-plane.md).
-func visibleTo(names []string) metav1.Condition {
-	if len(names) == 0 {
+func visibleTo(names, to []string) metav1.Condition {
+	switch {
+	case len(names) == 0 && len(to) == 0:
+		return metav1.Condition{Status: metav1.ConditionFalse, Reason: api.ReasonAlone, Message: "no other cluster imports it: none is in a community of this one"}
+	case len(names) == 0:
 		return metav1.Condition{
 			Status: metav1.ConditionFalse, Reason: api.ReasonNoPeers,
-			Message: "no other cluster imports it: none is in a community of this one, or " + api.AnnotationExportTo + " excludes those that are",
+			Message: "no other cluster imports it: " + api.AnnotationExportTo + " excludes all that are in a community of this one",
 		}
 	}
 	return metav1.Condition{

@@ -42,7 +42,7 @@ func TestVisible(t *testing.T) {
 	}{
 		{"no communities", []clustersetv1alpha1.MemberCluster{member("a"), member("b", "default")}, all, ""},
 		{"some", []clustersetv1alpha1.MemberCluster{member("a", "x", "y"), member("b", "x"), member("c", "y"), member("d", "z"), left}, all, "True Peers …: b, c"},
-		{"none", []clustersetv1alpha1.MemberCluster{member("a", "x"), member("b", "y")}, all, "False NoPeers …"},
+		{"none", []clustersetv1alpha1.MemberCluster{member("a", "x"), member("b", "y")}, all, "False Alone …"},
 		{"forgotten", []clustersetv1alpha1.MemberCluster{member("a"), member("b", "y"), member("c")}, all, "True Peers …: c"},
 		{"not exported", []clustersetv1alpha1.MemberCluster{member("a", "x"), member("b", "x")}, Desired{}, ""},
 		{"export-to", []clustersetv1alpha1.MemberCluster{member("a"), member("b"), member("c"), member("d", "default", "y"), member("e", "y")}, some, "True Peers …: b, d"},

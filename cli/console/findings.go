@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/clusterset/clusterset/api"
 	"github.com/clusterset/clusterset/cli/doctor"
 	"github.com/clusterset/clusterset/cli/view"
 )
@@ -18,12 +17,8 @@ const whatDoctor = "Doctor"
 var overlap = struct {
 	// here are the checks whose findings aren't listed.
 	here map[string]string
-	// problems are those whose problems aren't, but that they couldn't be made is.
-	problems map[string]string
 	// current are those made of what the console has just read: they are as old as everything else.
 	current map[string]bool
-	// because are the reasons of problems that aren't listed for a cluster about which the check has found the cause.
-	because map[string][]string
 }{
 	here: map[string]string{
 		"server":     "a Source that doesn't answer is a problem of its own",
@@ -33,9 +28,7 @@ var overlap = struct {
 		"dns":        "takes the address of a DNS server",
 		"express":    "takes the address of a DNS server",
 	},
-	problems: map[string]string{"lastresort": "the same Reports, service by service"},
-	current:  map[string]bool{"pods": true, "location": true, "reach": true, "lastresort": true, "names": true},
-	because:  map[string][]string{"names": {api.ReasonClusterCloned, api.ReasonNameTaken}},
+	current: map[string]bool{"pods": true, "location": true, "reach": true, "lastresort": true},
 }
 
 // findings are those of the doctor in a member, or on the hub if facts is nil, that nothing else reports. unchecked says what it couldn't
@@ -48,7 +41,6 @@ func (s *shown) findings(flags Flags, from *Source, facts *view.Facts, set *view
 	switch {
 	case from.Role == RoleMember && facts != nil:
 		f.See(facts, *set)
-		f.Names.Cloned = nil // the MemberCluster's condition is one of set's problems
 	case from.Role == RoleMember:
 		f.SetErr = errors.New(cmp.Or(from.Error, "it hasn't been read"))
 	}
@@ -62,7 +54,7 @@ func (s *shown) findings(flags Flags, from *Source, facts *view.Facts, set *view
 		case finding.Level == doctor.OK || overlap.here[finding.Check] != "" || slices.Contains(ofHub, finding):
 		case finding.Level == doctor.Skipped:
 			unchecked = append(unchecked, foundBy(flags, from, finding))
-		case overlap.problems[finding.Check] == "":
+		default:
 			problems = append(problems, foundBy(flags, from, finding))
 		}
 	}
@@ -87,9 +79,4 @@ func foundBy(flags Flags, from *Source, finding doctor.Finding) Found {
 	}
 	f.Problem = Problem{Context: from.Context, Cluster: from.Cluster, Problem: p}
 	return f
-}
-
-// caused reports whether a problem follows from one that the doctor has found in the same cluster.
-func caused(p view.Problem, findings []Found) bool {
-	return slices.ContainsFunc(findings, func(f Found) bool { return slices.Contains(overlap.because[f.Reason], p.Reason) })
 }

@@ -3,7 +3,6 @@ package console
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -21,11 +20,13 @@ const maxProblems = 500
 
 // Problems is the answer of /api/problems: all that is known to be wrong, the most urgent first.
 type Problems struct {
-	// Total and Urgent are the numbers of all. Items are the first of them.
+	// Total and Urgent are the numbers of all. Items are the first of them: what `clusterset status` and `doctor` count.
 	Total  int     `json:"total"`
 	Urgent int     `json:"urgent"`
 	Items  []Found `json:"items"`
-	// Unchecked is what `clusterset doctor` couldn't check. It isn't counted.
+	// Answered are services whose names are answered, and that need attention all the same, and Unchecked is what `clusterset doctor` couldn't check.
+	// They aren't counted.
+	Answered  []Found `json:"answered,omitempty"`
 	Unchecked []Found `json:"unchecked,omitempty"`
 }
 
@@ -36,13 +37,15 @@ type Found struct {
 	Urgent bool `json:"urgent,omitempty"`
 	// Commands cure it, or show more.
 	Commands []string `json:"commands,omitempty"`
+	// Clusters are all for which the same couldn't be checked, if there are several.
+	Clusters []string `json:"clusters,omitempty"`
 	// Checked is when it was found, unless it follows from what the console has just read.
 	Checked time.Time `json:"checked,omitzero"`
 }
 
 // later are the reasons of problems that aren't urgent: names are answered, or something was asked for that isn't done.
 var later = map[string]bool{
-	"Limited": true, "Invalid": true, "NotExtended": true, "NoEndpoints": true, "NotReached": true, "SilentOnly": true, view.MissingElsewhere: true,
+	"Limited": true, "Invalid": true, "NotExtended": true, "NoEndpoints": true, "NotReached": true, view.MissingElsewhere: true,
 	api.ReasonNoPeers: true,
 }
 
@@ -50,7 +53,7 @@ var later = map[string]bool{
 func (s *Server) problems(context.Context, query) (any, error) {
 	is := s.current()
 	out := &Problems{}
-	out.Items, out.Unchecked = is.found(s.options.Flags, time.Now())
+	out.Items, out.Answered, out.Unchecked = is.found(s.options.Flags, time.Now())
 	for i := range out.Items {
 		if out.Items[i].Urgent {
 			out.Urgent++
@@ -64,7 +67,7 @@ func (s *Server) problems(context.Context, query) (any, error) {
 	})
 	out.Total = len(out.Items)
 	out.Items = out.Items[:min(len(out.Items), maxProblems)]
-	out.Unchecked = out.Unchecked[:min(len(out.Unchecked), maxProblems)]
+	out.Answered, out.Unchecked = out.Answered[:min(len(out.Answered), maxProblems)], out.Unchecked[:min(len(out.Unchecked), maxProblems)]
 	return out, nil
 }
 
@@ -90,45 +93,65 @@ func (s *shown) hub() *Source {
 	return &Source{}
 }
 
-// found returns all problems: of the sources, of the hub, of the services, and what each member has of its own. unchecked is what the doctor
-// couldn't check.
-func (s *shown) found(flags Flags, now time.Time) (all, unchecked []Found) {
+// found returns all problems: of the sources, of the hub with its services, and what each member has of its own. answered are services that need
+// attention and are none, and unchecked is what the doctor couldn't check.
+func (s *shown) found(flags Flags, now time.Time) (all, answered, unchecked []Found) {
 	all = []Found{}
-	add := func(from *Source, urgent bool, problems ...view.Problem) {
+	found := func(from *Source, urgent bool, problems []view.Problem) (list []Found) {
 		for _, p := range problems {
 			f := Found{Problem: Problem{Context: from.Context, Cluster: from.Cluster, Problem: p}, Urgent: urgent && !later[p.Reason]}
 			f.Commands = s.commands(flags, from, &p)
-			all = append(all, f)
+			list = append(list, f)
 		}
+		return list
 	}
 	hub := s.hub()
 	for _, from := range s.sources {
 		if from.lost() {
-			add(from, true, view.Problem{Name: from.name(), What: whatSource, Reason: string(from.State), Message: from.Error, Cure: "until then, what is shown of it is what it said last"})
+			all = append(all, found(from, true, []view.Problem{{Name: from.name(), What: whatSource, Reason: string(from.State), Message: from.Error, Cure: "until then, what is shown of it is what it said last"}})...)
 		}
 	}
 	records := s.records(now)
 	set := view.Build(view.Facts{Now: now, Hub: records})
-	add(hub, true, set.Problems...)
-	add(hub, false, s.elsewhere(records.Members)...)
-	for _, key := range s.set.keys {
-		add(hub, false, s.ofService(key)...)
+	known := map[view.Problem]bool{} // in whatever words
+	fact := func(p view.Problem) view.Problem {
+		return view.Problem{Namespace: p.Namespace, Name: p.Name, Reason: p.Reason}
 	}
-	known := map[view.Problem]bool{}
-	for _, p := range set.Problems {
-		known[p] = true
+	isNew := func(problems []view.Problem) []view.Problem {
+		return slices.DeleteFunc(problems, func(p view.Problem) bool { return known[fact(p)] })
+	}
+	all = append(append(all, found(hub, true, set.All())...), found(hub, false, s.elsewhere(records))...)
+	answered = found(hub, false, slices.Concat(set.Services.Conflicts, set.Services.LastResort))
+	for _, p := range slices.Concat(set.All(), set.Services.Conflicts, set.Services.LastResort) {
+		known[fact(p)] = true
 	}
 	for _, from := range s.sources {
 		facts, own := s.ofMember(from, records, now)
 		problems, couldNot := s.findings(flags, from, facts, own)
 		if own != nil {
-			add(from, true, slices.DeleteFunc(own.Problems, func(p view.Problem) bool { return known[p] })...)
-			add(from, true, slices.DeleteFunc(own.Services.Problems, func(p view.Problem) bool { return caused(p, problems) })...)
-			add(from, false, own.Services.LastResort...)
+			own.Elsewhere = nil // which the hub knows for all
+			all = append(all, found(from, true, isNew(own.All()))...)
+			answered = append(answered, found(from, false, isNew(slices.Concat(own.Services.Conflicts, own.Services.LastResort)))...)
 		}
-		all, unchecked = append(all, problems...), append(unchecked, couldNot...)
+		all = append(all, problems...)
+		for _, f := range couldNot {
+			unchecked = alike(unchecked, f)
+		}
 	}
-	return all, unchecked
+	return all, answered, unchecked
+}
+
+// alike adds what couldn't be checked. The same of several clusters is one.
+func alike(all []Found, f Found) []Found {
+	at := slices.IndexFunc(all, func(o Found) bool { return o.Reason == f.Reason && o.Message == f.Message })
+	if at < 0 {
+		return append(all, f)
+	}
+	if all[at].Clusters == nil {
+		all[at].Clusters = []string{all[at].Name}
+	}
+	all[at].Clusters = append(all[at].Clusters, f.Name)
+	return all
 }
 
 // ofMember is what is known of a member and the Report of that, nil if nothing is.
@@ -144,9 +167,14 @@ func (s *shown) ofMember(from *Source, records *view.HubFacts, now time.Time) (*
 	return &facts, &report
 }
 
-// records are what the hub has, without the exports: their conflicts are known from the set.
+// records are what the hub has, without the exports: what they amount to is known from the set.
 func (s *shown) records(now time.Time) *view.HubFacts {
-	f := &view.HubFacts{Read: s.hub().asOf(now), Heard: s.heard, Process: s.process}
+	f := &view.HubFacts{Read: s.hub().asOf(now), Heard: s.heard, Process: s.process, Services: map[types.NamespacedName]*preview.Exported{}}
+	for _, key := range s.set.keys {
+		if i := s.set.items[key]; i.Conflicts > 0 || i.Ready == 0 { // others need no attention
+			f.Services[key] = s.set.state.Exported(key)
+		}
+	}
 	for _, m := range s.set.members {
 		f.Members = append(f.Members, *m)
 	}
@@ -154,7 +182,7 @@ func (s *shown) records(now time.Time) *view.HubFacts {
 }
 
 // elsewhere are the namespaces that clusters lack by their last reports.
-func (s *shown) elsewhere(members []clustersetv1alpha1.MemberCluster) []view.Problem {
+func (s *shown) elsewhere(records *view.HubFacts) []view.Problem {
 	var exports []*clustersetv1alpha1.ExportedService
 	for _, key := range s.set.keys {
 		exports = append(exports, s.set.state.Records(key)...)
@@ -165,7 +193,7 @@ func (s *shown) elsewhere(members []clustersetv1alpha1.MemberCluster) []view.Pro
 			known = append(known, from.Cluster)
 		}
 	}
-	return view.Elsewhere(members, exports, known)
+	return records.Elsewhere(exports, known, records.Read)
 }
 
 // without returns the exports of services whose namespaces a cluster doesn't have.
@@ -178,28 +206,6 @@ func (s *shown) without(namespaces map[string]bool) (all []clustersetv1alpha1.Ex
 		}
 	}
 	return all
-}
-
-// ofService are the problems of a service that the hub's records show.
-func (s *shown) ofService(key types.NamespacedName) (all []view.Problem) {
-	i := s.set.items[key]
-	p := view.Problem{Namespace: key.Namespace, Name: key.Name, What: "Exports"}
-	if i.Conflicts > 0 {
-		for _, c := range s.set.state.Exported(key).Conflicts {
-			conflict := preview.ConflictOf(&c)
-			p.Reason, p.Message, p.Cure = conflict.Reason, conflict.Message, "make the exports alike; until then the oldest one decides"
-			all = append(all, p)
-		}
-	}
-	switch {
-	case i.Ready == 0 && i.Silent == 0:
-		p.Reason, p.Message, p.Cure = "NoEndpoints", "no cluster that is used has a ready endpoint", "start its pods, or end its exports"
-	case i.Ready == 0:
-		p.Reason, p.Message, p.Cure = "SilentOnly", fmt.Sprintf("its %d ready endpoints are in Suspect clusters", i.Silent), "see why these are silent, or start pods elsewhere"
-	default:
-		return all
-	}
-	return append(all, p)
 }
 
 // commands cure a problem, or show more about it.

@@ -83,19 +83,15 @@ func TestProblems(t *testing.T) {
 	answers(t, s, "services-clustersetip", "/api/services?q=10.96.7.7")
 }
 
-// What status and doctor both report is listed once: of a cluster that shares its name, the cause instead of each of its exports.
+// What status and doctor both report is listed once: of a cluster that shares its name, too, instead of each of its exports.
 func TestProblemsAreListedOnce(t *testing.T) {
 	s := observed(t)
 	cloned := metav1.Condition{Type: "Ready", Status: metav1.ConditionFalse, Reason: api.ReasonClusterCloned, Message: "another agent is at work"}
 	local := s.Source(1).Local
-	local.Exports[0].Status.Conditions = []metav1.Condition{cloned}
 	beijing := s.current().set.members[0]
 	beijing.Status.Conditions = []metav1.Condition{{Type: clustersetv1alpha1.ConditionCloned, Status: metav1.ConditionTrue, Message: "two agents renew its Lease"}}
-	for _, name := range []string{"beijing", "tianjin"} { // of the latter, the hub doesn't know it yet
-		m := *beijing.DeepCopy()
-		m.Name = name
-		local.Members = append(local.Members, m)
-	}
+	local.Members = append(local.Members, *beijing.DeepCopy())
+	local.Exports[0].Status.Conditions = []metav1.Condition{cloned}
 	local.Exports = append(local.Exports, mcsv1beta1.ServiceExport{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "absent"}, Status: mcsv1beta1.ServiceExportStatus{
 		Conditions: []metav1.Condition{{Type: "Valid", Status: metav1.ConditionFalse, Reason: "NoService", Message: "there is no such Service"}},
 	}})
@@ -107,7 +103,8 @@ func TestProblemsAreListedOnce(t *testing.T) {
 		AddressType: discoveryv1.AddressTypeIPv4, Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"10.8.2.10"}}},
 	}}
 	is := s.current()
-	problems, unchecked := is.found(Flags{}, time.Now())
+	problems, answered, unchecked := is.found(Flags{}, time.Now())
+	problems = append(problems, answered...)
 	reasons := map[string]int{}
 	for i, p := range problems {
 		reasons[p.Reason]++
@@ -117,7 +114,7 @@ func TestProblemsAreListedOnce(t *testing.T) {
 			}
 		}
 	}
-	for reason, n := range map[string]int{"Cloned": 1, "names": 1, "NoService": 1, api.ReasonClusterCloned: 0, "Suspect": 1, "set": 0, "LastResort": 1, "lastresort": 0, "clusterdns": 1, "clock": 2} {
+	for reason, n := range map[string]int{"Cloned": 1, "NoService": 1, api.ReasonClusterCloned: 1, "Suspect": 1, "set": 0, "LastResort": 1, "lastresort": 0, "clusterdns": 1, "clock": 2} {
 		if reasons[reason] != n {
 			t.Errorf("%s is listed %d times, want %d", reason, reasons[reason], n)
 		}
@@ -135,13 +132,27 @@ func TestFindingsOfAMemberThatIsAway(t *testing.T) {
 	s.AddSource(Source{Role: RoleMember, Context: "bj", State: Away, Error: "connection refused", Asked: asked()})
 	s.AddSource(Source{Role: RoleMember, Context: "tj", State: Loading})
 	is := s.current()
-	problems, unchecked := is.found(Flags{}, time.Now())
+	problems, answered, unchecked := is.found(Flags{}, time.Now())
+	problems = append(problems, answered...)
 	var all []string
 	for _, f := range append(problems, unchecked...) {
 		all = append(all, f.Name+" "+f.Reason)
 	}
 	if got, want := strings.Join(all, ", "), "bj Away, bj clusterdns, bj nodelocaldns"; got != want {
 		t.Errorf("got %s; want %s", got, want)
+	}
+}
+
+// What couldn't be checked of several clusters, for the same reason, is listed once, with their names.
+func TestWhatCouldNotBeCheckedIsListedOnce(t *testing.T) {
+	s := New(Options{})
+	for _, name := range []string{"bj", "sh", "tj"} {
+		s.AddSource(Source{Role: RoleMember, Context: name, State: Loading, Asked: asked()})
+	}
+	is := s.current()
+	_, _, unchecked := is.found(Flags{}, time.Now())
+	if len(unchecked) != 1 || strings.Join(unchecked[0].Clusters, " ") != "bj sh tj" {
+		t.Errorf("%+v", unchecked)
 	}
 }
 
@@ -170,7 +181,7 @@ func TestAHubThatIsAwayMakesNoClusterUnwatched(t *testing.T) {
 	reasons := func() map[string]int {
 		n := map[string]int{}
 		is := s.current()
-		problems, _ := is.found(Flags{}, now.Add(8*time.Minute))
+		problems, _, _ := is.found(Flags{}, now.Add(8*time.Minute))
 		for _, p := range problems {
 			n[p.Reason]++
 		}

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
@@ -169,26 +168,12 @@ func TestRender(t *testing.T) {
 			lyon.Status.Namespaces = clustersetv1alpha1.NamespaceDigest([]string{"default"})
 			var web clustersetv1alpha1.ExportedService
 			web.Namespace, web.Spec.ServiceNamespace, web.Spec.ServiceName = api.MemberNamespace("beijing"), "shop", "web"
-			f.Set.Elsewhere = view.Elsewhere([]clustersetv1alpha1.MemberCluster{{ObjectMeta: metav1.ObjectMeta{Name: "beijing"}}, lyon}, []*clustersetv1alpha1.ExportedService{&web}, nil)
+			hub := &view.HubFacts{Members: []clustersetv1alpha1.MemberCluster{{ObjectMeta: metav1.ObjectMeta{Name: "beijing"}}, lyon}}
+			f.Set.Elsewhere = hub.Elsewhere([]*clustersetv1alpha1.ExportedService{&web}, nil, now)
 		},
 		"unreachable": func(f *Facts) { // which is a problem of the set
 			f.Set.Clusters[1].Reach.State, f.Set.Clusters[1].Reach.Reason = metav1.ConditionFalse, "NoAnswer"
 			f.Set.Problems = []view.Problem{{Name: "shanghai", What: "MemberCluster", Reason: "Unreachable", Message: "its agent hasn't answered this cluster's for 5m", Cure: "check routes and firewalls on the way to 10.2.0.1:9471"}}
-		},
-		"clone": func(f *Facts) { // a clone that has stopped, in a set that has another pair of clones
-			cloned := func(name string) (m clustersetv1alpha1.MemberCluster) {
-				m.Name = name
-				m.Status.Conditions = []metav1.Condition{{Type: clustersetv1alpha1.ConditionCloned, Status: metav1.ConditionTrue}}
-				return m
-			}
-			var export mcsv1beta1.ServiceExport
-			export.Status.Conditions = []metav1.Condition{{Type: "Ready", Status: metav1.ConditionFalse, Reason: api.ReasonClusterCloned, Message: "another agent is at work"}}
-			f.Names.seeCluster(&view.LocalFacts{Cluster: "beijing", Members: []clustersetv1alpha1.MemberCluster{cloned("beijing"), cloned("tianjin")}, Exports: []mcsv1beta1.ServiceExport{{}, export}})
-		},
-		"cloned": func(f *Facts) { // the cloned cluster that keeps running
-			f.Names.see([]clustersetv1alpha1.MemberCluster{{}, {ObjectMeta: metav1.ObjectMeta{Name: "beijing"}, Status: clustersetv1alpha1.MemberClusterStatus{
-				Conditions: []metav1.Condition{{Type: clustersetv1alpha1.ConditionCloned, Status: metav1.ConditionTrue}},
-			}}})
 		},
 		"kube-dns": func(f *Facts) {
 			f.ClusterDNS = ConfigMap{Key: "kube-system/kube-dns", Found: true, Data: map[string]string{"stubDomains": `{"svc.global": ["10.96.0.53"]}`}}

@@ -38,8 +38,6 @@ type Facts struct {
 	PodsErr error
 	// Member is this cluster's MemberCluster, nil if there is none or the cluster's name isn't known.
 	Member *clustersetv1alpha1.MemberCluster
-	// Names says whether agents share a name.
-	Names Names
 	// Credentials are the member agent's, nil if they weren't looked for.
 	Credentials *Credentials
 }

@@ -173,6 +173,16 @@ var faults = []struct {
 		b.shanghai(func(m *clustersetv1alpha1.MemberCluster) { m.Spec.Network = "edge" })
 		b.Local.Imports = []mcsv1beta1.ServiceImport{{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}, Status: mcsv1beta1.ServiceImportStatus{Clusters: []mcsv1beta1.ClusterStatus{{Cluster: "shanghai"}}}}}
 	}, false},
+	{"nothing is ready behind a name", func(b *broken) {
+		b.Local.Imports = []mcsv1beta1.ServiceImport{{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "db"}, Status: mcsv1beta1.ServiceImportStatus{
+			Conditions: []metav1.Condition{{Type: api.ConditionEndpoints, Status: metav1.ConditionFalse, Reason: api.ReasonNoEndpoints}},
+		}}}
+	}, false},
+	{"another cluster lacks a namespace", func(b *broken) {
+		lacks, web := clustersetv1alpha1.NamespaceDigest([]string{"default"}), clustersetv1alpha1.ExportedService{ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace("beijing")}}
+		web.Spec.ServiceNamespace, web.Spec.ServiceName = "shop", "web"
+		b.Hub.Exports, b.Hub.Heard["shanghai"] = []clustersetv1alpha1.ExportedService{web}, view.Heartbeat{Renewed: now, Namespaces: &lacks}
+	}, false},
 	{"no other cluster may import an export", func(b *broken) { b.export(api.ConditionVisible, api.ReasonNoPeers) }, false},
 	{"an annotation of an export is misspelled", func(b *broken) { b.export(api.ConditionComplete, api.ReasonNotUsed) }, false},
 	{"a mark is misspelled", func(b *broken) {
@@ -182,12 +192,17 @@ var faults = []struct {
 		b.Local.Others, b.Local.Agent = map[client.ObjectKey]string{{Namespace: "shop", Name: "web"}: "has EndpointSlices for it too"}, &view.Settings{}
 	}, false},
 	{"the definition of ServiceExport has no status subresource", func(b *broken) { b.checked.Cluster.CRDs[2].Outdated = []string{"the status subresource"} }, false},
+	{"a cluster is alone in its community", func(b *broken) { b.export(api.ConditionVisible, api.ReasonAlone) }, true},
 	{"the path to another cluster is cut", func(b *broken) { b.reach(metav1.ConditionFalse, "NoAnswer") }, false},
 	{"this cluster's agent is cut off from all", func(b *broken) { b.reach(metav1.ConditionTrue, "AllUnreachable") }, false},
 	{"another cluster can't reach one", func(b *broken) {
 		b.Hub.Heard["shanghai"] = view.Heartbeat{Renewed: now, Measures: true, CantReach: []string{"beijing"}}
 	}, false},
 	{"a beacon was always blocked", func(b *broken) { b.reach(metav1.ConditionUnknown, "NeverReached") }, true},
+	{"this cluster exports nothing, because another works under its name", func(b *broken) {
+		b.export("Ready", api.ReasonNameTaken)
+		b.Local.Exports[0].Status.Conditions = b.Local.Exports[0].Status.Conditions[1:]
+	}, false},
 	{"two clusters work under one name", func(b *broken) { b.shanghai(conditioned(clustersetv1alpha1.ConditionCloned, metav1.ConditionTrue, "")) }, false},
 	{"the cluster DNS doesn't forward", func(b *broken) { b.checked.ClusterDNS.Data = map[string]string{"Corefile": stock} }, false},
 	{"the cluster DNS forwards to an address that no Service has any more", func(b *broken) { b.checked.Services[0].ClusterIPs = addresses([]string{"10.96.0.54"}) }, false},
@@ -248,13 +263,10 @@ func said(b *broken) (says, exits string) {
 		facts.Hub = nil
 		b.checked.Set = view.Build(facts)
 	}
-	if b.Hub != nil {
-		b.checked.Names.see(b.Hub.Members)
-	}
 	d := Diagnose(&b.checked)
 	status, doctor := 0, 0
 	var reasons, checks []string
-	for _, p := range slices.Concat(r.Problems, r.Services.Problems) {
+	for _, p := range r.All() {
 		reasons = append(reasons, "`"+p.Reason+"`")
 	}
 	for _, f := range d.Findings {

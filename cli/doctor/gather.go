@@ -259,10 +259,6 @@ func (f *Facts) See(facts *view.Facts, set view.Report) {
 			f.Member = m
 		}
 	}
-	f.Names.seeCluster(facts.Local)
-	if facts.Hub != nil && facts.Hub.Err == nil { // otherwise only what the cluster knows is used
-		f.Names.see(facts.Hub.Members)
-	}
 }
 
 // credentials reads when the agent's token expires, and asks the hub whether it accepts it: with a token that it doesn't know, an API server refuses

@@ -17,10 +17,8 @@ func checkSet(f *Facts) []Finding {
 		return []Finding{skipped("can't tell how the set is: %v", f.SetErr)}
 	}
 	var all []Finding
-	for _, p := range slices.Concat(f.Set.Problems, f.Set.Elsewhere, f.Set.Services.Problems) {
-		if p.Reason != clustersCloned { // checkNames says more about it
-			all = append(all, problem(fmt.Sprintf("%s %s: %s: %s", p.What, p.About(), p.Reason, p.Message), p.Cure))
-		}
+	for _, p := range f.Set.All() {
+		all = append(all, problem(fmt.Sprintf("%s %s: %s: %s", p.What, p.About(), p.Reason, p.Message), p.Cure))
 	}
 	if len(all) == 0 {
 		all = append(all, ok("%s of the set, none silent; every export and import is as it should be", screen.Counted(len(f.Set.Clusters), "cluster")))
@@ -30,5 +28,3 @@ func checkSet(f *Facts) []Finding {
 	}
 	return all
 }
-
-const clustersCloned = "Cloned"

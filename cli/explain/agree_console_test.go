@@ -228,6 +228,7 @@ func (b *browser) agreesWithStatus(path string, objects []runtime.Object) {
 			facts.Hub.Exports = append(facts.Hub.Exports, *o)
 		}
 	}
+	facts.Hub.Know(nil)
 	want := asJSON(b, view.Build(facts))
 	var m console.Map
 	b.get("/api/map", nil, &m)

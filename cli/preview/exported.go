@@ -7,7 +7,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/internal/index"
@@ -83,15 +82,13 @@ func (s *State) phase(cluster string) clustersetv1alpha1.MemberClusterPhase {
 	return ""
 }
 
-// endpointsOf counts a cluster's endpoints. Behind a ClusterIP without a record of any there is one, whatever it is: DNS answers with it too.
+// endpointsOf counts a cluster's endpoints. A ClusterIP is none, although DNS answers with one that has nothing behind it.
 func (r *records) endpointsOf(x merge.Export) (ready, all int) {
 	var addrs, readyAddrs []netip.Addr
-	unknown := x.Service.Spec.Type != mcsv1beta1.Headless && len(x.Service.Spec.ClusterIPs) > 0
 	for _, record := range r.endpoints {
 		if of(record) != x.Cluster || record.Spec.External { // external addresses lead to the same endpoints
 			continue
 		}
-		unknown = false
 		for i := range record.Spec.Endpoints {
 			e := &record.Spec.Endpoints[i]
 			if len(e.Addresses) == 0 {
@@ -107,14 +104,11 @@ func (r *records) endpointsOf(x merge.Export) (ready, all int) {
 			}
 		}
 	}
-	if unknown {
-		return 1, 1
-	}
-	return distinct(readyAddrs), distinct(addrs)
+	return Distinct(readyAddrs), Distinct(addrs)
 }
 
-// distinct counts endpoints by their addresses.
-func distinct(addrs []netip.Addr) int {
+// Distinct counts endpoints by their addresses: one with an address of each family is one.
+func Distinct(addrs []netip.Addr) int {
 	v4, v6 := index.SortAddrs(addrs).Split()
 	return max(len(v4), len(v6))
 }

@@ -5,6 +5,7 @@ package services
 import (
 	"cmp"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -28,9 +29,10 @@ type Service struct {
 	ExportedBy []Exporter `json:"exportedBy"`
 	// Readiness is nil if it isn't known for every exporter.
 	*preview.Readiness
-	// ImportedBy are the clusters that may import it, by communities and export-to; only the hub knows them.
+	// ImportedBy are the clusters that import it: that may, by communities and export-to, and don't say that they lack its namespace. Only the hub
+	// knows them.
 	ImportedBy []string `json:"importedBy,omitempty"`
-	// Everyone is set if all clusters may.
+	// Everyone is set if all clusters do.
 	Everyone bool     `json:"everyone,omitempty"`
 	IPs      []string `json:"clusterSetIPs,omitempty"`
 	Ports    []string `json:"ports,omitempty"`
@@ -45,8 +47,9 @@ type Exporter struct {
 	Ready *int `json:"ready,omitempty"`
 }
 
-// Of lists the services of a cluster and of the hub, each of which may be nil. slices are those that the cluster has imported.
-func Of(local *view.LocalFacts, imported []discoveryv1.EndpointSlice, hub *preview.State, report view.Report) []Service {
+// Of lists the services of a cluster and of the hub, as far as they were read. slices are those that the cluster has imported.
+func Of(facts view.Facts, imported []discoveryv1.EndpointSlice, report view.Report) []Service {
+	local := facts.Local
 	all := map[types.NamespacedName]*Service{}
 	at := func(namespace, name string) *Service {
 		key := types.NamespacedName{Namespace: namespace, Name: name}
@@ -80,14 +83,12 @@ func Of(local *view.LocalFacts, imported []discoveryv1.EndpointSlice, hub *previ
 			}
 		}
 	}
-	if hub != nil {
-		for _, key := range hub.Services() {
-			if e := hub.Exported(key); e != nil {
-				at(key.Namespace, key.Name).onHub(e, hub.Clusters(), hub.Unseen(key))
-			}
+	if facts.Hub != nil {
+		for key, e := range facts.Hub.Services {
+			at(key.Namespace, key.Name).onHub(e, &facts)
 		}
 	}
-	for _, p := range slices.Concat(report.Problems, report.Services.Problems, report.Services.Conflicts, report.Services.LastResort) {
+	for _, p := range slices.Concat(report.All(), report.Services.Conflicts, report.Services.LastResort) {
 		if s := all[types.NamespacedName{Namespace: p.Namespace, Name: p.Name}]; s != nil && p.Namespace != "" {
 			s.Problems = append(s.Problems, p)
 		}
@@ -104,21 +105,18 @@ func Of(local *view.LocalFacts, imported []discoveryv1.EndpointSlice, hub *previ
 }
 
 // onHub takes over what the hub's records say, which is newer than what the cluster has imported.
-func (s *Service) onHub(e *preview.Exported, clusters []string, unseen map[string][]preview.Unseen) {
+func (s *Service) onHub(e *preview.Exported, facts *view.Facts) {
 	s.Type, s.ExportedBy, s.Readiness, s.Ports = string(e.Type), nil, &e.Readiness, nil
-	may := map[string]bool{}
+	state := facts.Hub.State
+	unseen, clusters := state.Unseen(types.NamespacedName{Namespace: s.Namespace, Name: s.Name}), state.Clusters()
 	for _, by := range e.By {
 		s.ExportedBy = append(s.ExportedBy, Exporter{Cluster: by.Cluster, Ready: &by.Ready})
-		var not []string
-		for _, u := range unseen[by.Cluster] {
-			not = append(not, u.From...)
-		}
-		for _, c := range clusters {
-			may[c] = may[c] || !slices.Contains(not, c)
-		}
 	}
 	for _, c := range clusters {
-		if may[c] {
+		sees := func(by preview.Exporter) bool {
+			return !slices.ContainsFunc(unseen[by.Cluster], func(u preview.Unseen) bool { return slices.Contains(u.From, c) })
+		}
+		if lacks, _ := facts.Hub.Lacks(state.Member(c), s.Namespace, facts.Now); !lacks && slices.ContainsFunc(e.By, sees) {
 			s.ImportedBy = append(s.ImportedBy, c)
 		}
 	}
@@ -135,26 +133,28 @@ func port(name string, number int32, protocol string) string {
 // from is a service as one cluster exports it.
 type from struct{ namespace, name, cluster string }
 
-// readyIn counts ready endpoints. One with an address of each family has an entry in a slice of each, so the larger number counts.
+// readyIn counts ready endpoints: those behind a cluster's external addresses, too.
 func readyIn(all []discoveryv1.EndpointSlice) map[from]int {
-	families := map[discoveryv1.AddressType]map[from]int{}
+	ready, addrs := map[from]int{}, map[from][]netip.Addr{}
 	for i := range all {
 		s := &all[i]
 		of := from{s.Namespace, s.Labels[api.LabelServiceName], s.Labels[api.LabelSourceCluster]}
-		if families[s.AddressType] == nil {
-			families[s.AddressType] = map[from]int{}
+		if behind, external := s.Annotations[api.AnnotationExternal]; external {
+			n, _ := strconv.Atoi(behind)
+			ready[of] = max(ready[of], n)
+			continue
 		}
 		for _, e := range s.Endpoints {
-			if e.Conditions.Ready == nil || *e.Conditions.Ready {
-				families[s.AddressType][of]++
+			if len(e.Addresses) == 0 || e.Conditions.Ready != nil && !*e.Conditions.Ready {
+				continue
+			}
+			if addr, err := netip.ParseAddr(e.Addresses[0]); err == nil {
+				addrs[of] = append(addrs[of], addr)
 			}
 		}
 	}
-	ready := map[from]int{}
-	for _, counts := range families {
-		for of, n := range counts {
-			ready[of] = max(ready[of], n)
-		}
+	for of, them := range addrs {
+		ready[of] = max(ready[of], preview.Distinct(them))
 	}
 	return ready
 }

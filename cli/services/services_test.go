@@ -11,7 +11,6 @@ import (
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
-	"github.com/clusterset/clusterset/cli/preview"
 	"github.com/clusterset/clusterset/cli/view"
 )
 
@@ -52,7 +51,7 @@ func TestServicesOfACluster(t *testing.T) {
 	report := view.Report{Services: view.Services{Problems: []view.Problem{
 		{Namespace: "shop", Name: "db", What: "ServiceExport", Reason: "Unseen", Message: "no agent has processed it"}, {Namespace: "else", Name: "gone", Reason: "Held"},
 	}}}
-	list := Of(local(), imported, nil, report)
+	list := Of(view.Facts{Local: local()}, imported, report)
 	want := `NAMESPACE  NAME  EXPORTED BY        READY  IMPORTED BY  PROBLEMS
 shop       db    beijing            -      -            Unseen
 shop       web   beijing, shanghai  3      -            -
@@ -82,8 +81,9 @@ func TestOfSilentClustersNothingIsReady(t *testing.T) {
 			imported := []discoveryv1.EndpointSlice{
 				slice("shanghai", "web", discoveryv1.AddressTypeIPv4, "10.2.0.1"), slice("beijing", "web", discoveryv1.AddressTypeIPv4, "10.1.0.1"),
 			}
-			hub := preview.NewState([]runtime.Object{&beijing, &shanghai, exported("beijing", "web", 1), exported("shanghai", "web", 2), exported("shanghai", "alone", 3)})
-			for from, list := range map[string][]Service{"cluster": Of(facts, imported, nil, view.Report{}), "hub": Of(nil, nil, hub, view.Report{})} {
+			hub := known(&beijing, &shanghai, exported("beijing", "web", 1), exported("shanghai", "web", 2), exported("shanghai", "alone", 3),
+				ready("beijing", "web", 1), ready("shanghai", "web", 1), ready("shanghai", "alone", 1))
+			for from, list := range map[string][]Service{"cluster": Of(view.Facts{Local: facts}, imported, view.Report{}), "hub": Of(view.Facts{Hub: hub}, nil, view.Report{})} {
 				for i := range list {
 					if list[i].Name == "web" && list[i].readyCell().Text != want[0] || list[i].Name == "alone" && list[i].readyCell().Text != want[1] {
 						t.Errorf("as the %s sees it, %s has %q ready endpoints, want %q of web and %q of alone", from, list[i].Name, list[i].readyCell().Text, want[0], want[1])
@@ -94,10 +94,11 @@ func TestOfSilentClustersNothingIsReady(t *testing.T) {
 	}
 }
 
-// The hub knows who may import a service, and newer endpoints than the cluster.
+// The hub knows who imports a service, and newer endpoints than the cluster: those behind its ClusterIPs. A cluster that may import it and says that
+// it lacks the namespace doesn't.
 func TestServicesOfTheHub(t *testing.T) {
 	var objects []runtime.Object
-	for _, name := range []string{"beijing", "shanghai", "lyon"} {
+	for _, name := range []string{"beijing", "shanghai", "lyon", "oslo"} {
 		m := &clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: name}}
 		if name == "lyon" {
 			m.Spec.Communities = []string{"payments"}
@@ -107,15 +108,45 @@ func TestServicesOfTheHub(t *testing.T) {
 	for i, of := range []struct{ cluster, service string }{{"beijing", "web"}, {"shanghai", "web"}, {"lyon", "pay"}} {
 		objects = append(objects, exported(of.cluster, of.service, i+1))
 	}
-	list := Of(local(), nil, preview.NewState(objects), view.Report{})
+	hub, digest := known(append(objects, ready("shanghai", "web", 3))...), clustersetv1alpha1.NamespaceDigest([]string{"default"})
+	hub.Heard = map[string]view.Heartbeat{"oslo": {Namespaces: &digest}}
+	list := Of(view.Facts{Local: local(), Hub: hub}, nil, view.Report{})
 	want := `NAMESPACE  NAME  EXPORTED BY        READY  IMPORTED BY        PROBLEMS
 shop       db    beijing            -      -                  -
-shop       pay   lyon               1      lyon               -
-shop       web   beijing, shanghai  2      beijing, shanghai  -
+shop       pay   lyon               0      lyon               -
+shop       web   beijing, shanghai  3      beijing, shanghai  -
 `
 	if got := Render(list, false, false); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
+}
+
+// known is what the hub's records say.
+func known(records ...runtime.Object) *view.HubFacts {
+	hub := &view.HubFacts{}
+	var endpoints []clustersetv1alpha1.ExportedEndpoints
+	for _, o := range records {
+		switch o := o.(type) {
+		case *clustersetv1alpha1.MemberCluster:
+			hub.Members = append(hub.Members, *o)
+		case *clustersetv1alpha1.ExportedService:
+			hub.Exports = append(hub.Exports, *o)
+		case *clustersetv1alpha1.ExportedEndpoints:
+			endpoints = append(endpoints, *o)
+		}
+	}
+	hub.Know(endpoints)
+	return hub
+}
+
+// ready are ready endpoints of a service, of one family.
+func ready(cluster, service string, n int) *clustersetv1alpha1.ExportedEndpoints {
+	e := &clustersetv1alpha1.ExportedEndpoints{ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace(cluster), Name: service + ".shop"}}
+	e.Spec.ServiceNamespace, e.Spec.ServiceName = "shop", service
+	for i := range n {
+		e.Spec.Endpoints = append(e.Spec.Endpoints, clustersetv1alpha1.Endpoint{Addresses: []string{fmt.Sprintf("10.2.0.%d", i+1)}})
+	}
+	return e
 }
 
 func exported(cluster, service string, number int) *clustersetv1alpha1.ExportedService {

@@ -10,14 +10,18 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/cli/objects"
+	"github.com/clusterset/clusterset/cli/screen"
 	"github.com/clusterset/clusterset/importer/desired"
 	"github.com/clusterset/clusterset/internal/communities"
-	"github.com/clusterset/clusterset/internal/merge"
+	"github.com/clusterset/clusterset/internal/index"
+	"github.com/clusterset/clusterset/internal/topology"
 )
 
 // Build makes a Report.
@@ -79,7 +83,7 @@ func Build(f Facts) Report {
 		p := &r.Services.Problems[i]
 		p.Cure = cmp.Or(p.Cure, fmt.Sprintf("kubectl -n %s describe %s %s shows its conditions and Events", p.Namespace, strings.ToLower(p.What), p.Name))
 	}
-	for _, p := range []*[]Problem{&r.Services.Conflicts, &r.Services.Problems} {
+	for _, p := range []*[]Problem{&r.Services.Conflicts, &r.Services.LastResort, &r.Services.Problems} {
 		slices.SortStableFunc(*p, func(a, b Problem) int {
 			return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.What, b.What))
 		})
@@ -167,7 +171,7 @@ var flaws = []struct {
 	},
 	{
 		clustersetv1alpha1.ConditionCloned, metav1.ConditionTrue, func(c *Cluster) *bool { return &c.Cloned },
-		"Cloned", "cloned", "let one of the two join under another name; clusterset doctor says how",
+		"Cloned", "cloned", "decide which of the two keeps the name; " + rename,
 	},
 	{
 		clustersetv1alpha1.ConditionValid, metav1.ConditionFalse, func(c *Cluster) *bool { return &c.Invalid },
@@ -227,16 +231,14 @@ func OnHub(m *clustersetv1alpha1.MemberCluster, renewed time.Time, exports int, 
 // here counts the local cluster's services and finds those that don't work.
 func (s *Services) here(l *LocalFacts, hub *HubFacts, now time.Time) {
 	imported, exported := len(l.Imports), 0
-	there := map[string]bool{}
 	for i := range l.Exports {
 		e := &l.Exports[i]
-		there[e.Namespace+"/"+e.Name] = true
 		if meta.IsStatusConditionTrue(e.Status.Conditions, string(mcsv1beta1.ServiceExportConditionReady)) {
 			exported++
 		}
 		problem := Problem{Namespace: e.Namespace, Name: e.Name, What: "ServiceExport"}
 		if c := meta.FindStatusCondition(e.Status.Conditions, string(mcsv1beta1.ServiceExportConditionConflict)); c != nil && c.Status == metav1.ConditionTrue {
-			s.Conflicts = append(s.Conflicts, problem.because(c))
+			s.Conflicts = append(s.Conflicts, problem.because(c, ""))
 		}
 		if wrong := problem.Of(e.Status.Conditions); len(wrong) > 0 {
 			s.Problems = append(s.Problems, wrong...)
@@ -248,52 +250,98 @@ func (s *Services) here(l *LocalFacts, hub *HubFacts, now time.Time) {
 	}
 	for i := range l.Imports {
 		o := &l.Imports[i]
-		ours := slices.ContainsFunc(o.Status.Clusters, func(c mcsv1beta1.ClusterStatus) bool { return c.Cluster == l.Cluster })
-		if ours && l.Cluster != "" && !there[o.Namespace+"/"+o.Name] {
+		s.Problems = append(s.Problems, Problem{Namespace: o.Namespace, Name: o.Name, What: "ServiceImport"}.Of(o.Status.Conditions)...)
+	}
+	for _, key := range l.unexported() {
+		if _, held := l.Held[key]; held {
 			s.Problems = append(s.Problems, Problem{
-				Namespace: o.Namespace, Name: o.Name, What: "ServiceExport", Reason: "Held",
-				Message: "it was deleted, and the Service is still exported: the agent is down, or holds back a mass withdrawal. " +
-					"Create it again; or, to confirm, delete the Service, wait 10m (--hold-withdrawals), or start the agent with --hold-withdrawals=0",
+				Namespace: key.Namespace, Name: key.Name, What: "ServiceExport", Reason: "Held",
+				Message: "it was deleted with many others or with its kind, and the Service is still exported: the agent holds back a mass withdrawal",
+				Cure:    "create it again; or, to confirm, delete the Service, wait 10m (--hold-withdrawals), or start the agent with --hold-withdrawals=0",
 			})
 		}
-		s.Problems = append(s.Problems, Problem{Namespace: o.Namespace, Name: o.Name, What: "ServiceImport"}.Of(o.Status.Conditions)...)
 	}
 	s.Imported, s.Exported = &imported, &exported
 	s.Problems = append(s.Problems, l.Marks...)
+	there := map[types.NamespacedName]bool{}
+	for i := range l.Exports {
+		there[client.ObjectKeyFromObject(&l.Exports[i])] = true
+	}
 	for i := 0; hub != nil && i < len(hub.Exports); i++ {
-		there[hub.Exports[i].Spec.ServiceNamespace+"/"+hub.Exports[i].Spec.ServiceName] = true
+		there[types.NamespacedName{Namespace: hub.Exports[i].Spec.ServiceNamespace, Name: hub.Exports[i].Spec.ServiceName}] = true
 	}
 	for key, what := range l.Others {
-		if there[key.String()] && (l.Agent != nil || len(l.Members) > 0 && !l.isHub()) { // else there is no agent of ours
+		if there[key] && (l.Agent != nil || len(l.Members) > 0 && !l.isHub()) { // else there is no agent of ours
 			s.Problems = append(s.Problems, Problem{key.Namespace, key.Name, "Service", "OtherSystem", what, "let one of the two connect it (docs/beside.md)"})
 		}
 	}
 	s.extended(l, now)
 }
 
-// everywhere finds the conflicts among all clusters' exports, with the merge that every importer does.
+// unexported returns the services that are still imported from this cluster although it has no ServiceExport of them: for a few seconds, or because
+// its agent holds them.
+func (l *LocalFacts) unexported() (keys []types.NamespacedName) {
+	there := map[types.NamespacedName]bool{}
+	for i := range l.Exports {
+		there[client.ObjectKeyFromObject(&l.Exports[i])] = true
+	}
+	for i := range l.Imports {
+		key := client.ObjectKeyFromObject(&l.Imports[i])
+		if l.Cluster != "" && !there[key] && slices.ContainsFunc(l.Imports[i].Status.Clusters, func(c mcsv1beta1.ClusterStatus) bool { return c.Cluster == l.Cluster }) {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
+
+// everywhere finds what all clusters' exports show: their conflicts, as every importer merges them, and services with nothing behind them. What this
+// cluster says of a service isn't said again.
 func (s *Services) everywhere(hub *HubFacts) {
-	known := map[string]bool{}
+	known := map[Problem]bool{}
+	add := func(to *[]Problem, p Problem) {
+		if !known[Problem{Namespace: p.Namespace, Name: p.Name, Reason: p.Reason}] {
+			*to = append(*to, p)
+		}
+	}
+	for _, p := range slices.Concat(s.Problems, s.LastResort) {
+		known[Problem{Namespace: p.Namespace, Name: p.Name, Reason: p.Reason}] = true
+	}
 	for _, p := range s.Conflicts {
-		known[p.Namespace+"/"+p.Name] = true
+		known[Problem{Namespace: p.Namespace, Name: p.Name}] = true
 	}
-	services := map[string][]*clustersetv1alpha1.ExportedService{}
-	for i := range hub.Exports {
-		e := &hub.Exports[i]
-		key := e.Spec.ServiceNamespace + "/" + e.Spec.ServiceName
-		services[key] = append(services[key], e)
+	members := map[string]*topology.Member{}
+	for i := range hub.Members {
+		if c, _ := index.FromMemberCluster(&hub.Members[i]); c != nil {
+			members[c.Name] = &c.Member
+		}
 	}
-	members, member := ByName(hub.Members)
-	joined, views := merge.JoinedBy(member), merge.NewViews(members)
-	for key, records := range services {
-		exports, _ := merge.Sanitize(records, joined) // which takes one record of each cluster
-		conflicts := views.Conflicts(exports)
-		if len(conflicts) == 0 || known[key] {
+	for key, e := range hub.Services {
+		p := Problem{Namespace: key.Namespace, Name: key.Name, What: "Exports"}
+		if len(e.Conflicts) > 0 && !known[Problem{Namespace: p.Namespace, Name: p.Name}] {
+			c := e.ConflictCondition()
+			s.Conflicts = append(s.Conflicts, p.because(&c, "make the exports alike; until then the oldest one decides"))
+		}
+		if e.Ready > 0 {
 			continue
 		}
-		spec := &exports[0].Service.Spec
-		c := (&merge.Resolved{Conflicts: conflicts}).ConflictCondition()
-		s.Conflicts = append(s.Conflicts, Problem{Namespace: spec.ServiceNamespace, Name: spec.ServiceName, What: "Exports"}.because(&c))
+		ready, exporters := map[string]bool{}, []string{}
+		for _, by := range e.By {
+			if exporters = append(exporters, by.Cluster); by.Ready > 0 {
+				ready[by.Cluster] = true
+			}
+		}
+		switch p.Cure = cureSilent; {
+		case len(ready) == 0:
+			p.Reason, p.Cure = api.ReasonNoEndpoints, cures[api.ConditionEndpoints]
+			p.Message = "no endpoint is ready in " + screen.Several(exporters, shownWords, ", ") + ", which " + map[bool]string{true: "exports", false: "export"}[len(exporters) == 1] + " the service"
+			add(&s.Problems, p)
+		case e.Silent == 0 && e.Type == mcsv1beta1.Headless:
+			p.Reason, p.Message = reasonExpired, "its name has no address: ready endpoints are only in "+ailing(ready, members)
+			add(&s.Problems, p)
+		default:
+			p.Reason, p.Message = reasonLastResort, "ready endpoints are only in "+ailing(ready, members)
+			add(&s.LastResort, p)
+		}
 	}
 }
 
@@ -306,13 +354,14 @@ func ByName(all []clustersetv1alpha1.MemberCluster) (map[string]*clustersetv1alp
 	return byName, func(name string) *clustersetv1alpha1.MemberCluster { return byName[name] }
 }
 
-func (p Problem) because(c *metav1.Condition) Problem {
-	p.Reason, p.Message = c.Reason, c.Message
+func (p Problem) because(c *metav1.Condition, cure string) Problem {
+	p.Reason, p.Message, p.Cure = c.Reason, c.Message, cure
 	return p
 }
 
 // harmless are conditions of ServiceExports that are no problem of the service here when they are False: a service that others have for themselves
-// (where it is missed, the importing cluster says so), and namespaces that others lack, which Report.Elsewhere has.
+// (where it is missed, the importing cluster says so), and namespaces that others lack, which Report.Elsewhere has. Nor is one that only its
+// cluster's communities exclude all others, and that the cluster exports nothing is said once.
 var harmless = []string{api.ConditionReachable, api.ConditionImported}
 
 // cures are what to do about conditions whose messages don't say it.
@@ -328,11 +377,10 @@ func (p Problem) Of(conditions []metav1.Condition) (all []Problem) {
 		c := &conditions[i]
 		theirs := c.Type != string(mcsv1beta1.ServiceExportConditionValid) && c.Type != string(mcsv1beta1.ServiceExportConditionReady) &&
 			!strings.HasPrefix(c.Type, api.Domain+"/")
-		if c.Status == metav1.ConditionTrue || theirs || slices.Contains(harmless, c.Type) {
+		if c.Status == metav1.ConditionTrue || theirs || slices.Contains(harmless, c.Type) || c.Reason == api.ReasonAlone || shared(c) {
 			continue
 		}
-		said := p.because(c)
-		said.Cure = cures[c.Type]
+		said := p.because(c, cures[c.Type])
 		if c.Type == string(mcsv1beta1.ServiceExportConditionValid) {
 			return []Problem{said}
 		}

@@ -68,7 +68,7 @@ func TestEveryConditionIsReported(t *testing.T) {
 		l.Imports, l.Exports = nil, []mcsv1beta1.ServiceExport{export("web", condition("Ready", metav1.ConditionTrue, "Exported", ""))}
 		change(l)
 		r := Build(Facts{Now: now, Local: l})
-		for _, p := range slices.Concat(r.Problems, r.Services.Problems, r.Elsewhere) {
+		for _, p := range r.All() {
 			if all = append(all, p.Reason); p.Cure == "" {
 				t.Errorf("%s has no cure", p.Reason)
 			}

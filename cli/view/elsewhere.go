@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,11 +16,11 @@ import (
 	"github.com/clusterset/clusterset/internal/merge"
 )
 
-// MissingElsewhere is the reason of a namespace that other clusters lack by their last reports (C77), which may be minutes old.
+// MissingElsewhere is the reason of a namespace that other clusters lack by their last reports (C77).
 const MissingElsewhere = "MissingElsewhere"
 
 // elsewhere finds the namespaces that other clusters lack: with the hub those of all exports, else those that this cluster exports from.
-func elsewhere(f Facts) []Problem {
+func elsewhere(f Facts) (all []Problem) {
 	switch {
 	case f.Hub != nil && f.Hub.Err == nil:
 		exports := make([]*clustersetv1alpha1.ExportedService, len(f.Hub.Exports))
@@ -30,17 +31,26 @@ func elsewhere(f Facts) []Problem {
 		if f.Local != nil && f.Local.Namespaces != nil {
 			known = append(known, f.Local.Cluster)
 		}
-		return Elsewhere(f.Hub.Members, exports, known)
+		return f.Hub.Elsewhere(exports, known, f.hubNow())
 	case f.Local != nil:
-		return f.Local.saidOfElsewhere()
+		return f.Local.saidOfElsewhere(f.Now)
 	}
 	return nil
 }
 
-// Elsewhere finds the namespaces with exports that clusters lack by their last reports although they would import these. Those whose
-// namespaces are known otherwise are left out.
-func Elsewhere(members []clustersetv1alpha1.MemberCluster, exports []*clustersetv1alpha1.ExportedService, known []string) (all []Problem) {
-	byName, member := ByName(members)
+// Lacks reports whether a cluster says that it doesn't have a namespace, and as of when: in its Lease, or where that can't be read in its MemberCluster,
+// which has it later.
+func (f *HubFacts) Lacks(m *clustersetv1alpha1.MemberCluster, namespace string, now time.Time) (lacks bool, as string) {
+	if h := f.Heard[m.Name]; h.Namespaces != nil {
+		return clustersetv1alpha1.ParseNamespaces(*h.Namespaces).Lack(namespace), "as of " + screen.Age(now.Sub(h.Renewed)) + " ago"
+	}
+	return clustersetv1alpha1.ParseNamespaces(m.Status.Namespaces).Lack(namespace), "as of 16m ago at worst"
+}
+
+// Elsewhere finds the namespaces of exports that clusters say they lack although they would import these. Those whose namespaces are known otherwise
+// are left out.
+func (f *HubFacts) Elsewhere(exports []*clustersetv1alpha1.ExportedService, known []string, now time.Time) (all []Problem) {
+	byName, member := ByName(f.Members)
 	in := map[string][]*clustersetv1alpha1.ExportedService{}
 	for _, e := range exports {
 		if cluster, _ := e.SourceCluster(); byName[cluster] != nil && !byName[cluster].Left() {
@@ -49,8 +59,7 @@ func Elsewhere(members []clustersetv1alpha1.MemberCluster, exports []*clusterset
 	}
 	without := map[string][]string{} // by namespace
 	for _, name := range slices.Sorted(maps.Keys(byName)) {
-		has := clustersetv1alpha1.ParseNamespaces(byName[name].Status.Namespaces)
-		if slices.Contains(known, name) || byName[name].Left() || has == nil {
+		if slices.Contains(known, name) || byName[name].Left() {
 			continue
 		}
 		sees := merge.Sees(name, member)
@@ -59,18 +68,13 @@ func Elsewhere(members []clustersetv1alpha1.MemberCluster, exports []*clusterset
 			return cluster != name && sees(cluster, e) == merge.Seen
 		}
 		for namespace, exports := range in {
-			if has.Lack(namespace) && slices.ContainsFunc(exports, wants) {
-				without[namespace] = append(without[namespace], name)
+			if lacks, as := f.Lacks(byName[name], namespace, now); lacks && slices.ContainsFunc(exports, wants) {
+				without[namespace] = append(without[namespace], name+" ("+as+")")
 			}
 		}
 	}
 	for _, namespace := range slices.Sorted(maps.Keys(without)) {
-		clusters := without[namespace]
-		message := "according to its last report, " + clusters[0] + " has no namespace " + namespace + ": its services aren't imported there"
-		if len(clusters) > 1 {
-			message = "according to their last reports, " + screen.Several(clusters, shownServices, ", ") + " have no namespace " + namespace + ": its services aren't imported there"
-		}
-		all = append(all, lackedElsewhere(namespace, message))
+		all = append(all, lackedElsewhere(namespace, "its services aren't imported in "+screen.Several(without[namespace], shownServices, ", ")+": there is no namespace "+namespace))
 	}
 	return all
 }
@@ -78,18 +82,18 @@ func Elsewhere(members []clustersetv1alpha1.MemberCluster, exports []*clusterset
 func lackedElsewhere(namespace, message string) Problem {
 	return Problem{
 		Name: namespace, What: "Namespace", Reason: MissingElsewhere, Message: message,
-		Cure: "kubectl create namespace " + namespace + " there, or start the agents there with --create-namespaces",
+		Cure: "kubectl create namespace " + namespace + " there, or start the agents there with --create-namespaces; if it is meant so, limit the exports with " + api.AnnotationExportTo,
 	}
 }
 
 // saidOfElsewhere is what the conditions of this cluster's exports say.
-func (l *LocalFacts) saidOfElsewhere() (all []Problem) {
+func (l *LocalFacts) saidOfElsewhere(now time.Time) (all []Problem) {
 	said := map[string]string{}
 	for i := range l.Exports {
 		e := &l.Exports[i]
 		if c := meta.FindStatusCondition(e.Status.Conditions, api.ConditionImported); c != nil && c.Status == metav1.ConditionFalse && c.Reason == api.ReasonNamespaceMissing {
 			what, _, _ := strings.Cut(c.Message, "; ")
-			said[e.Namespace] = fmt.Sprintf("according to the last reports of others, ServiceExport %s/%s is %s", e.Namespace, e.Name, what)
+			said[e.Namespace] = fmt.Sprintf("ServiceExport %s/%s is %s (said %s ago, and as of 16m ago at worst)", e.Namespace, e.Name, what, screen.Age(now.Sub(c.LastTransitionTime.Time)))
 		}
 	}
 	for _, namespace := range slices.Sorted(maps.Keys(said)) {

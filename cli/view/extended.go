@@ -19,16 +19,16 @@ import (
 	"github.com/clusterset/clusterset/internal/policy"
 )
 
-// Refusal is what the agent said last of a Service that it didn't extend.
+// Refusal is what the agent said last of a Service with which it didn't do what was asked.
 type Refusal struct {
 	Message string
 	At      time.Time
 }
 
-// refusals reads the agent's Events about Services that it didn't extend, as far as they may be read and are still there: an hour by default.
-func refusals(ctx context.Context, c *objects.Cluster) map[client.ObjectKey]Refusal {
+// said reads the agent's Events about Services for a reason, as far as they may be read and are still there: an hour by default.
+func said(ctx context.Context, c *objects.Cluster, reason string) map[client.ObjectKey]Refusal {
 	var list eventsv1.EventList
-	if c.List(ctx, &list, client.MatchingFields{"reason": reasonNotExtended}) != nil {
+	if c.List(ctx, &list, client.MatchingFields{"reason": reason}) != nil {
 		return nil
 	}
 	all := map[client.ObjectKey]Refusal{}

@@ -3,7 +3,9 @@ package view
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -12,6 +14,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
@@ -19,6 +23,7 @@ import (
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
 	"github.com/clusterset/clusterset/cli/objects"
+	"github.com/clusterset/clusterset/cli/preview"
 	"github.com/clusterset/clusterset/importer/desired"
 	"github.com/clusterset/clusterset/internal/record"
 )
@@ -34,7 +39,7 @@ func Fetch(ctx context.Context, local, hub *objects.Cluster) (Facts, error) {
 		}
 		if hub == nil && f.Local.isHub() {
 			// With nothing but MemberClusters that a person wrote, it may have no records: it is none then.
-			if f.Hub = fetchHub(ctx, local); objects.NotServed(f.Hub.Err) {
+			if f.Hub = FetchHub(ctx, local); objects.NotServed(f.Hub.Err) {
 				f.Hub = nil
 			} else {
 				f.Hub.Here = true
@@ -42,7 +47,7 @@ func Fetch(ctx context.Context, local, hub *objects.Cluster) (Facts, error) {
 		}
 	}
 	if hub != nil {
-		f.Hub = fetchHub(ctx, hub)
+		f.Hub = FetchHub(ctx, hub)
 	}
 	return f, nil
 }
@@ -78,7 +83,10 @@ func FetchLocal(ctx context.Context, c *objects.Cluster) (*LocalFacts, error) {
 	}
 	f.Others = others(ctx, c, f.Imports)
 	if slices.ContainsFunc(f.Asking, func(a Asking) bool { return !a.Is }) {
-		f.Refusals = refusals(ctx, c)
+		f.Refusals = said(ctx, c, reasonNotExtended)
+	}
+	if len(f.unexported()) > 0 {
+		f.Held = said(ctx, c, "WithdrawalHeld")
 	}
 	if anyAiling(f) || anyApart(f) {
 		f.RoutesErr = f.fetchRoutes(ctx, c)
@@ -105,8 +113,8 @@ func (f *LocalFacts) isHub() bool {
 	return len(f.Members) > 0 && !slices.ContainsFunc(f.Members, func(m clustersetv1alpha1.MemberCluster) bool { return desired.Owned(&m) })
 }
 
-// fetchHub reads the hub. If it can't, that is one of the facts.
-func fetchHub(ctx context.Context, c *objects.Cluster) *HubFacts {
+// FetchHub reads the hub. If it can't, that is one of the facts.
+func FetchHub(ctx context.Context, c *objects.Cluster) *HubFacts {
 	f := &HubFacts{Server: c.Server}
 	began := time.Now()
 	if f.Members, f.Err = c.MemberClusters(ctx); f.Err != nil {
@@ -114,14 +122,18 @@ func fetchHub(ctx context.Context, c *objects.Cluster) *HubFacts {
 	}
 	f.Latency = time.Since(began)
 	var exports clustersetv1alpha1.ExportedServiceList
-	if err := c.List(ctx, &exports); err != nil {
-		f.Err = c.Words(err)
-		return f
+	var endpoints clustersetv1alpha1.ExportedEndpointsList
+	for _, list := range []client.ObjectList{&exports, &endpoints} {
+		if err := c.List(ctx, list); err != nil {
+			f.Err = c.Words(err)
+			return f
+		}
 	}
 	f.Exports = exports.Items
 	if f.Heard, f.Err = Heartbeats(ctx, c); f.Err == nil {
 		f.Process, f.Err = HubProcess(ctx, c)
 	}
+	f.Know(endpoints.Items)
 	return f
 }
 
@@ -144,6 +156,38 @@ func others(ctx context.Context, c *objects.Cluster, imports []mcsv1beta1.Servic
 		}
 	}
 	return all
+}
+
+// Know finds out what the exports amount to.
+func (f *HubFacts) Know(endpoints []clustersetv1alpha1.ExportedEndpoints) {
+	records := Unreachable(f.Heard)
+	for i := range f.Members {
+		records = append(records, &f.Members[i])
+	}
+	for i := range f.Exports {
+		records = append(records, &f.Exports[i])
+	}
+	for i := range endpoints {
+		records = append(records, &endpoints[i])
+	}
+	f.State, f.Services = preview.NewState(records), map[types.NamespacedName]*preview.Exported{}
+	for _, key := range f.State.Services() {
+		if e := f.State.Exported(key); e != nil {
+			f.Services[key] = e
+		}
+	}
+}
+
+// Unreachable returns the Leases in which clusters say whom they can't reach, as preview reads them.
+func Unreachable(heard map[string]Heartbeat) (leases []runtime.Object) {
+	for _, cluster := range slices.Sorted(maps.Keys(heard)) {
+		if said := heard[cluster]; len(said.CantReach) > 0 {
+			leases = append(leases, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{
+				Namespace: api.MemberNamespace(cluster), Name: api.HeartbeatLease, Annotations: map[string]string{api.AnnotationUnreachable: strings.Join(said.CantReach, ",")},
+			}})
+		}
+	}
+	return leases
 }
 
 // HubProcess returns when a process of clusterset hub last renewed the Lease that shows that it runs, by the hub's clock if the hub keeps that. It is
@@ -180,6 +224,8 @@ type Heartbeat struct {
 	Measures              bool
 	// Follows is the digest of the drains and leaves that it acts on (C76).
 	Follows string
+	// Namespaces is the digest of those that the cluster has (C77), nil if it doesn't say.
+	Namespaces *string
 	// CantFollow is a cluster whose drain it can't act on, because a MemberCluster of that name there isn't its agent's copy.
 	CantFollow string
 }
@@ -206,6 +252,9 @@ func Heartbeats(ctx context.Context, c *objects.Cluster) (map[string]Heartbeat, 
 		h.Follows = lease.Annotations[api.AnnotationFollows]
 		if other := lease.Annotations[api.AnnotationCantFollow]; api.CheckClusterName(other) == nil {
 			h.CantFollow = other
+		}
+		if digest, says := lease.Annotations[api.AnnotationNamespaces]; says {
+			h.Namespaces = &digest
 		}
 		h.Unmeasured = api.ClusterNames(lease.Annotations[api.AnnotationUnmeasured])
 		all[cluster] = h

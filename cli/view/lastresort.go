@@ -37,14 +37,20 @@ func unreachable(l *LocalFacts) []string {
 // lastResort lists the services at their last resort, and as problems those whose names have no address any more.
 func (s *Services) lastResort(l *LocalFacts) {
 	for _, p := range LastResort(l) {
-		if p.Reason == "LastResort" {
-			s.LastResort = append(s.LastResort, p)
-			continue
+		list := &s.Problems
+		if p.Cure = cureSilent; p.Reason == reasonLastResort {
+			list = &s.LastResort
 		}
-		p.Cure = "start its pods in another cluster, or see why these are silent: clusterset doctor there, and the logs of their agents"
-		s.Problems = append(s.Problems, p)
+		*list = append(*list, p)
 	}
 }
+
+// The reasons of services of which only silent clusters have ready endpoints: their names are answered, or no longer.
+const (
+	reasonLastResort = "LastResort"
+	reasonExpired    = "Expired"
+	cureSilent       = "start its pods in another cluster, or see why these are silent: clusterset doctor there, and the logs of their agents"
+)
 
 // LastResort lists the services that currently lead only to silent, drained or unreachable clusters, or nowhere because of that, as seen from the
 // local cluster: its service proxies by the EndpointSlices behind a ClusterSetIP, its DNS servers by a name with the endpoints' addresses.
@@ -95,7 +101,7 @@ func LastResort(l *LocalFacts) []Problem {
 	for _, svc := range x.Snapshot().Services() {
 		p := Problem{Namespace: svc.Key().Namespace(), Name: svc.Key().Name()}
 		if p.Message = v.lastResort(svc.Key()); p.Message != "" {
-			p.What, p.Reason = "ServiceImport", "LastResort"
+			p.What, p.Reason = "ServiceImport", reasonLastResort
 		} else {
 			p.What, p.Reason, p.Message = nameLastResort(x, svc, v.clusters)
 		}
@@ -125,9 +131,9 @@ func nameLastResort(x *index.Index, svc *index.Service, members map[string]*topo
 		what = map[bool]string{true: "GlobalService", false: "ServiceImport"}[set.Source == index.SourceGlobalService]
 		switch {
 		case len(used) > 0 && set.Degraded:
-			return what, "LastResort", "its name leads only to " + ailing(used, members)
+			return what, reasonLastResort, "its name leads only to " + ailing(used, members)
 		case len(used) == 0 && len(gone) > 0 && !set.Live:
-			return what, "Expired", "its name has no address: ready endpoints are only in " + ailing(gone, members)
+			return what, reasonExpired, "its name has no address: ready endpoints are only in " + ailing(gone, members)
 		}
 	}
 	return "", "", ""

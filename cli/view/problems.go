@@ -8,6 +8,10 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/cli/screen"
@@ -15,9 +19,9 @@ import (
 	"github.com/clusterset/clusterset/internal/merge"
 )
 
-// ProblemCount counts what isn't as it should be: the problems of the set and those of services. Conflicts and services at their last resort aren't
-// counted, because their names are answered.
-func (r *Report) ProblemCount() int { return len(r.Problems) + len(r.Services.Problems) }
+// All are what isn't as it should be: the problems of the set, and those of services. Every report lists and counts these, and decides by them how it
+// exits. Conflicts and services at their last resort aren't among them: their names are answered, and what fails in the latter is a problem of its own.
+func (r *Report) All() []Problem { return slices.Concat(r.Problems, r.Elsewhere, r.Services.Problems) }
 
 // problems lists what is wrong with the hub and with clusters, each with what to do about it. Everything that shows problems shows these:
 // whoever finds another way to break a set adds it here.
@@ -31,6 +35,7 @@ func problems(r *Report, f Facts) []Problem {
 	if f.Local != nil {
 		all = append(all, agentProblems(r, f)...)
 		all = append(all, membership(r, f)...)
+		all = append(all, parked(f.Local)...)
 		all = append(all, outOfReach(f.Local)...)
 	}
 	if f.Hub != nil && f.Hub.Err == nil {
@@ -165,6 +170,27 @@ func outside(name string) Problem {
 		Name: "this cluster", What: "MemberCluster", Reason: "NotAMember", Message: "it is in no cluster set: it has no MemberCluster and no credentials for a hub, so no name of a set is answered here",
 		Cure: "clusterset join makes it a member",
 	}
+}
+
+// rename is how one of two clusters with the same name gets another.
+const rename = "in the other, kubectl -n " + api.SystemNamespace + " delete secret " + api.HubSecret + " and clusterset join it under another name"
+
+// shared reports whether a condition says that the cluster exports nothing because another one works under its name.
+func shared(c *metav1.Condition) bool {
+	return c.Reason == api.ReasonClusterCloned || c.Reason == api.ReasonNameTaken
+}
+
+// parked finds a cluster that exports nothing because another one works under its name.
+func parked(l *LocalFacts) []Problem {
+	for i := range l.Exports {
+		if c := meta.FindStatusCondition(l.Exports[i].Status.Conditions, string(mcsv1beta1.ServiceExportConditionReady)); c != nil && shared(c) {
+			return []Problem{{
+				Name: cmp.Or(l.Cluster, "this cluster"), What: "MemberCluster", Reason: c.Reason, Message: "this cluster exports nothing: " + c.Message,
+				Cure: "decide which of the two clusters keeps the name; " + rename + "; if this one keeps it, stop the other's agent for five minutes",
+			}}
+		}
+	}
+	return nil
 }
 
 // membership finds a cluster that isn't a member, or no longer.

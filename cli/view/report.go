@@ -5,11 +5,13 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
+	"github.com/clusterset/clusterset/cli/preview"
 	"github.com/clusterset/clusterset/importer/desired"
 )
 
@@ -25,10 +27,9 @@ type Report struct {
 	// Clusters are the set's clusters, by name.
 	Clusters []Cluster `json:"clusters"`
 	Services Services  `json:"services"`
-	// Problems are those of the hub and the clusters, and what keeps services from this cluster.
+	// Problems are those of the hub and the clusters, and what keeps services from this cluster. All has those of other kinds, too.
 	Problems []Problem `json:"problems,omitempty"`
-	// Elsewhere are the namespaces that other clusters lack by their last reports, so that nothing is imported into them there. A report may be
-	// minutes old, so they don't count as problems.
+	// Elsewhere are the namespaces that other clusters lack by their last reports, so that nothing is imported into them there.
 	Elsewhere []Problem `json:"elsewhere,omitempty"`
 	// Notes are other things to know.
 	Notes []string `json:"notes,omitempty"`
@@ -141,7 +142,7 @@ type Services struct {
 	Conflicts []Problem `json:"conflicts,omitempty"`
 	// LastResort are the services that currently lead only to silent, drained or unreachable clusters.
 	LastResort []Problem `json:"lastResort,omitempty"`
-	// Problems are the exports and imports that don't work.
+	// Problems are the exports and imports that don't work, and services with nothing behind them.
 	Problems []Problem `json:"problems,omitempty"`
 }
 
@@ -200,6 +201,8 @@ type LocalFacts struct {
 	Asking []Asking
 	// Refusals are what the agent said last of those that it didn't extend, as far as its Events may be read.
 	Refusals map[client.ObjectKey]Refusal
+	// Held are the Services that the agent says it keeps exported although their ServiceExports were deleted, as far as its Events may be read.
+	Held map[client.ObjectKey]Refusal
 	// Globals and Slices are read if a cluster is silent, drained or in another network. Slices are those with endpoints of the set's clusters.
 	Globals []fabedgev1alpha1.GlobalService
 	Slices  []discoveryv1.EndpointSlice
@@ -229,4 +232,7 @@ type HubFacts struct {
 	// Process is when the hub process last said that it runs, zero if that isn't known.
 	Process time.Time
 	Exports []clustersetv1alpha1.ExportedService
+	// Services are what the exports amount to, as State, which has the records, says: at least of services that need attention.
+	Services map[types.NamespacedName]*preview.Exported
+	State    *preview.State
 }

@@ -9,6 +9,7 @@ import (
 
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset/clusterset/api"
@@ -148,6 +149,14 @@ func exported(cluster, name, port string, at time.Time) clustersetv1alpha1.Expor
 	}
 }
 
+// behind returns an endpoint of a service.
+func behind(cluster, name string) clustersetv1alpha1.ExportedEndpoints {
+	return clustersetv1alpha1.ExportedEndpoints{
+		ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace(cluster), Name: name + ".shop"},
+		Spec:       clustersetv1alpha1.ExportedEndpointsSpec{ServiceNamespace: "shop", ServiceName: name, Endpoints: []clustersetv1alpha1.Endpoint{{Addresses: []string{"10.2.0.1"}}}},
+	}
+}
+
 func export(name string, conditions ...metav1.Condition) mcsv1beta1.ServiceExport {
 	return mcsv1beta1.ServiceExport{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name},
@@ -213,7 +222,8 @@ func facts() map[string]Facts {
 	})
 	held := local(members()...)
 	held.Imports[0].Status.Clusters = []mcsv1beta1.ClusterStatus{{Cluster: "beijing"}, {Cluster: "shanghai"}}
-	held.Exports = held.Exports[1:]
+	held.Exports, held.Held = held.Exports[1:], map[client.ObjectKey]Refusal{{Namespace: "shop", Name: "web"}: {}}
+	hub.Know([]clustersetv1alpha1.ExportedEndpoints{behind("beijing", "web"), behind("frankfurt", "api")})
 	worn := local(members()...)
 	worn.Imports[0] = imported("web", mcsv1beta1.ClusterSetIP)
 	worn.Slices = []discoveryv1.EndpointSlice{routed("web", "shanghai", "http", "10.2.0.1"), routed("web", "frankfurt", "http", "10.3.0.1")}
@@ -229,8 +239,10 @@ func facts() map[string]Facts {
 		member("frankfurt", "", clustersetv1alpha1.MemberReady, nil, lacking), member("lyon", "", clustersetv1alpha1.MemberReady, nil),
 	}}
 	told := local(lack.Members...)
+	lack.Know([]clustersetv1alpha1.ExportedEndpoints{behind("beijing", "web"), behind("beijing", "api")})
 	told.Imports, told.Exports = nil, []mcsv1beta1.ServiceExport{export("web", condition("Ready", metav1.ConditionTrue, "Exported", ""), condition(api.ConditionImported, metav1.ConditionFalse, api.ReasonNamespaceMissing,
 		"not imported where there is no namespace shop: in frankfurt, shanghai; create it there (kubectl create namespace shop), or start the agents there with --create-namespaces"))}
+	told.Exports[0].Status.Conditions[1].LastTransitionTime = *ago(3 * time.Minute)
 	return map[string]Facts{
 		"namespace-elsewhere":   {Now: now, Hub: lack},
 		"namespace-told":        {Now: now, Local: told},
@@ -279,29 +291,30 @@ func TestConflictsAreThoseThatAClusterSees(t *testing.T) {
 		},
 		Exports: []clustersetv1alpha1.ExportedService{exported("beijing", "web", "http", now.Add(-time.Hour)), exported("lyon", "web", "https", now)},
 	}
+	hub.Know(nil)
 	if r := Build(Facts{Now: now, Hub: hub}); len(r.Services.Conflicts) > 0 {
 		t.Errorf("conflicts that nobody sees: %+v", r.Services.Conflicts)
 	}
 	hub.Members = append(hub.Members, member("oslo", "", clustersetv1alpha1.MemberReady, nil, in(nil, "x", "y")))
+	hub.Know(nil)
 	if r := Build(Facts{Now: now, Hub: hub}); len(r.Services.Conflicts) != 1 {
 		t.Errorf("the conflict that oslo sees: %+v", r.Services.Conflicts)
 	}
 }
 
-// However many services have problems, the output fits one screen.
+// However many services have problems, the output fits one screen; each has its whole message and its cure.
 func TestManyProblemsAreCutOff(t *testing.T) {
 	l := local(members()...)
 	for range 100 {
 		l.Exports = append(l.Exports, export("broken", condition("Ready", metav1.ConditionFalse, "Failed", strings.Repeat("long ", 1000))))
 	}
+	l.Members = l.Members[1:2]
 	text := Screen{}.Render(Build(Facts{Now: now, Local: l}))
 	if lines := strings.Count(text, "\n"); lines > 36 || !strings.Contains(text, "-o wide shows all") {
 		t.Errorf("%d lines:\n%s", lines, text)
 	}
-	for line := range strings.Lines(text) {
-		if len([]rune(line)) > 160 {
-			t.Errorf("%d columns: %s", len([]rune(line)), line)
-		}
+	if whole := "Failed: " + strings.TrimSpace(strings.Repeat("long ", 1000)) + "\n    → "; !strings.Contains(text, whole) {
+		t.Errorf("no whole message:\n%.9000s", text)
 	}
 }
 

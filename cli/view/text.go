@@ -12,13 +12,12 @@ import (
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/cli/screen"
 	"github.com/clusterset/clusterset/internal/communities"
-	"github.com/clusterset/clusterset/internal/text"
 )
 
-// Screen is how a Report is shown. Wide shows every column and every message in full.
+// Screen is how a Report is shown. Wide shows every column and every problem.
 type Screen screen.Style
 
-// shown is how many problems of a kind are shown, so that a Report fits on one screen.
+// shown is how many problems, and others that need attention, are shown unless Wide, so that a Report fits on one screen.
 const shown = 8
 
 // Render returns the Report for a person.
@@ -29,8 +28,7 @@ func (s Screen) Render(r Report) string {
 	s.clusters(w, r)
 	w.Blank()
 	s.services(w, r.Services)
-	s.set(w, "Problems", fmt.Sprintf("%d of the set", len(r.Problems)), screen.Bad, r.Problems)
-	s.set(w, "Elsewhere", screen.Counted(len(r.Elsewhere), "namespace")+" missing", screen.Warn, r.Elsewhere)
+	s.problems(w, r.All())
 	for _, note := range r.Notes {
 		w.Line(screen.Cell{Text: "Note: ", Colour: screen.Warn}, screen.Cell{Text: note})
 	}
@@ -39,10 +37,7 @@ func (s Screen) Render(r Report) string {
 
 func (s Screen) hub(w *screen.Writer, r Report) {
 	h := r.Hub
-	at := ""
-	if h.Server != "" {
-		at = h.Server + " "
-	}
+	at := strings.TrimPrefix(h.Server+" ", " ")
 	state := map[HubState]screen.Cell{
 		HubReachable:   {Text: fmt.Sprintf("reachable (%dms)", h.LatencyMillis), Colour: screen.Good},
 		HubUnreachable: {Text: "can't be reached", Colour: screen.Bad},
@@ -176,53 +171,40 @@ func (s Screen) services(w *screen.Writer, v Services) {
 		counts = append(counts, fmt.Sprintf("%d at the last resort", n))
 	}
 	counts = append(counts, screen.Counted(len(v.Conflicts), "conflict"))
-	if v.Imported != nil { // only reading the local cluster finds them
-		counts = append(counts, screen.Counted(len(v.Problems), "problem"))
-	}
 	w.Line(screen.Cell{Text: "Services  ", Colour: screen.Head}, screen.Cell{Text: strings.Join(counts, ", ")})
-	rows := slices.Concat(s.problems(v.LastResort, screen.Warn), s.problems(v.Conflicts, screen.Warn), s.problems(v.Problems, screen.Bad))
-	w.Rows(rows)
-	if left := len(v.LastResort) + len(v.Conflicts) + len(v.Problems) - len(rows); left > 0 {
-		w.Line(screen.Cell{Text: fmt.Sprintf("  and %d more: -o wide shows all", left), Colour: screen.Faint})
+	var rows [][]screen.Cell
+	for _, p := range slices.Concat(v.LastResort, v.Conflicts) {
+		rows = append(rows, []screen.Cell{{Text: "  " + p.About()}, {Text: p.What}, {Text: p.Reason, Colour: screen.Warn}, {Text: p.Message, Colour: screen.Faint}})
 	}
+	w.Rows(rows[:s.fit(len(rows))])
+	s.more(w, len(rows))
 }
 
-// shownOfSet is how many problems of the hub and of clusters are shown unless Wide.
-const shownOfSet = 5
-
-// set writes problems that aren't of one service, each with its cure.
-func (s Screen) set(w *screen.Writer, head, count string, colour screen.Colour, all []Problem) {
+// problems writes each problem with its cure.
+func (s Screen) problems(w *screen.Writer, all []Problem) {
 	if len(all) == 0 {
+		w.Line(screen.Cell{Text: "Problems  ", Colour: screen.Head}, screen.Cell{Text: "none", Colour: screen.Good})
 		return
 	}
 	w.Blank()
-	w.Line(screen.Cell{Text: head + "  ", Colour: screen.Head}, screen.Cell{Text: count, Colour: colour})
-	for i := range all {
-		if p := &all[i]; s.Wide || i < shownOfSet {
-			w.Line(screen.Cell{Text: "  " + p.About() + " "}, screen.Cell{Text: p.Reason, Colour: colour}, screen.Cell{Text: ": " + s.cut(p.Message, 150)})
-			w.Line(screen.Cell{Text: "    → " + p.Cure, Colour: screen.Faint})
-		}
+	w.Line(screen.Cell{Text: "Problems  ", Colour: screen.Head}, screen.Cell{Text: strconv.Itoa(len(all)), Colour: screen.Bad})
+	for _, p := range all[:s.fit(len(all))] {
+		w.Line(screen.Cell{Text: "  " + p.What + " " + p.About() + " "}, screen.Cell{Text: p.Reason, Colour: screen.Bad}, screen.Cell{Text: ": " + p.Message})
+		w.Line(screen.Cell{Text: "    → " + p.Cure, Colour: screen.Faint})
 	}
-	if left := len(all) - shownOfSet; left > 0 && !s.Wide {
+	s.more(w, len(all))
+}
+
+// fit is how many of n are shown.
+func (s Screen) fit(n int) int {
+	if s.Wide {
+		return n
+	}
+	return min(n, shown)
+}
+
+func (s Screen) more(w *screen.Writer, n int) {
+	if left := n - s.fit(n); left > 0 {
 		w.Line(screen.Cell{Text: fmt.Sprintf("  and %d more: -o wide shows all", left), Colour: screen.Faint})
 	}
-}
-
-// cut shortens a text to a line, unless Wide.
-func (s Screen) cut(message string, most int) string {
-	if s.Wide {
-		return message
-	}
-	return text.Truncate(message, most)
-}
-
-func (s Screen) problems(all []Problem, colour screen.Colour) [][]screen.Cell {
-	var rows [][]screen.Cell
-	for i, p := range all {
-		if !s.Wide && i == shown {
-			break
-		}
-		rows = append(rows, []screen.Cell{{Text: "  " + p.Namespace + "/" + p.Name}, {Text: p.What}, {Text: p.Reason, Colour: colour}, {Text: s.cut(p.Message, 89), Colour: screen.Faint}})
-	}
-	return rows
 }

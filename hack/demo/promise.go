@@ -54,9 +54,9 @@ func measured(output string) error {
 	return nil
 }
 
-// services promises the counts of services, with no conflicts and no problems.
-func services(counts string) check {
-	return line(strings.Fields("Services " + counts + ", 0 conflicts, 0 problems")...)
+// services promises the counts of services, with no conflicts, and of problems.
+func services(counts, problems string) check {
+	return line(strings.Fields("Services " + counts + ", 0 conflicts Problems " + problems)...)
 }
 
 // answer promises the addresses that `clusterset explain` prints as the answer.

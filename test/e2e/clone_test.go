@@ -90,7 +90,7 @@ func TestClonedCluster(t *testing.T) {
 		return errors.Join(
 			clone.ExportIs(ns, "only", "Ready", "False", "ClusterCloned"), clone.ExportIs(ns, "more", "Ready", "False", "ClusterCloned"),
 			beijing.ExportIs(ns, "only", "Ready", "True", "Exported"),
-			diagnosed(clone, "names: this cluster exports nothing"), diagnosed(beijing, "names: two clusters work as beijing"),
+			diagnosed(clone, "ClusterCloned: this cluster exports nothing"), diagnosed(beijing, "MemberCluster beijing: Cloned"),
 		)
 	})
 

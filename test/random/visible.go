@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
+	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/test/fleettest"
 )
@@ -149,7 +150,7 @@ func (w *World) importers(p Part) string {
 		}
 	}
 	if names == nil {
-		return "False NoPeers, naming []"
+		return "False " + map[bool]string{true: api.ReasonNoPeers, false: api.ReasonAlone}[p.only] + ", naming []"
 	}
 	return fmt.Sprintf("True Peers, naming %s", names)
 }

@@ -6,19 +6,15 @@ import (
 	"maps"
 	"reflect"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/cli/console"
 	"github.com/clusterset/clusterset/cli/doctor"
@@ -46,8 +42,8 @@ type Hub struct {
 
 	mu      sync.Mutex
 	objects map[objectKey]runtime.Object
-	leases  map[string]*coordinationv1.Lease // by cluster; see reach
-	changed chan struct{}                    // has an element if objects have changed
+	leases  []runtime.Object // see reach
+	changed chan struct{}    // has an element if objects have changed
 }
 
 type objectKey struct {
@@ -64,7 +60,7 @@ func NewHub(config *rest.Config, name, flags string, to *Sources) (*Hub, error) 
 	return &Hub{
 		console: to.console, cluster: c, config: config, source: to.add(console.Source{Role: console.RoleHub, Context: name, Server: c.Server}),
 		asks:    &doctor.Gatherer{Hub: config, HubFlags: flags},
-		objects: map[objectKey]runtime.Object{}, leases: map[string]*coordinationv1.Lease{}, changed: make(chan struct{}, 1),
+		objects: map[objectKey]runtime.Object{}, changed: make(chan struct{}, 1),
 	}, nil
 }
 
@@ -166,10 +162,7 @@ func (h *Hub) pass(ctx context.Context, synced []toolscache.InformerSynced) {
 		case <-h.changed:
 		}
 		h.mu.Lock()
-		records := slices.Collect(maps.Values(h.objects))
-		for _, lease := range h.leases {
-			records = append(records, lease)
-		}
+		records := append(slices.Collect(maps.Values(h.objects)), h.leases...)
 		h.mu.Unlock()
 		h.console.SetRecords(records)
 		if !sleep(ctx, settle) {
@@ -205,14 +198,7 @@ func (h *Hub) ask(ctx context.Context, synced []toolscache.InformerSynced) {
 
 // reach keeps which clusters each can't reach as the Leases in which it says so: preview reads these.
 func (h *Hub) reach(heard map[string]view.Heartbeat) {
-	now := map[string]*coordinationv1.Lease{}
-	for cluster, said := range heard {
-		if len(said.CantReach) > 0 {
-			now[cluster] = &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{
-				Namespace: api.MemberNamespace(cluster), Name: api.HeartbeatLease, Annotations: map[string]string{api.AnnotationUnreachable: strings.Join(said.CantReach, ",")},
-			}}
-		}
-	}
+	now := view.Unreachable(heard)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if !reflect.DeepEqual(h.leases, now) {

@@ -11,7 +11,7 @@ import (
 
 // Whom each cluster can't reach is passed on when that changes, and only then.
 func TestWhatLeasesSayIsPassedOn(t *testing.T) {
-	h := &Hub{leases: map[string]*coordinationv1.Lease{}, changed: make(chan struct{}, 1)}
+	h := &Hub{changed: make(chan struct{}, 1)}
 	news := func(heard map[string]view.Heartbeat) bool {
 		h.reach(heard)
 		select {
@@ -25,8 +25,11 @@ func TestWhatLeasesSayIsPassedOn(t *testing.T) {
 	if !news(cut) || news(cut) {
 		t.Error("want one change")
 	}
-	lease := h.leases["a"]
-	if len(h.leases) != 1 || lease == nil || lease.Namespace != api.MemberNamespace("a") || lease.Name != api.HeartbeatLease || lease.Annotations[api.AnnotationUnreachable] != "b,c" {
+	if len(h.leases) != 1 {
+		t.Fatalf("it has %v", h.leases)
+	}
+	lease, is := h.leases[0].(*coordinationv1.Lease)
+	if !is || lease.Namespace != api.MemberNamespace("a") || lease.Name != api.HeartbeatLease || lease.Annotations[api.AnnotationUnreachable] != "b,c" {
 		t.Errorf("it has %v", h.leases)
 	}
 	if !news(map[string]view.Heartbeat{"a": {}}) || len(h.leases) != 0 || news(nil) {

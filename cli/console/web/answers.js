@@ -15,7 +15,7 @@ export function Answers({ row, place, column, columns, networks, service, parame
     <div class="panelhead"><h2>From ${placeName(place)}${column && html`, to ${column.name}`}</h2><a class="close" data-close href=${here({ at: null, by: null, ends: null })} aria-label="Close the answers"><${Icon} name="cross" /></a></div>
     <dl class="ways">${Object.keys(ways).filter((w) => row.before?.[w] || row.after?.[w]).map((w) => html`<div key=${w}>
       <dt>${ways[w].name} <${Effects} list=${row.effects?.[w] ?? []} /></dt>
-      <dd>${row.after && sentence(row.after[w]) !== sentence(row.before?.[w]) ? html`<s>${sentence(row.before?.[w])}</s><br /><ins>${sentence(row.after[w])}</ins>` : sentence(row.before?.[w])}</dd>
+      <dd>${row.after && sentence(row.after[w], w) !== sentence(row.before?.[w], w) ? html`<s>${sentence(row.before?.[w], w)}</s><br /><ins>${sentence(row.after[w], w)}</ins>` : sentence(row.before?.[w], w)}</dd>
     </div>`)}</dl>
     ${column && html`<p><b>Why:</b> ${why(row, column, networks)}</p>`}
     ${!column && hidden.length > 0 && html`<p><b>Not visible from there:</b> ${hidden.slice(0, 5).join("; ")}${hidden.length > 5 && `; and ${hidden.length - 5} more`}.</p>`}
@@ -25,12 +25,12 @@ export function Answers({ row, place, column, columns, networks, service, parame
   </section>`;
 }
 
-/** sentence says where an answer leads. */
-function sentence(a) {
+/** sentence says where an answer leads: that to a query for a name, or connections to an address. */
+function sentence(a, way) {
   if (!a) return "no ClusterSetIP";
   if (a.byClusterSetIP) return "the ClusterSetIP";
   if (a.result === "NXDOMAIN") return "no such name (NXDOMAIN)";
-  if (!a.clusters?.length) return a.result === "NODATA" ? "no address (NODATA)" : "nowhere";
+  if (!a.clusters?.length) return way === "dns" || way === "global" ? "no address (NODATA)" : "nowhere: no endpoint is ready";
   const by = a.clusters.map((c) => `${c.cluster} ${c.ready}${c.down ? " (off)" : ""}`).join(", ");
   return `${count(a.ready, "ready endpoint")}: ${by}; ${a.degraded ? "only drained, silent and unreachable clusters are left" : tiers[a.tier] ?? ""}${a.ports?.length ? `; ports ${a.ports.join(", ")}` : ""}`;
 }

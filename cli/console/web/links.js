@@ -17,12 +17,12 @@ export function LinksView({ address, map, parameter }) {
   if (!got.data) return html`<h1 tabindex="-1">Links</h1><${Outcome} got=${got} what="the links" />`;
   const { clusters, links } = got.data;
   const as = params.get("as") ?? (clusters.length > drawn ? "matrix" : "drawing");
-  const used = links.filter((l) => l.services), cut = links.filter((l) => l.reachable === "False"), said = links.filter((l) => l.reachable);
+  const used = links.filter((l) => l.services), cut = links.filter((l) => l.reachable === "False"), said = links.filter((l) => l.reachable && l.reachable !== "Unknown");
   const shown = links.filter((l) => !only || l.from === only || l.to === only);
   const file = "api/links.csv" + (parameter && "?" + parameter), json = "api/links" + (parameter && "?" + parameter);
   return html`
     <div class="viewhead"><h1 tabindex="-1">Links</h1>
-      <p class="lead">${got.data.uncounted ? "The set is too large to count what leads where." : `${count(used.length, "pair")} of clusters with services that lead from one to the other.`} ${said.length ? `${cut.length || "None"} of ${count(said.length, "measured path")} can't be used.` : "No agent says whom it reaches."}</p></div>
+      <p class="lead">${got.data.uncounted ? "The set is too large to count what leads where." : `${count(used.length, "pair")} of clusters with services that lead from one to the other.`} ${said.length ? `${cut.length || "None"} of ${count(said.length, "measured path")} can't be used.` : "No path is measured."}</p></div>
     <div class="bar">
       ${as === "matrix" && html`<${Search} label="Find a cluster" params=${params} />`}
       <${Choice} label="Shown as" name="as" value=${as} options=${[["drawing", "drawing"], ["matrix", "matrix"]]} />

@@ -12,12 +12,12 @@ export function ProblemsView({ address, problems }) {
   const has = finder(params.get("find"));
   const only = params.get("only");
   if (!problems.data) return html`<h1 tabindex="-1">Problems</h1><${Outcome} got=${problems} what="the problems" />`;
-  const { items, total, urgent, unchecked = [] } = problems.data;
-  const found = [...items, ...unchecked].filter((p) => has(p.namespace && p.namespace + "/" + p.name, p.name, p.what, p.reason, p.message, p.cure, p.cluster));
+  const { items, total, urgent, answered = [], unchecked = [] } = problems.data;
+  const found = [...items, ...answered, ...unchecked].filter((p) => has(p.namespace && p.namespace + "/" + p.name, p.name, p.what, p.reason, p.message, p.cure, p.cluster));
   const shown = found.filter((p) => only === null || kindOf(p) === only);
-  const groups = [["urgent", "Urgent", shown.filter((p) => p.urgent)], ["later", "Less urgent", shown.filter((p) => !p.urgent && !unchecked.includes(p))],
-    ["unchecked", "Not checked", shown.filter((p) => unchecked.includes(p))]].filter(([, , list]) => list.length);
-  const all = items.length + unchecked.length;
+  const groups = [["urgent", "Urgent", shown.filter((p) => p.urgent && items.includes(p))], ["later", "Less urgent", shown.filter((p) => !p.urgent && items.includes(p))],
+    ["answered", "No problems: these are answered", shown.filter((p) => answered.includes(p))], ["unchecked", "Not checked", shown.filter((p) => unchecked.includes(p))]].filter(([, , list]) => list.length);
+  const all = items.length + answered.length + unchecked.length;
   const lead = total === 0 ? "None is known." : `${count(total, "problem")}, ${urgent} urgent${total > items.length ? `; the first ${items.length} are shown` : ""}`;
   return html`
     <div class="viewhead"><h1 tabindex="-1">Problems</h1><p class="lead">${lead}</p></div>
@@ -32,13 +32,13 @@ export function ProblemsView({ address, problems }) {
     <p class="faint small above">The console reads the hub, and the members that <code>--context</code> names. Every five minutes it makes the checks of <code>clusterset doctor</code>, except those of rights and of the agent's token, and those that take a pod or a DNS server's address.</p>`;
 }
 
-const levels = { urgent: ["bad", "alert", "Urgent"], later: ["warn", "conflict", "Less urgent"], unchecked: ["calm", "unknown", "Not checked"] };
+const levels = { urgent: ["bad", "alert", "Urgent"], later: ["warn", "conflict", "Less urgent"], answered: ["calm", "conflict", "No problem"], unchecked: ["calm", "unknown", "Not checked"] };
 
 function Problem({ p, level }) {
   const [tone, icon, label] = levels[level];
   return html`<li class=${"problem " + tone}>
-    <div class="problemhead"><${Icon} name=${icon} label=${label} /><b><${About} p=${p} /></b> <${Tag} tone=${tone}>${p.reason}<//>
-      <span class="faint">${p.what !== "Exports" && p.what !== "MemberCluster" && p.what}${p.cluster && p.cluster !== p.name && html` in ${p.cluster}`}${p.checked && html`, checked <${Age} time=${p.checked} />`}</span></div>
+    <div class="problemhead"><${Icon} name=${icon} label=${label} /><b>${p.clusters ? p.clusters.join(", ") : html`<${About} p=${p} />`}</b> <${Tag} tone=${tone}>${p.reason}<//>
+      <span class="faint">${p.what !== "Exports" && p.what !== "MemberCluster" && p.what}${!p.clusters && p.cluster && p.cluster !== p.name && html` in ${p.cluster}`}${p.checked && html`, checked <${Age} time=${p.checked} />`}</span></div>
     <p>${capital(p.message)}.</p>
     ${p.cure && html`<p><b>What to do:</b> ${p.cure}.</p>`}
     ${p.commands?.map((c) => html`<${Command} key=${c} text=${c} />`)}
