@@ -63,7 +63,7 @@ func newPreview() *cobra.Command {
 		Use:   "preview",
 		Short: "Show what a change would do, without doing it",
 		Long: `Shows what would change for clients if clusters went down, couldn't be reached, were drained or left, if a Service were exported or no longer
-exported, if a cluster were elsewhere, in other communities or in another network or had other cidrs, or if a service had another policy or were for other clusters. Each change has its own command; --file takes several
+exported, if a cluster were elsewhere, in other communities or in another network, or if a service had another policy or were for other clusters. Each change has its own command; --file takes several
 and applies them in order:
 
   - drain: [beijing]
@@ -75,7 +75,7 @@ and applies them in order:
   - communities: {cluster: tianjin, to: [payments]}
   - exportTo: {service: shop/web, from: beijing, to: [shanghai]}
   - network: {cluster: tianjin, to: edge, externalCIDRs: [192.0.2.0/24]}
-  - cidrs: {cluster: tianjin, to: [10.2.0.0/16, 10.97.0.0/16]}
+  - network: {cluster: tianjin, cidrs: [10.2.0.0/16, 10.97.0.0/16]}
 
 There are undrain, leave and unexport as well.` + previewHelp,
 		Example: `  clusterset preview drain beijing --hub-context hub

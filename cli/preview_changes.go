@@ -135,7 +135,7 @@ var previews = []previewed{
 			"outside of them.",
 		example: "cidrs tianjin 10.2.0.0/16,10.97.0.0/16",
 		change: func(_ *previewCommand, args []string) preview.Change {
-			return preview.Change{CIDRs: &preview.CIDRs{Cluster: args[0], To: strings.Split(strings.Join(args[1:], ","), ",")}}
+			return preview.Change{Network: &preview.Network{Cluster: args[0], CIDRs: strings.Split(strings.Join(args[1:], ","), ",")}}
 		},
 	},
 }

@@ -21,7 +21,7 @@ func (p *previewCommand) fromFile() (changes []preview.Change, err error) {
 	var content []byte
 	switch p.file {
 	case "":
-		return nil, usagef("no change is given; name one (down, drain, undrain, leave, export, unexport, place, policy, communities, export-to, network, cidrs), or a file with --file")
+		return nil, usagef("no change is given; name one (down, drain, undrain, leave, export, unexport, place, policy, communities, export-to, network), or a file with --file")
 	case "-":
 		content, err = io.ReadAll(os.Stdin)
 	default:

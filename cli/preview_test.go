@@ -58,7 +58,7 @@ func TestPreviewOfAFile(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	write("- drain: [beijing]\n- export: {service: shop/cart, from: tianjin}\n- policy: {service: shop/web, minReady: 3}\n- communities: {cluster: beijing, to: [default]}\n- exportTo: {service: shop/web, from: beijing, to: [tianjin]}\n- network: {cluster: beijing, to: edge, externalCIDRs: [192.0.2.0/24]}\n- cidrs: {cluster: beijing, to: [10.0.0.0/8]}\n- leave: [shanghai]\n")
+	write("- drain: [beijing]\n- export: {service: shop/cart, from: tianjin}\n- policy: {service: shop/web, minReady: 3}\n- communities: {cluster: beijing, to: [default]}\n- exportTo: {service: shop/web, from: beijing, to: [tianjin]}\n- network: {cluster: beijing, to: edge, externalCIDRs: [192.0.2.0/24]}\n- network: {cluster: beijing, cidrs: [10.0.0.0/8]}\n- leave: [shanghai]\n")
 	code, stdout, stderr := cli(t, "preview", "--manifests", previewFrom, "--file", path, "-o", "json")
 	var r preview.Result
 	if err := json.Unmarshal([]byte(stdout), &r); code != exitLost || err != nil || len(r.Services) != 3 || !strings.HasPrefix(r.Summary.Text, "Draining beijing, then exporting shop/cart from tianjin, then giving shop/web the policy min-ready 3, then putting beijing into ") {
@@ -120,7 +120,7 @@ func TestPreviewIsAskedForWrongly(t *testing.T) {
 		"communities of beijing: to is missing: want at least one":  with("communities", "beijing"),
 		"network: to is missing: want the name of a network":        with("network", "beijing"),
 		"want a cluster and its networks, such as beijing":          with("cidrs", "beijing"),
-		"cidrs of beijing: spec.cidrs[0]: Invalid value":            with("cidrs", "beijing", "10.1.0.1/16"),
+		"network of beijing: spec.cidrs[0]: Invalid value":          with("cidrs", "beijing", "10.1.0.1/16"),
 		"to is missing: want clusters or communities, or - for all": with("export-to", "shop/web"),
 		`exportTo: "*" must be a DNS label`:                         with("export-to", "shop/web", "--to", "*"),
 		"there is no cluster paris":                                 with("down", "paris"),

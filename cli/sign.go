@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -10,7 +9,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -26,20 +24,14 @@ const signEvery, signFor = 5 * time.Second, 15 * time.Second
 // sign lets others know that the process runs where no leader is elected: it renews the Lease that a leader would have. Unlike an election it
 // needs no API server for the process to go on, and no time to take over.
 func (p *process) sign(mgr manager.Manager, lease string) error {
-	if p.elect {
-		return nil
-	}
-	config := rest.CopyConfig(mgr.GetConfig())
-	config.Timeout = signFor
-	c, err := connect.NewClient(config) // the manager's cache has other Leases
-	if err != nil {
-		return fmt.Errorf("set up: %w", err)
+	c, err := connect.NewClient(mgr.GetConfig()) // the manager's cache has other Leases
+	if err != nil || p.elect {
+		return err
 	}
 	key, said := client.ObjectKey{Namespace: p.leaseNamespace(), Name: lease}, ""
 	return mgr.Add(everywhere(func(ctx context.Context) error {
 		wait.UntilWithContext(ctx, func(ctx context.Context) {
-			err := renewSign(ctx, c, key, time.Now())
-			if err != nil && err.Error() != said && ctx.Err() == nil && !apierrors.IsConflict(err) {
+			if err := renewSign(ctx, c, key, time.Now()); err != nil && err.Error() != said {
 				said = err.Error()
 				log.Log.Error(err, "Can't renew the Lease by which clusterset status knows that this process runs", "lease", key)
 			}
@@ -53,7 +45,7 @@ func renewSign(ctx context.Context, c client.Client, key client.ObjectKey, now t
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
 	_, err := controllerutil.CreateOrUpdate(ctx, c, lease, func() error {
 		if s := &lease.Spec; ptr.Deref(s.HolderIdentity, "") == "" || s.RenewTime == nil || now.Sub(s.RenewTime.Time) > signFor {
-			*s = coordinationv1.LeaseSpec{LeaseDurationSeconds: ptr.To(int32(signFor.Seconds())), RenewTime: ptr.To(metav1.NewMicroTime(now))}
+			*s = coordinationv1.LeaseSpec{LeaseDurationSeconds: new(int32(signFor.Seconds())), RenewTime: new(metav1.NewMicroTime(now))}
 		}
 		return nil
 	})

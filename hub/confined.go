@@ -5,8 +5,9 @@ import (
 	"fmt"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -15,91 +16,44 @@ import (
 	"github.com/clusterset/clusterset/internal/merge"
 )
 
-const (
-	// compareSoon is when a cluster's exports are compared with its spec.cidrs again if their number has changed.
-	compareSoon = time.Minute
-	// compareSeldom is when they are compared again in any case. What has been left out once is compared only then, because each change of the
-	// condition wakes all members, and a member can change what it exports as often as it likes.
-	compareSeldom = 10 * time.Minute
-	// page is how many records of a cluster are read at once. None is kept: all that clusters export is more than this process should hold.
-	page = 50
-)
+// confineEvery is how often a cluster's exports are compared with spec.cidrs that don't change, and page how many of its records are read at once. None
+// is kept: all that clusters export is more than this process should hold.
+const confineEvery, page = 2 * time.Minute, 50
 
 // confiner says, in a condition of each MemberCluster, what its spec.cidrs leave out of the cluster's exports (rule C48 of
-// docs/spec/control-plane.md). It has one worker, so that reading records delays no phase, and reads those of clusters that have cidrs only.
-type confiner struct {
-	*reconciler
-	compared map[string]comparison
-}
-
-// comparison is when the exports of a cluster were compared, how many there were, and whether some were left out.
-type comparison struct {
-	at         time.Time
-	generation int64 // of its MemberCluster
-	exported   int
-	left       bool
-}
+// docs/spec/control-plane.md). It has one worker of its own, so that reading records delays no phase.
+type confiner struct{ *reconciler }
 
 // Reconcile implements reconcile.Reconciler. The request names a MemberCluster.
-func (r *confiner) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+func (r confiner) Reconcile(ctx context.Context, req reconcile.Request) (again reconcile.Result, err error) {
 	var mc clustersetv1alpha1.MemberCluster
 	if err := r.client.Get(ctx, req.NamespacedName, &mc); err != nil {
-		delete(r.compared, req.Name)
-		return reconcile.Result{}, client.IgnoreNotFound(err)
+		return again, client.IgnoreNotFound(err)
 	}
 	want := metav1.Condition{Type: clustersetv1alpha1.ConditionWithinCIDRs}
-	usable, _ := mc.Sanitized()
-	if mc.Left() || len(usable.Spec.CIDRs) == 0 || !isMember(mc.Name) {
-		return r.tell(ctx, &mc, want, 0)
+	if usable, _ := mc.Sanitized(); isMember(mc.Name) && len(usable.Spec.CIDRs) > 0 && !mc.Left() {
+		again.RequeueAfter = confineEvery
+		if want.Message, err = r.leftOut(ctx, &usable.Spec, api.MemberNamespace(mc.Name)); err != nil {
+			return again, err
+		}
+		if want.Message != "" {
+			want.Status, want.Reason = metav1.ConditionFalse, clustersetv1alpha1.ReasonOutsideCIDRs
+		}
 	}
-	exported, err := r.exported(ctx, mc.Name)
-	if err != nil {
-		return reconcile.Result{}, err
-	}
-	was, now := r.compared[mc.Name], r.now()
-	if since := now.Sub(was.at); was.generation == mc.Generation && since < compareSeldom && (was.left || was.exported == exported || since < compareSoon) {
-		return reconcile.Result{RequeueAfter: compareSoon}, nil
-	}
-	left, err := r.leftOut(ctx, mc.Name, usable.Spec.CIDRs)
-	if err != nil {
-		return reconcile.Result{}, err
-	}
-	if left != "" {
-		want.Status, want.Reason, want.Message = metav1.ConditionFalse, clustersetv1alpha1.ReasonOutsideCIDRs, left
-	}
-	result, err := r.tell(ctx, &mc, want, compareSoon)
-	if err == nil && result.RequeueAfter == compareSoon {
-		r.compared[mc.Name] = comparison{now, mc.Generation, exported, left != ""}
-	}
-	return result, err
+	_, err = Say(ctx, r.client, &mc, want)
+	return again, err
 }
 
-// tell writes the condition, and returns when to look again.
-func (r *confiner) tell(ctx context.Context, mc *clustersetv1alpha1.MemberCluster, want metav1.Condition, again time.Duration) (reconcile.Result, error) {
-	_, err := Say(ctx, r.client, mc, want)
-	if apierrors.IsConflict(err) { // the phase has changed; our cache will have that in a moment
-		return reconcile.Result{RequeueAfter: RetryConflict}, nil
-	}
-	return reconcile.Result{RequeueAfter: again}, client.IgnoreNotFound(err)
-}
-
-// leftOut says what the networks leave out of a cluster's exports, as every importer does.
-func (r *confiner) leftOut(ctx context.Context, cluster string, cidrs []string) (string, error) {
-	confined := merge.Confined{CIDRs: cidrs}
-	var services clustersetv1alpha1.ExportedServiceList
-	var endpoints clustersetv1alpha1.ExportedEndpointsList
-	for _, list := range []client.ObjectList{&services, &endpoints} {
+// leftOut says what the networks leave out of a cluster's records, by the rule of every importer.
+func (r confiner) leftOut(ctx context.Context, spec *clustersetv1alpha1.MemberClusterSpec, namespace string) (string, error) {
+	confined := merge.Confined{CIDRs: spec.CIDRs}
+	for _, kind := range []client.ObjectList{&clustersetv1alpha1.ExportedServiceList{}, &clustersetv1alpha1.ExportedEndpointsList{}} {
 		for more := ""; ; {
-			if err := r.live.List(ctx, list, client.InNamespace(api.MemberNamespace(cluster)), client.Limit(page), client.Continue(more)); err != nil {
-				return "", fmt.Errorf("read what %s exports (%T): %w", cluster, list, err)
+			list := kind.DeepCopyObject().(client.ObjectList) //nolint:forcetypeassert // it is one
+			if err := r.live.List(ctx, list, client.InNamespace(namespace), client.Limit(page), client.Continue(more)); err != nil {
+				return "", fmt.Errorf("read the records in %s: %w", namespace, err)
 			}
-			for i := range services.Items {
-				confined.Service(&services.Items[i])
-			}
-			for i := range endpoints.Items {
-				confined.Endpoints(&endpoints.Items[i])
-			}
-			services.Items, endpoints.Items = nil, nil
+			_ = meta.EachListItem(list, func(record runtime.Object) error { confined.Add(record); return nil })
 			if more = list.GetContinue(); more == "" {
 				break
 			}

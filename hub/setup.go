@@ -117,7 +117,7 @@ func Setup(mgr manager.Manager, opts Options) error {
 	if err != nil {
 		return err
 	}
-	err = Control(mgr, "clusterset-hub-cidrs", controller.Options{Reconciler: &confiner{r, map[string]comparison{}}, MaxConcurrentReconciles: 1}, []source.Source{
+	err = Control(mgr, "clusterset-hub-cidrs", controller.Options{Reconciler: confiner{r}, MaxConcurrentReconciles: 1}, []source.Source{
 		source.Kind(mgr.GetCache(), client.Object(&clustersetv1alpha1.MemberCluster{}), &handler.EnqueueRequestForObject{}, predicate.GenerationChangedPredicate{}),
 	})
 	if err != nil {

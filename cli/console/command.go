@@ -60,10 +60,10 @@ func verb(c *preview.Change) []string {
 		return append(append([]string{"place", c.Place.Cluster}, each("--zone", c.Place.Zones)...), each("--region", texts(c.Place.Region))...)
 	case c.Communities != nil:
 		return append([]string{"communities", c.Communities.Cluster}, each("--community", c.Communities.To)...)
-	case c.Network != nil:
+	case c.Network != nil && len(c.Network.CIDRs) > 0 && c.Network.To == "" && len(c.Network.ExternalCIDRs) == 0:
+		return []string{"cidrs", c.Network.Cluster, strings.Join(c.Network.CIDRs, ",")}
+	case c.Network != nil && len(c.Network.CIDRs) == 0:
 		return append([]string{"network", c.Network.Cluster, "--to", c.Network.To}, each("--external-cidrs", c.Network.ExternalCIDRs)...)
-	case c.CIDRs != nil:
-		return []string{"cidrs", c.CIDRs.Cluster, strings.Join(c.CIDRs.To, ",")}
 	case c.ExportTo != nil && c.ExportTo.From == "":
 		return append([]string{"export-to", c.ExportTo.Service}, each("--to", c.ExportTo.To)...)
 	case c.Policy != nil && c.Policy.From == "":

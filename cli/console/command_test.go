@@ -24,7 +24,7 @@ func TestPreviewCommands(t *testing.T) {
 		"clusterset preview communities a --community 'it'\\''s' --hub-context 'my hub'": {
 			{Communities: &preview.Communities{Cluster: "a", To: []string{"it's"}}},
 		},
-		"clusterset preview cidrs a 10.1.0.0/16,10.2.0.0/16 --hub-context 'my hub'":                                               {{CIDRs: &preview.CIDRs{Cluster: "a", To: []string{"10.1.0.0/16", "10.2.0.0/16"}}}},
+		"clusterset preview cidrs a 10.1.0.0/16,10.2.0.0/16 --hub-context 'my hub'":                                               {{Network: &preview.Network{Cluster: "a", CIDRs: []string{"10.1.0.0/16", "10.2.0.0/16"}}}},
 		"clusterset preview export-to shop/web --to - --hub-context 'my hub'":                                                     {{ExportTo: &preview.ExportTo{Service: "shop/web", To: []string{"-"}}}},
 		"clusterset preview policy shop/web --prefer zone --prefer region --boundary region --min-ready 2 --hub-context 'my hub'": {{Policy: &policy}},
 		"clusterset preview export shop/web --from a --kubeconfig members --context ca --hub-context 'my hub'": {

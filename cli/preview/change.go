@@ -34,12 +34,10 @@ type Change struct {
 	ExportTo    *ExportTo    `json:"exportTo,omitempty"`
 	// Network changes the network of a cluster.
 	Network *Network `json:"network,omitempty"`
-	// CIDRs changes the networks in which the addresses that a cluster exports must be.
-	CIDRs *CIDRs `json:"cidrs,omitempty"`
 }
 
 // Kinds lists the kinds of changes, for error messages.
-const Kinds = "down, unreachable, drain, undrain, leave, export, unexport, place, policy, communities, exportTo, network and cidrs"
+const Kinds = "down, unreachable, drain, undrain, leave, export, unexport, place, policy, communities, exportTo and network"
 
 // Unreachable are clusters that other clusters can't reach.
 type Unreachable struct {
@@ -134,7 +132,6 @@ func (a *after) change(c *Change) error {
 	add(c.Communities != nil, func() error { return a.community(c.Communities) })
 	add(c.ExportTo != nil, func() error { return a.exportTo(c.ExportTo) })
 	add(c.Network != nil, func() error { return a.network(c.Network) })
-	add(c.CIDRs != nil, func() error { return a.confine(c.CIDRs) })
 	if len(steps) != 1 {
 		return fmt.Errorf("it has %d of %s; want one", len(steps), Kinds)
 	}

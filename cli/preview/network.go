@@ -1,15 +1,21 @@
 package preview
 
 import (
+	"cmp"
 	"errors"
 	"slices"
+
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/internal/merge"
 )
 
-// Network puts a cluster into a network, instead of the one that its MemberCluster names.
+// Network puts a cluster into a network, instead of the one that its MemberCluster names, or gives it other addresses.
 type Network struct {
 	Cluster string `json:"cluster"`
-	// To is the network. "-" means the one of clusters that name none.
-	To string `json:"to"`
+	// To is the network. "-" means the one of clusters that name none. Empty: as now, if there are CIDRs.
+	To string `json:"to,omitempty"`
+	// CIDRs are those of its MemberCluster. Empty: as now; "-" means none.
+	CIDRs []string `json:"cidrs,omitempty"`
 	// ExternalCIDRs are those of its MemberCluster. Empty: as now; "-" means none.
 	ExternalCIDRs []string `json:"externalCIDRs,omitempty"`
 }
@@ -19,32 +25,52 @@ func (a *after) network(n *Network) error {
 	if err != nil {
 		return err
 	}
-	if n.To == "" {
+	if n.To == "" && len(n.CIDRs) == 0 {
 		return errors.New("network: to is missing: want the name of a network, or - for the one of clusters that name none")
 	}
-	if m.Spec.Network = n.To; n.To == "-" {
+	if m.Spec.Network = cmp.Or(n.To, m.Spec.Network); n.To == "-" {
 		m.Spec.Network = ""
 	}
+	none := func(cidr string) bool { return cidr == "-" }
+	if len(n.CIDRs) > 0 {
+		m.Spec.CIDRs = slices.DeleteFunc(slices.Clone(n.CIDRs), none)
+	}
 	if len(n.ExternalCIDRs) > 0 {
-		m.Spec.ExternalCIDRs = slices.DeleteFunc(slices.Clone(n.ExternalCIDRs), func(cidr string) bool { return cidr == "-" })
+		m.Spec.ExternalCIDRs = slices.DeleteFunc(slices.Clone(n.ExternalCIDRs), none)
 	}
 	if err := a.put("network", m); err != nil {
 		return err
 	}
-	if len(m.Spec.ExternalCIDRs) == 0 {
+	if left := a.leftOut(m); left != "" && len(n.CIDRs) > 0 {
+		a.notes = append(a.notes, n.Cluster+": "+left)
+	}
+	if len(m.Spec.ExternalCIDRs) == 0 && n.To != "" {
 		a.notes = append(a.notes, n.Cluster+" has no spec.externalCIDRs, so clusters of other networks use nothing of it")
 	}
-	a.touchExternal()
-	return nil
-}
-
-// touchExternal marks the services with external addresses as touched: one may lie in the cidrs of a cluster of the same network now, or no longer.
-func (a *after) touchExternal() {
-	for key, r := range a.services {
+	for key, r := range a.services { // an external address may lie in the cidrs of a cluster that is now in the same network
 		for _, e := range r.endpoints {
 			a.touched[key] = a.touched[key] || e.Spec.External
 		}
 	}
+	return nil
+}
+
+// leftOut says what the networks of a cluster leave out of what it exports, as the hub process says it once they are so.
+func (s *State) leftOut(m *clustersetv1alpha1.MemberCluster) string {
+	confined := merge.Confined{CIDRs: m.Spec.CIDRs}
+	for _, key := range s.Services() {
+		for _, r := range s.services[key].services {
+			if of(r) == m.Name {
+				confined.Add(r)
+			}
+		}
+		for _, r := range s.services[key].endpoints {
+			if of(r) == m.Name {
+				confined.Add(r)
+			}
+		}
+	}
+	return confined.String()
 }
 
 // Networks reports whether the clusters are in several networks, or may be with the changes, so that external addresses matter.

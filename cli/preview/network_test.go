@@ -83,10 +83,10 @@ func TestChangesOfNetworks(t *testing.T) {
 			"shop/lb from b/z/r: . | c:2 => NODATA [lost] | c:2 => NODATA [lost]",
 			"shop/web from a/z/r: . | NODATA => b:1 [gained] | c:3 => b:1 c:3 [more]",
 		}},
-		{"cidrs of a cluster in which the load balancer is", nil, []Change{{CIDRs: &CIDRs{"a", []string{"192.0.2.8/29"}}}}, []string{ // rule D82
+		{"cidrs of a cluster in which the load balancer is", nil, []Change{{Network: &Network{Cluster: "a", CIDRs: []string{"192.0.2.8/29"}}}}, []string{ // rule D82
 			"shop/lb from a/z/r b/z/r: . | c:2 => NODATA [lost] | c:2 => NODATA [lost]",
 		}},
-		{"cidrs in which the load balancer was", func(s *set) { s.member("a").Spec.CIDRs = []string{"192.0.2.8/29"} }, []Change{{CIDRs: &CIDRs{"a", []string{"-"}}}}, []string{
+		{"cidrs in which the load balancer was", func(s *set) { s.member("a").Spec.CIDRs = []string{"192.0.2.8/29"} }, []Change{{Network: &Network{Cluster: "a", CIDRs: []string{"-"}}}}, []string{
 			"shop/lb from a/z/r b/z/r: . | NODATA => c:2 [gained] | NODATA => c:2 [gained]",
 		}},
 	} {

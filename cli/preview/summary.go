@@ -76,10 +76,8 @@ func (c *Change) String() string {
 		return "giving " + exportsOf(c.Policy.Service, c.Policy.From) + " the policy " + stated.String()
 	case c.Communities != nil:
 		return "putting " + c.Communities.Cluster + " into the communities " + screen.And(c.Communities.To)
-	case c.CIDRs != nil && slices.Equal(c.CIDRs.To, []string{"-"}):
-		return "taking the cidrs of " + c.CIDRs.Cluster + " away"
-	case c.CIDRs != nil:
-		return "giving " + c.CIDRs.Cluster + " the cidrs " + screen.And(c.CIDRs.To)
+	case c.Network != nil && c.Network.To == "":
+		return "giving " + c.Network.Cluster + " the cidrs " + screen.And(c.Network.CIDRs) + c.Network.external()
 	case c.Network != nil && c.Network.To == "-":
 		return "putting " + c.Network.Cluster + " into the network without a name" + c.Network.external()
 	case c.Network != nil:

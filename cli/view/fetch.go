@@ -190,25 +190,16 @@ func Unreachable(heard map[string]Heartbeat) (leases []runtime.Object) {
 	return leases
 }
 
-// HubProcess returns when a process of clusterset hub last renewed the Lease that shows that it runs, by the hub's clock if the hub keeps that. It is
-// zero if none ever ran, or if the account may not read the Lease.
+// HubProcess returns when a process of clusterset hub last renewed the Lease that shows that it runs. It is zero if none ever ran, or if the
+// account may not read the Lease.
 func HubProcess(ctx context.Context, c *objects.Cluster) (last time.Time, err error) {
 	var leases coordinationv1.LeaseList
 	if err := c.List(ctx, &leases, client.MatchingFields{"metadata.name": api.HubLeaderLease}); err != nil && !apierrors.IsForbidden(err) {
 		return last, c.Words(err)
 	}
 	for i := range leases.Items { // one in each namespace in which the process has ever run
-		var written time.Time
-		for _, by := range leases.Items[i].ManagedFields {
-			if by.Time != nil && by.Time.After(written) {
-				written = by.Time.Time
-			}
-		}
-		if t := leases.Items[i].Spec.RenewTime; t != nil && written.IsZero() {
-			written = t.Time
-		}
-		if written.After(last) {
-			last = written
+		if t := leases.Items[i].Spec.RenewTime; t != nil && t.After(last) {
+			last = t.Time
 		}
 	}
 	return last, nil

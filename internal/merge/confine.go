@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/clusterset/clusterset/api"
@@ -54,37 +55,33 @@ func shortened(cidrs []string) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(cidrs[:shown], ", "), len(cidrs)-shown)
 }
 
-// Confined counts what the networks of a cluster (cidrs of its MemberCluster, sanitized) leave out of all that it exports.
+// Confined counts what the networks of a cluster (cidrs of its MemberCluster, sanitized) leave out of what it exports.
 type Confined struct {
 	CIDRs                []string
 	endpoints, ips       int // left out
 	allEndpoints, allIPs int
-	example              string // the first address, and its service
+	example              string // the first address that is left out, and its service
 }
 
-// Service counts a record.
-func (c *Confined) Service(s *clustersetv1alpha1.ExportedService) {
-	if clean, _ := s.Sanitized(); clean != nil && len(c.CIDRs) > 0 {
-		_, left := ConfineIPs("", c.CIDRs, clean)
-		c.allIPs, c.ips = c.allIPs+len(clean.Spec.ClusterIPs), c.ips+left.Count
-		c.such(left, clean.Spec.ServiceNamespace, clean.Spec.ServiceName)
+// Add counts a record of the cluster. External addresses are confined by other networks, externalCIDRs.
+func (c *Confined) Add(record runtime.Object) {
+	var left api.LeftOut
+	var of string
+	switch r := record.(type) {
+	case *clustersetv1alpha1.ExportedService:
+		if r, _ = r.Sanitized(); r != nil {
+			_, left = ConfineIPs("", c.CIDRs, r)
+			of, c.ips, c.allIPs = r.Spec.ServiceNamespace+"/"+r.Spec.ServiceName, c.ips+left.Count, c.allIPs+len(r.Spec.ClusterIPs)
+		}
+	case *clustersetv1alpha1.ExportedEndpoints:
+		if r, _ = r.Sanitized(); r != nil && !r.Spec.External {
+			c.allEndpoints += len(r.Spec.Endpoints)
+			ConfineEndpoints(r, Outside(nil, c.CIDRs, "", &left))
+			of, c.endpoints = r.Spec.ServiceNamespace+"/"+r.Spec.ServiceName, c.endpoints+left.Count
+		}
 	}
-}
-
-// Endpoints counts a record. External addresses are confined by other networks, externalCIDRs.
-func (c *Confined) Endpoints(e *clustersetv1alpha1.ExportedEndpoints) {
-	if clean, _ := e.Sanitized(); clean != nil && len(c.CIDRs) > 0 && !clean.Spec.External {
-		var left api.LeftOut
-		c.allEndpoints += len(clean.Spec.Endpoints)
-		ConfineEndpoints(clean, Outside(nil, c.CIDRs, "", &left))
-		c.endpoints += left.Count
-		c.such(left, clean.Spec.ServiceNamespace, clean.Spec.ServiceName)
-	}
-}
-
-func (c *Confined) such(left api.LeftOut, namespace, name string) {
 	if c.example == "" && left.Count > 0 {
-		c.example = fmt.Sprintf("%v of %s/%s", left.Errors[0].BadValue, namespace, name)
+		c.example = fmt.Sprintf("%v of %s", left.Errors[0].BadValue, of)
 	}
 }
 
@@ -95,10 +92,10 @@ func (c *Confined) String() string {
 	if c.endpoints > 0 {
 		parts = append(parts, fmt.Sprintf("%d of %d endpoints", c.endpoints, c.allEndpoints))
 	}
-	if c.ips > 0 {
+	if c.ips > 0 && (c.endpoints > 0 || c.ips < c.allIPs) {
 		parts = append(parts, fmt.Sprintf("%d of %d ClusterIPs", c.ips, c.allIPs))
 	}
-	if c.endpoints == 0 && (c.ips == 0 || c.ips == c.allIPs) {
+	if len(c.CIDRs) == 0 || len(parts) == 0 {
 		return ""
 	}
 	return fmt.Sprintf("spec.cidrs leaves out %s that it exports, such as %s; other clusters don't use them", strings.Join(parts, " and "), c.example)

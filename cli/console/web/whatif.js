@@ -12,8 +12,7 @@ const kinds = {
   drain: ["drain", "drain", "The cluster is used only if nothing else is left."], undrain: ["undrain", "undrain", "The drain of the cluster ends."],
   leave: ["leave", "left", "The cluster leaves the set."], place: ["place", "move", "The cluster's MemberCluster gets other zones or another region."],
   policy: ["policy", "policy", "All exports of the service state a policy."], communities: ["communities", "group", "The cluster is in other communities."],
-  network: ["network", "network", "The cluster is in another network: between networks only external addresses of Services are used."],
-  cidrs: ["cidrs", "network", "The cluster's MemberCluster has other cidrs: other clusters use no address of it outside of them."],
+  network: ["network", "network", "The cluster is in another network, between which only external addresses of Services are used, or its MemberCluster has other cidrs."],
   exportTo: ["export-to", "hidden", "The service's exports are for these clusters and communities only."],
   unexport: ["unexport", "minus", "The cluster no longer exports the service."], export: ["export", "plus", "The cluster exports the service too."],
 };
@@ -42,8 +41,8 @@ function Builder({ params, clusters, changes }) {
       case "place": next = [...changes, { place: { cluster: f.cluster, ...(f.zones && { zones: list(f.zones) }), ...(f.region && { region: f.region }) } }]; break;
       case "policy": next = [...changes, { policy: { service: f.service, ...(f.prefer && { prefer: f.prefer }), ...(f.boundary && { boundary: f.boundary }), ...(f.minReady && { minReady: Number(f.minReady) }) } }]; break;
       case "unreachable": next = [...changes, { unreachable: { clusters: list(f.cluster), ...(f.from && { from: list(f.from) }) } }]; break;
-      case "communities": case "cidrs": next = [...changes, { [kind]: { cluster: f.cluster, to: list(f.to) } }]; break;
-      case "network": next = [...changes, { network: { cluster: f.cluster, to: f.to.trim(), ...(f.externalCIDRs && { externalCIDRs: list(f.externalCIDRs) }) } }]; break;
+      case "communities": next = [...changes, { communities: { cluster: f.cluster, to: list(f.to) } }]; break;
+      case "network": next = [...changes, { network: { cluster: f.cluster, ...(f.to && { to: f.to.trim() }), ...(f.cidrs && { cidrs: list(f.cidrs) }), ...(f.externalCIDRs && { externalCIDRs: list(f.externalCIDRs) }) } }]; break;
       case "exportTo": next = [...changes, { exportTo: { service: f.service, to: list(f.to) } }]; break;
       case "export": case "unexport": next = [...changes, { [kind]: { service: f.service, from: f.cluster } }]; break;
       default: next = changes.some((c) => c[kind]?.includes(f.cluster)) ? changes : withCluster(changes, kind, f.cluster);
@@ -67,8 +66,7 @@ function Builder({ params, clusters, changes }) {
       ${kind !== "policy" && kind !== "exportTo" && cluster}
       ${kind === "unreachable" && html`<label>From <input name="from" list="clusters" placeholder="all others" autocomplete="off" spellcheck="false" /></label>`}
       ${kind === "communities" && html`<label>Communities <input name="to" required placeholder="payments, edge-asia; or default" autocomplete="off" spellcheck="false" /></label>`}
-      ${kind === "network" && html`<label>Network <input name="to" required placeholder="edge; - for that without a name" autocomplete="off" spellcheck="false" /></label><label>External CIDRs <input name="externalCIDRs" placeholder="as now; - for none" autocomplete="off" spellcheck="false" /></label>`}
-      ${kind === "cidrs" && html`<label>CIDRs <input name="to" required placeholder="10.2.0.0/16, 10.97.0.0/16; - for none" autocomplete="off" spellcheck="false" /></label>`}
+      ${kind === "network" && html`<label>Network <input name="to" placeholder="edge; - for that without a name" autocomplete="off" spellcheck="false" /></label><label>CIDRs <input name="cidrs" placeholder="as now; - for none" autocomplete="off" spellcheck="false" /></label><label>External CIDRs <input name="externalCIDRs" placeholder="as now; - for none" autocomplete="off" spellcheck="false" /></label>`}
       ${kind === "exportTo" && html`<label>Clusters and communities <input name="to" required placeholder="shanghai, edge-asia; - for all" autocomplete="off" spellcheck="false" /></label>`}
       ${kind === "place" && html`<label>Zones <input name="zones" placeholder="as now; - for unknown" autocomplete="off" /></label><label>Region <input name="region" placeholder="as now; - for unknown" autocomplete="off" /></label>`}
       ${kind === "policy" && html`<label>Prefer <input name="prefer" list="prefers" placeholder="as now" autocomplete="off" /></label>
