@@ -9,7 +9,6 @@ import (
 	"github.com/coredns/caddy/caddyfile"
 	"github.com/coredns/coredns/core/dnsserver"
 	"github.com/coredns/coredns/plugin/metrics"
-	"github.com/miekg/dns"
 
 	"github.com/clusterset/clusterset/internal/index"
 	"github.com/clusterset/clusterset/plugin/express"
@@ -39,9 +38,8 @@ func (c *ClusterSet) expressAnswers(cached bool) *express.Answers {
 func (c *ClusterSet) setupExpress(ctl *caddy.Controller, auto bool) {
 	config := dnsserver.GetConfig(ctl)
 	plan, before := express.PlanOf(ctl), express.HandlersBefore(config)
-	var mine, others []*dnsserver.Config
 	ctl.OnStartup(func() error {
-		mine, others = serverBlocks(ctl)
+		mine, others := serverBlocks(ctl)
 		m, _ := config.Handler("prometheus").(*metrics.Metrics)
 		block := express.Block{Configs: mine, Others: others, Before: before}
 		reason := "the Corefile says express off"
@@ -76,11 +74,6 @@ func (c *ClusterSet) setupExpress(ctl *caddy.Controller, auto bool) {
 			log.Infof("express: off at %s: %s", addr, reason)
 		}
 		return nil
-	})
-	plan.Decorate(config, func(s *dnsserver.Server) dns.DecorateWriter {
-		w := plan.Writer(s, config, others)
-		plan.Serve(s, w)
-		return w
 	})
 }
 

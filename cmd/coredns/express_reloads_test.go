@@ -39,22 +39,23 @@ var reloadQuestions = []struct {
 // reloaded is a server that is queried while it reloads.
 type reloaded struct {
 	*coreDNS
-	port, metrics, objects, option string
-	steady                         bool          // always with an express path
-	patience                       time.Duration // how long a query waits for its answer
-	stopping                       atomic.Bool
-	askers                         sync.WaitGroup
-	asked                          atomic.Int64
-	lost                           atomic.Int64
-	closed                         atomic.Int64 // queries on connections that were closed
+	port, metrics, objects string
+	option, shed           string
+	steady                 bool          // always with an express path
+	patience               time.Duration // how long a query waits for its answer
+	stopping               atomic.Bool
+	askers                 sync.WaitGroup
+	asked                  atomic.Int64
+	lost                   atomic.Int64
+	closed                 atomic.Int64 // queries on connections that were closed
 }
 
 // TestExpressManyReloads reloads servers while they are queried, at random with other options and with invalid Corefiles. No answer is
-// wrong. The first server always has an express path, and none of its answers is missing.
+// wrong. The first server always has an express path and no shed, and none of its answers is missing.
 //
 // The other two servers also switch to a Corefile without an express path and back. One of them otherwise has the express path, the other
-// never has it. Shed drops the replies that wait in it when a server's sockets are closed, but no more of them with the express path than
-// without. At the end, there are as many goroutines and sockets as before.
+// never has it. Their shed drops the replies that wait in it when a server's sockets are closed, but no more of them with the express path
+// than without. At the end, there are as many goroutines and sockets as before.
 func TestExpressManyReloads(t *testing.T) {
 	reloads := 12
 	if text := os.Getenv(reloadsEnv); text != "" {
@@ -63,7 +64,7 @@ func TestExpressManyReloads(t *testing.T) {
 			t.Fatalf("%s: %v", reloadsEnv, err)
 		}
 	}
-	steady, auto, off := newReloaded(t, "express auto"), newReloaded(t, "express auto"), newReloaded(t, "express off")
+	steady, auto, off := newReloaded(t, "express auto", ""), newReloaded(t, "express auto", "shed"), newReloaded(t, "express off", "shed")
 	steady.steady, steady.patience = true, soon
 	servers := []*reloaded{steady, auto, off}
 	var wg sync.WaitGroup
@@ -84,9 +85,9 @@ func TestExpressManyReloads(t *testing.T) {
 	}
 }
 
-func newReloaded(t *testing.T, option string) *reloaded {
+func newReloaded(t *testing.T, option, shed string) *reloaded {
 	t.Helper()
-	s := &reloaded{patience: 2 * time.Second, port: freeport.For(t), metrics: freeport.For(t), objects: t.TempDir(), option: option}
+	s := &reloaded{patience: 2 * time.Second, port: freeport.For(t), metrics: freeport.For(t), objects: t.TempDir(), option: option, shed: shed}
 	if err := os.WriteFile(filepath.Join(s.objects, "objects.yaml"), []byte(expressObjects), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +97,7 @@ func newReloaded(t *testing.T, option string) *reloaded {
 }
 
 func (s *reloaded) text(more string, ttl int) string {
-	corefile := expressCorefile(s.port, s.metrics, s.objects, "shed\n    "+more, fmt.Sprintf("ttl %d\n        %s", ttl, s.option))
+	corefile := expressCorefile(s.port, s.metrics, s.objects, s.shed+"\n    "+more, fmt.Sprintf("ttl %d\n        %s", ttl, s.option))
 	return strings.Replace(corefile, "drop 0", "drop 0\n        delay 2 50ms", 1) // as an upstream server may be slow
 }
 

@@ -67,8 +67,11 @@ func (b *Block) Refuse(addr string, a *Answers) string {
 		return reason
 	}
 	mine, others := at(b.Configs, addr), at(b.Others, addr)
-	if mine[0].Port == "0" {
+	switch {
+	case mine[0].Port == "0":
 		return "the port isn't fixed"
+	case mine[0].Transport == "tls" && mine[0].TLSConfig == nil:
+		return "the server block has no tls, so CoreDNS doesn't encrypt"
 	}
 	for _, c := range append(slices.Clone(mine), others...) {
 		switch {
@@ -83,8 +86,8 @@ func (b *Block) Refuse(addr string, a *Answers) string {
 		}
 	}
 	for _, c := range others {
-		if c.UDPDecorateWriterFunc != nil {
-			return "another server block at this address writes its replies in its own way, as clusterset and shed do"
+		if c.UDPDecorateWriterFunc != nil || c.Handler("clusterset") != nil {
+			return "another server block at this address has clusterset or writes replies in its own way, as shed does"
 		}
 	}
 	return refuseZones(a.Zones, mine, others)

@@ -30,6 +30,8 @@ func TestRefusals(t *testing.T) {
 	debug.Debug = true
 	tsig.TsigSecret = map[string]string{"key.": "c2VjcmV0"}
 	view.FilterFuncs = []dnsserver.FilterFunc{nil}
+	plain := config(zone, "853", "")
+	plain.Transport = "tls"
 	for _, c := range []struct {
 		name string
 		mine []*dnsserver.Config
@@ -39,6 +41,7 @@ func TestRefusals(t *testing.T) {
 		{"our zone's block", []*dnsserver.Config{config(zone, "53", "")}, nil, ""},
 		{"the root's", []*dnsserver.Config{config(".", "53", "")}, []*dnsserver.Config{config("example.org.", "53", "")}, ""},
 		{"any port", []*dnsserver.Config{config(zone, "0", "")}, nil, "the port isn't fixed"},
+		{"tls:// without tls", []*dnsserver.Config{plain}, nil, "the server block has no tls, so CoreDNS doesn't encrypt"},
 		{"debug", []*dnsserver.Config{config(zone, "53", "")}, []*dnsserver.Config{debug}, "debug is on"},
 		{"tsig", []*dnsserver.Config{config(zone, "53", "")}, []*dnsserver.Config{tsig}, "a server block at this address has tsig"},
 		{"view", []*dnsserver.Config{config(zone, "53", "")}, []*dnsserver.Config{view}, "a server block at this address has a view"},

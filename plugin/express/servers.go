@@ -2,10 +2,10 @@ package express
 
 import (
 	"crypto/tls"
+	"fmt"
 	"io"
 	"net"
 	"reflect"
-	"slices"
 	"sync"
 
 	"github.com/coredns/caddy"
@@ -14,25 +14,28 @@ import (
 )
 
 // servers is the context of an instance from the end of its Corefile until caddy calls MakeServers. caddy serves what that returns, and
-// CoreDNS has no hook for connections (docs/upstream.md): so each server gets a wrapper that is given its sockets.
+// CoreDNS has no hook for sockets (docs/upstream.md): so each server gets a wrapper that is given them.
 type servers struct {
 	caddy.Context
-	instance *caddy.Instance
-	plan     *Plan
+	held *caddy.Context // the instance's
+	plan *Plan
 }
 
 // MakeServers implements [caddy.Context].
 func (c *servers) MakeServers() ([]caddy.Server, error) {
-	*field[caddy.Context](c.instance, "context") = c.Context
+	*c.held = c.Context
 	all, err := c.Context.MakeServers()
 	for i := range all {
 		switch s := all[i].(type) {
 		case *dnsserver.Server:
 			all[i] = newServer(s, c.plan)
-			c.plan.servers = append(c.plan.servers, s)
 		case *dnsserver.ServerTLS:
-			all[i] = &tlsServer{stoppable{coreServer: s}, s, c.plan}
-			c.plan.servers = append(c.plan.servers, s.Server)
+			config, err := field[*tls.Config](s, "tlsConfig")
+			if err != nil {
+				c.plan.hidden = err
+				continue
+			}
+			all[i] = &tlsServer{stoppable{coreServer: s}, s, *config, c.plan}
 		}
 	}
 	return all, err
@@ -59,8 +62,10 @@ func wrapLater() {
 
 // wrap replaces the context of an instance if it is this one.
 func (p *Plan) wrap(instance *caddy.Instance, context caddy.Context) {
-	if held := field[caddy.Context](instance, "context"); held != nil && *held == context {
-		*held = &servers{context, instance, p}
+	held, err := field[caddy.Context](instance, "context")
+	p.hidden = err
+	if err == nil && *held == context {
+		*held = &servers{context, held, p}
 	}
 }
 
@@ -79,19 +84,22 @@ type coreServer interface {
 	caddy.AfterStartup
 }
 
-// Stop implements [caddy.Stopper].
+// Stop implements [caddy.Stopper]. A dns.Server that stops reads no packet more: it gets those that have arrived before.
 func (s *stoppable) Stop() error {
-	defer s.close()
-	return s.coreServer.Stop()
-}
-
-func (s *stoppable) close() {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.stopped = true
-	for _, c := range s.given {
+	given := s.given
+	s.mu.Unlock()
+	for _, c := range given {
+		if socket, ok := c.(*socket); ok {
+			socket.stop()
+		}
+	}
+	err := s.coreServer.Stop()
+	for _, c := range given {
 		_ = c.Close() // an error says that it was closed before, as it usually was
 	}
+	return err
 }
 
 // take returns whether the server may serve c. After the server was stopped it may not, and take closes c.
@@ -122,25 +130,33 @@ func (s *server) Serve(l net.Listener) error {
 	if !s.take(l) {
 		return nil
 	}
-	return s.core.Serve(s.plan.listen(s.core, l))
+	if t := s.plan.target(s.core); t != nil {
+		l = newListener(l, t)
+	}
+	return s.core.Serve(l)
 }
 
-// ServePacket implements [caddy.UDPServer].
+// ServePacket implements [caddy.UDPServer]. CoreDNS's server gets the packets that the express path can't answer.
 func (s *server) ServePacket(pc net.PacketConn) error {
+	if t := s.plan.target(s.core); t != nil {
+		socket, err := newSocket(pc.(*net.UDPConn), t) // as that of a server without proxyproto is
+		if err != nil {
+			return err
+		}
+		pc = socket
+	}
 	if !s.take(pc) {
 		return nil
 	}
-	s.plan.mu.Lock()
-	s.plan.packets[s.core] = pc
-	s.plan.mu.Unlock()
 	return s.core.ServePacket(pc)
 }
 
 // tlsServer is a server for TLS.
 type tlsServer struct {
 	stoppable
-	core *dnsserver.ServerTLS
-	plan *Plan
+	core   *dnsserver.ServerTLS
+	config *tls.Config
+	plan   *Plan
 }
 
 // Serve implements [caddy.TCPServer]. With an express path it does the same as CoreDNS's server, but the connections decrypt first.
@@ -148,24 +164,10 @@ func (s *tlsServer) Serve(l net.Listener) error {
 	if !s.take(l) {
 		return nil
 	}
-	if s.plan.targets[s.core.Addr] == nil {
-		return s.core.Serve(l)
+	if t := s.plan.target(s.core.Server); t != nil {
+		return s.core.Server.Serve(newListener(tls.NewListener(l, s.config), t))
 	}
-	config := field[*tls.Config](s.core, "tlsConfig")
-	if config == nil || *config == nil {
-		s.plan.learn(s.core.Addr, errHidden)
-		return s.core.Serve(l)
-	}
-	s.plan.learn(s.core.Addr, nil)
-	return s.core.Server.Serve(s.plan.listen(s.core.Server, tls.NewListener(l, *config)))
-}
-
-// listen returns the listener of a server: l, or one with an express path.
-func (p *Plan) listen(s *dnsserver.Server, l net.Listener) net.Listener {
-	if t := p.targets[s.Addr]; t != nil {
-		return Listen(l, s, t.answers, t.metrics)
-	}
-	return l
+	return s.core.Serve(l)
 }
 
 // Listen returns a listener for TCP or TLS in place of l. Its connections answer the queries that they can, and leave the others to the
@@ -174,15 +176,11 @@ func Listen(l net.Listener, s *dnsserver.Server, a *Answers, m *metrics.Metrics)
 	return newListener(l, &target{answers: a, server: s, metrics: m})
 }
 
-// atAddress returns how many servers share an address.
-func (p *Plan) atAddress(addr string) int {
-	return len(slices.DeleteFunc(slices.Clone(p.servers), func(s *dnsserver.Server) bool { return s.Addr != addr }))
-}
-
-// field returns a field of a struct that isn't exported, or nil if there is no such field of that type.
-func field[T, S any](of *S, name string) *T {
-	if f := reflect.ValueOf(of).Elem().FieldByName(name); f.IsValid() && f.Type() == reflect.TypeFor[T]() {
-		return (*T)(f.Addr().UnsafePointer())
+// field returns a field of a struct that isn't exported. It fails if there is no such field of that type.
+func field[T, S any](of *S, name string) (*T, error) {
+	f := reflect.ValueOf(of).Elem().FieldByName(name)
+	if !f.IsValid() || f.Type() != reflect.TypeFor[T]() {
+		return nil, fmt.Errorf("%v has no field %s of type %v", reflect.TypeFor[S](), name, reflect.TypeFor[T]())
 	}
-	return nil
+	return (*T)(f.Addr().UnsafePointer()), nil
 }

@@ -1,10 +1,16 @@
 package express
 
 import (
+	"bytes"
+	"crypto/tls"
+	golog "log"
 	"net"
+	"os"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/coredns/caddy"
 	"github.com/coredns/coredns/core/dnsserver"
 )
 
@@ -16,7 +22,7 @@ func TestAServerStoppedWhileItBeginsServesNothing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := newServer(coredns, &Plan{packets: map[*dnsserver.Server]net.PacketConn{}})
+		s := newServer(coredns, &Plan{})
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)
@@ -47,4 +53,49 @@ func TestAServerStoppedWhileItBeginsServesNothing(t *testing.T) {
 			t.Error("the socket is still open")
 		}
 	}
+}
+
+// What the express path needs of caddy and CoreDNS but can't ask for, it reads by reflection. If a version of theirs has no such field, or one
+// of another type, the log has the reason, and the express path is off.
+func TestAFieldThatIsMissingTurnsTheExpressPathOff(t *testing.T) {
+	type today struct{ context *net.TCPAddr }
+	type renamed struct{ ctx *net.TCPAddr }
+	type changed struct{ context net.TCPAddr }
+	if found, err := field[*net.TCPAddr](&today{&net.TCPAddr{Port: 53}}, "context"); err != nil || (*found).Port != 53 {
+		t.Errorf("got %v, %v", found, err)
+	}
+	for _, err := range []error{missing(&renamed{}), missing(&changed{})} {
+		if err == nil {
+			t.Error("a field that isn't there was found")
+			continue
+		}
+		out := new(bytes.Buffer)
+		golog.SetOutput(out)
+		p := &Plan{hidden: err, targets: map[string]*target{}}
+		p.Want("dns://:53", &Answers{}, nil)
+		golog.SetOutput(os.Stderr)
+		if p.targets["dns://:53"] != nil {
+			t.Errorf("%v: the express path is on", err)
+		}
+		if want := "express: off at dns://:53: " + err.Error(); !strings.Contains(out.String(), want) {
+			t.Errorf("the log has %q, want %q", out, want)
+		}
+	}
+	if _, err := field[caddy.Context](new(caddy.Instance), "context"); err != nil {
+		t.Error(err)
+	}
+	if _, err := field[*tls.Config](new(dnsserver.ServerTLS), "tlsConfig"); err != nil {
+		t.Error(err)
+	}
+	if _, err := field[net.Listener](new(caddy.ServerListener), "listener"); err != nil {
+		t.Error(err)
+	}
+	if _, err := field[net.PacketConn](new(caddy.ServerListener), "packet"); err != nil {
+		t.Error(err)
+	}
+}
+
+func missing[S any](of *S) error {
+	_, err := field[*net.TCPAddr](of, "context")
+	return err
 }

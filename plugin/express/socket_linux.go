@@ -3,132 +3,224 @@
 package express
 
 import (
-	"context"
+	"fmt"
 	"net"
+	"os"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
 
-	"github.com/coredns/coredns/core/dnsserver"
-	"github.com/miekg/dns"
+	"github.com/coredns/coredns/plugin/metrics/vars"
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sys/unix"
 )
 
-// grace is how long a server that stops waits at most for its queries, as in dnsserver.Server.
-const grace = 5 * time.Second
+// lastBatches bounds how many batches are read when a socket is stopped. They are more than a socket holds.
+const lastBatches = 16
 
-// lastReplies is how long a socket stays open at most for replies that wait in the plugin shed.
-const lastReplies = time.Second
-
-// socket is a UDP socket of CoreDNS that is read here.
+// socket is the UDP socket of a server, which reads it through ReadFrom, in one goroutine. It answers the packets it can, and returns the
+// others.
 type socket struct {
-	udp     *net.UDPConn
-	raw     syscall.RawConn
-	target  *target
-	readers []*conn
+	*net.UDPConn
+	raw    syscall.RawConn
+	target *target
+
+	responder *Responder
+	counters  *counters
+	answers   prometheus.Counter
+
+	packets
+
 	stopped atomic.Bool
-	ended   chan struct{}
-	waiting atomic.Int64 // replies that the server's writer has but hasn't written
+	last    int           // how many batches are left to read after the socket was stopped
+	ended   chan struct{} // closed when nothing is read any more
+	end     func()        // closes it
+
+	// The methods of these names, so that calls of them don't allocate.
+	readFunc      func(fd uintptr) bool
+	readAfterFunc func(fd uintptr)
 }
 
-// newSocket prepares a socket, one of several at its address. It changes nothing that matters to a dns.Server.
-func newSocket(udp *net.UDPConn, t *target, atAddress int) (*socket, error) {
+// newSocket prepares a socket.
+func newSocket(udp *net.UDPConn, t *target) (*socket, error) {
 	raw, err := udp.SyscallConn()
 	if err != nil {
 		return nil, err
 	}
-	s := &socket{udp: udp, raw: raw, target: t, ended: make(chan struct{})}
-	n := (runtime.GOMAXPROCS(0) + atAddress - 1) / atAddress
-	for range n {
-		c, err := newConn(s)
-		if err != nil {
-			return nil, err
+	s := &socket{
+		UDPConn: udp, raw: raw, target: t, responder: NewResponder(MaxReply),
+		counters: newCounters(t.server.Addr, "udp", t.metrics, t.answers), answers: answersTotal.WithLabelValues(t.server.Addr),
+		last: lastBatches, ended: make(chan struct{}),
+	}
+	s.end = sync.OnceFunc(func() { close(s.ended) })
+	s.readFunc, s.readAfterFunc = s.read, s.readAfter
+	s.prepare()
+	if local, ok := udp.LocalAddr().(*net.UDPAddr); ok && local.IP.IsUnspecified() {
+		s.pktinfo = true
+		var setErr error
+		if err = raw.Control(func(fd uintptr) { setErr = setPktinfo(int(fd)) }); err == nil { //nolint:gosec // a descriptor
+			err = setErr
 		}
-		c.alone = n == 1
-		s.readers = append(s.readers, c)
 	}
-	return s, nil
+	return s, err
 }
 
-// serve reads the socket until it is stopped, and closes it when the queries in the plugin chain have their replies.
-func (s *socket) serve() {
-	defer close(s.ended)
-	var reading sync.WaitGroup
-	for _, c := range s.readers {
-		reading.Go(func() { s.read(c) })
+func setPktinfo(fd int) error {
+	domain, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_DOMAIN)
+	switch {
+	case err != nil:
+	case domain == unix.AF_INET6:
+		err = unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_RECVPKTINFO, 1)
+	default:
+		err = unix.SetsockoptInt(fd, unix.IPPROTO_IP, unix.IP_PKTINFO, 1)
 	}
-	reading.Wait()
-	for end := time.Now().Add(lastReplies); s.waiting.Load() > 0 && time.Now().Before(end); {
-		<-time.After(time.Millisecond)
-	}
-	s.close()
+	return os.NewSyscallError("IP_PKTINFO", err)
 }
 
-func (s *socket) close() { _ = s.udp.Close() }
+// supported returns why this system can have no express path at an address, or nil. A seccomp profile may forbid to read and write many
+// packets at once.
+func supported(addr string) error {
+	if !strings.HasPrefix(addr, "dns://") {
+		return nil
+	}
+	const none = ^uintptr(0) // of all descriptors
+	var messages [1]mmsghdr
+	for _, call := range []struct {
+		name string
+		trap uintptr
+	}{{"recvmmsg", unix.SYS_RECVMMSG}, {"sendmmsg", unix.SYS_SENDMMSG}} {
+		if _, errno := mmsg(call.trap, none, messages[:], 0); errno != 0 && errno != unix.EBADF {
+			return os.NewSyscallError(call.name, errno)
+		}
+	}
+	return nil
+}
 
-// stop returns when serve has, after grace at most.
+// stop ends the reading of the socket. When stop returns, the packets that have arrived are answered, or with the server.
 func (s *socket) stop() {
+	_ = s.SetReadDeadline(time.Unix(1, 0))
+	<-s.ended
+}
+
+// SetReadDeadline implements [net.PacketConn]. A dns.Server sets one for each packet, on which nothing depends, and one in the past to stop.
+func (s *socket) SetReadDeadline(t time.Time) error {
+	if t.After(longAgo) {
+		return nil
+	}
 	s.stopped.Store(true)
-	_ = s.udp.SetReadDeadline(time.Unix(1, 0))
-	select {
-	case <-s.ended:
-	case <-time.After(grace): // a plugin that doesn't return
-		s.close()
-	}
+	return s.UDPConn.SetReadDeadline(t)
 }
 
-// read runs one of the readers. Queries that aren't answered there go to the plugin chain, through a dns.Server like the one that CoreDNS
-// creates (dnsserver.Server.ServePacket).
-func (s *socket) read(c *conn) {
-	server := &dns.Server{
-		PacketConn: c, Net: "udp",
-		Handler: dns.HandlerFunc(func(w dns.ResponseWriter, r *dns.Msg) {
-			if from, ok := w.RemoteAddr().(*addr); ok {
-				w = &client{w, from.UDPAddr}
+// ReadFrom implements [net.PacketConn]. It answers packets until one is for the plugin chain, and returns that. After the socket was stopped
+// it does so with the packets that have arrived, and then fails.
+func (s *socket) ReadFrom(b []byte) (int, net.Addr, error) {
+	for {
+		if s.first < s.count {
+			i := s.waiting[s.first]
+			s.first++
+			return copy(b, s.bytes(i)), s.remote(i), nil
+		}
+		if s.count > 0 {
+			// The packets for the chain have their goroutines by now. Let them run before reading more: under a flood this goroutine would
+			// otherwise keep its processor for as long as the scheduler allows.
+			s.first, s.count = 0, 0
+			runtime.Gosched()
+		}
+		err := s.raw.Read(s.readFunc)
+		if err != nil && s.stopped.Load() && s.last > 0 {
+			s.last--
+			err = s.raw.Control(s.readAfterFunc)
+		}
+		if err != nil {
+			s.end()
+			if s.stopped.Load() {
+				err = net.ErrClosed // a dns.Server would go on after an error of its deadline
 			}
-			ctx := context.WithValue(context.Background(), dnsserver.Key{}, s.target.server)
-			ctx = context.WithValue(ctx, dnsserver.LoopKey{}, 0)
-			s.target.server.ServeDNS(ctx, w, r)
-		}),
-		MsgAcceptFunc: accepts(s.target.server),
-	}
-	if s.target.decorate != nil {
-		server.DecorateWriter = func(w dns.Writer) dns.Writer { return &entering{s.target.decorate(&leaving{w, s}), s} }
-	}
-	if err := server.ActivateAndServe(); err != nil && !s.stopped.Load() {
-		log.Errorf("express: %s: %v", s.target.server.Addr, err)
+			return 0, nil, err
+		}
 	}
 }
 
-// client is a writer whose client has the type of address that plugins expect.
-type client struct {
-	dns.ResponseWriter
-	from *net.UDPAddr
+// read reads and answers packets. It returns false when nothing is left to read, and true when packets wait for the chain or when the socket
+// was stopped.
+func (s *socket) read(fd uintptr) bool {
+	for failures := 0; failures < 1000; {
+		switch n, errno := s.receive(fd); {
+		case errno == unix.EINTR:
+		case errno == unix.EAGAIN:
+			return false
+		case errno != 0:
+			failures++ // such as a pending error of an earlier reply, which reading clears
+		default:
+			s.answerBatch(fd, n)
+			if s.count > 0 || s.stopped.Load() {
+				return true
+			}
+		}
+	}
+	return false
 }
 
-// RemoteAddr implements [dns.ResponseWriter].
-func (c *client) RemoteAddr() net.Addr { return c.from }
-
-// entering counts the replies that the server's writer gets, leaving those that it writes. The plugin shed writes them later.
-type entering struct {
-	dns.Writer
-	socket *socket
+// readAfter reads a batch after the socket was stopped, when no reader waits.
+func (s *socket) readAfter(fd uintptr) {
+	switch n, errno := s.receive(fd); errno {
+	case 0:
+		s.answerBatch(fd, n)
+	case unix.EAGAIN:
+		s.last = 0
+	}
 }
 
-// Write implements [dns.Writer].
-func (w *entering) Write(b []byte) (int, error) {
-	w.socket.waiting.Add(1)
-	return w.Writer.Write(b)
+// answerBatch answers the first n packets of a batch.
+func (s *socket) answerBatch(fd uintptr, n int) {
+	answered := 0
+	for i := range n {
+		r := s.answer(i, answered)
+		if r.Size == 0 {
+			s.waiting[s.count] = i
+			s.count++
+			continue
+		}
+		s.zones[answered] = r.zone
+		s.address(i, answered, r.Size)
+		answered++
+	}
+	s.send(fd, answered)
+	s.answers.Add(float64(answered))
+	s.counters.took(s.zones[:answered], time.Since(s.began))
 }
 
-type leaving struct {
-	dns.Writer
-	socket *socket
+// answer writes the reply to packet i as reply j. A packet that makes it panic goes to the chain.
+func (s *socket) answer(i, j int) (r Reply) {
+	defer recovered(&r)
+	packet, via := s.bytes(i), UDPv4
+	if s.isIPv6(i) {
+		via = UDPv6
+	}
+	if r = s.responder.Reply(s.target.answers, s.replies[j][:], packet, via); r.Size > 0 {
+		s.counters.count(&r, len(packet), via == UDPv6)
+	}
+	return r
 }
 
-// Write implements [dns.Writer].
-func (w *leaving) Write(b []byte) (int, error) {
-	defer w.socket.waiting.Add(-1)
-	return w.Writer.Write(b)
+// recovered ends a panic, and leaves the query to the chain.
+func recovered(r *Reply) {
+	if p := recover(); p != nil {
+		vars.Panic.Inc()
+		log.Errorf("express: recovered from a panic: %v", p)
+		*r = Reply{}
+	}
+}
+
+// WriteTo implements [net.PacketConn], for replies of the chain to addresses that ReadFrom has returned.
+func (s *socket) WriteTo(b []byte, to net.Addr) (int, error) {
+	addr, ok := to.(*net.UDPAddr)
+	if !ok {
+		return 0, fmt.Errorf("write to %v: not an address of UDP", to)
+	}
+	n, _, err := s.WriteMsgUDP(b, addr.IP[len(addr.IP):cap(addr.IP)], addr)
+	return n, err
 }

@@ -7,13 +7,15 @@ import (
 	"net"
 )
 
-// socket is none: there is no express path on this system.
-type socket struct{}
+var errNone = errors.New("only Linux on amd64 and arm64 has the express path")
 
-func newSocket(*net.UDPConn, *target, int) (*socket, error) {
-	return nil, errors.New("only Linux on amd64 and arm64 has the express path")
-}
-func (*socket) serve() {}
-func (*socket) stop()  {}
+// supported returns why there can be no express path at an address.
+func supported(string) error { return errNone }
+
+// socket is none.
+type socket struct{ *net.UDPConn }
+
+func newSocket(*net.UDPConn, *target) (*socket, error) { return nil, errNone }
+func (*socket) stop()                                  {}
 
 func newListener(l net.Listener, _ *target) net.Listener { return l }

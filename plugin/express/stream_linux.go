@@ -423,6 +423,12 @@ func (s *stream) sendRest() error {
 	if err == nil {
 		err = s.SetWriteDeadline(time.Time{}) // the chain's replies have none
 	}
+	if err != nil { // a reply may have been cut, and its client would take what follows for the rest
+		s.failed = err
+		if secure, ok := s.Conn.(*tls.Conn); ok {
+			_ = secure.NetConn().Close() // without an alert
+		}
+	}
 	s.last = time.Now()
 	return err
 }

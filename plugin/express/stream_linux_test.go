@@ -19,6 +19,7 @@ import (
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -396,35 +397,44 @@ func stopWhileAsked(t *testing.T, serve func(*testing.T, *target) (string, func(
 	<-stopped
 }
 
-// A server that stops waits for a client that hasn't read its replies yet, up to the write timeout.
-func TestALateReaderGetsItsRepliesWhenTheServerStops(t *testing.T) {
+// oneBatch is how many queries longReplies returns.
+const oneBatch = 80
+
+// longReplies returns a target, and queries that are read at once, whose replies are longer than all buffers.
+func longReplies(t *testing.T) (tt *target, queries []byte) {
+	t.Helper()
 	g := &index.GlobalService{Service: "many.ns", Headless: true, Groups: []index.Group{{Cluster: "c"}}}
-	for i := range 1400 { // the replies of one batch are longer than all buffers
+	for i := range 1400 {
 		g.Groups[0].Endpoints = append(g.Groups[0].Endpoints, index.Endpoint{Addr: netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)}), Ready: true}) //nolint:gosec // of 10.0.0.0/16
 	}
 	x := index.New(index.Options{LongestZone: len(testZone)})
 	x.Put(g)
 	x.Publish()
-	tt := testTarget(t, x.Snapshot)
-	tt.answers.Count, tt.server.WriteTimeout = func(*index.Set) {}, time.Minute
+	tt = testTarget(t, x.Snapshot)
+	tt.answers.Count = func(*index.Set) {}
+	for i := range uint16(oneBatch) {
+		q := new(dns.Msg).SetQuestion("many.ns.svc."+testZone, dns.TypeA)
+		q.Id = i
+		queries = append(queries, framed(t, q)...)
+	}
+	return tt, queries
+}
+
+// A server that stops waits for a client that hasn't read its replies yet, up to the write timeout.
+func TestALateReaderGetsItsRepliesWhenTheServerStops(t *testing.T) {
+	tt, all := longReplies(t)
+	tt.server.WriteTimeout = time.Minute
 	l := newListener(listenTCP(t), tt)
 	client := connect(t, l.Addr().String())
 	conn, err := l.Accept()
 	if err != nil {
 		t.Fatal(err)
 	}
-	const n = 80 // one batch
-	var all []byte
-	for i := range uint16(n) {
-		q := new(dns.Msg).SetQuestion("many.ns.svc."+testZone, dns.TypeA)
-		q.Id = i
-		all = append(all, framed(t, q)...)
-	}
 	send(t, client, all)
 	_ = l.Close()
 	closed := make(chan error, 1)
 	go func() { closed <- conn.Close() }()
-	for i := range uint16(n) {
+	for i := range uint16(oneBatch) {
 		if id, rcode, err := readReply(client); err != nil || id != i || rcode != dns.RcodeSuccess {
 			t.Fatalf("reply %d: ID %d, rcode %d, %v", i, id, rcode, err)
 		}
@@ -435,6 +445,82 @@ func TestALateReaderGetsItsRepliesWhenTheServerStops(t *testing.T) {
 	if err := <-closed; err != nil {
 		t.Error(err)
 	}
+}
+
+// A client that doesn't read for the write timeout gets half a reply. It gets nothing after that, also if the server stops then and the
+// client reads again. A63.
+func TestNothingFollowsAReplyThatWasCut(t *testing.T) {
+	t.Run("TCP", func(t *testing.T) { cutReply(t, connect, nil) })
+	t.Run("TLS", func(t *testing.T) { cutReply(t, connectTLS, serverTLS(t)) })
+}
+
+func cutReply(t *testing.T, connect func(*testing.T, string) net.Conn, config *tls.Config) {
+	t.Helper()
+	tt, queries := longReplies(t)
+	tt.server.WriteTimeout = time.Second
+	tcp := listenTCP(t)
+	client := connect(t, tcp.Addr().String())
+	sent := make(chan error, 1)
+	go func() { // also shakes hands
+		_, err := client.Write(queries)
+		sent <- err
+	}()
+	accepted, err := tcp.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := accepted.(*net.TCPConn).SetWriteBuffer(4096); err != nil {
+		t.Fatal(err)
+	}
+	wire, l := &cutConn{Conn: accepted}, &oneListener{conn: accepted, closed: make(chan struct{})}
+	if config != nil {
+		l.conn = tls.Server(wire, config)
+	}
+	inner := newListener(l, tt)
+	conn, err := inner.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := conn.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Fatalf("the client reads nothing, and Read ends with %v", err)
+	}
+	if err := <-sent; err != nil {
+		t.Fatal(err)
+	}
+	tt.server.WriteTimeout = time.Minute // for what is written now
+	_ = inner.Close()
+	closed := make(chan error, 1)
+	go func() { closed <- conn.Close() }()
+	replies := 0
+	for ; err == nil; replies++ {
+		_, _, err = readReply(client)
+	}
+	if !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, syscall.ECONNRESET) {
+		t.Errorf("reply %d, which was cut: %v, want an unexpected end", replies, err)
+	}
+	_ = client.Close()
+	<-closed
+	if n := wire.after.Load(); n > 0 {
+		t.Errorf("%d bytes follow those that were cut", n)
+	}
+}
+
+// cutConn counts the bytes that are written after a write that failed.
+type cutConn struct {
+	net.Conn
+	cut   atomic.Bool
+	after atomic.Int64
+}
+
+// Write implements [net.Conn].
+func (c *cutConn) Write(b []byte) (int, error) {
+	cut := c.cut.Load()
+	n, err := c.Conn.Write(b)
+	if cut {
+		c.after.Add(int64(n))
+	}
+	c.cut.Store(cut || err != nil)
+	return n, err
 }
 
 // A server that stops also ends a connection whose client never pauses, after the few queries that have arrived.
