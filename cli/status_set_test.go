@@ -33,12 +33,12 @@ metadata: {name: shop}
 ---
 apiVersion: multicluster.x-k8s.io/v1beta1
 kind: ServiceImport
-metadata: {name: web, namespace: shop}
+metadata: {name: web, namespace: shop, labels: {clusterset.dev/managed-by: importer}}
 spec: {type: ClusterSetIP, ips: [10.96.40.7], ports: [{name: http, protocol: TCP, port: 80}]}
 ---
 apiVersion: multicluster.x-k8s.io/v1beta1
 kind: ServiceImport
-metadata: {name: db, namespace: shop}
+metadata: {name: db, namespace: shop, labels: {clusterset.dev/managed-by: importer}}
 spec: {type: Headless, ports: [{name: pg, protocol: TCP, port: 5432}]}
 ---
 apiVersion: multicluster.x-k8s.io/v1beta1

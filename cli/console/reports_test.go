@@ -47,7 +47,7 @@ func fine() *reported {
 			}},
 			Spec: coordinationv1.LeaseSpec{RenewTime: &metav1.MicroTime{Time: time.Now()}},
 		},
-		imported: &mcsv1beta1.ServiceImport{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}},
+		imported: &mcsv1beta1.ServiceImport{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", Labels: desired.Labels()}},
 		exported: &mcsv1beta1.ServiceExport{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}},
 		event:    &eventsv1.Event{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "e"}, Reason: "none", EventTime: metav1.NowMicro(), Regarding: corev1.ObjectReference{Namespace: "shop", Name: "web"}},
 	}
