@@ -72,10 +72,11 @@ func TestWhatAServiceImportSays(t *testing.T) {
 		{"the ready ones serve no merged port", pods, with(unready(0), func(in *desired.Input) { in.Services[1].Spec.Ports[0].Port = 81 }), "", refused},
 		{"by DNS only", none, unready(0, 1), "", "no endpoint is ready in a, b, which export the service: its name has no address"},
 		{
-			"wrong networks of one", pods, cidrs("b"), "2 parts of the exports of b are left out; the first: ExportedService web.shop of cluster \"b\": spec.clusterIPs: Invalid value: " +
-				"\"10.2.0.1\": must lie in spec.cidrs of MemberCluster b on the hub, 10.9.0.0/16: correct them if the address is right", "",
+			"wrong networks of one", pods, cidrs("b"), "1 part of the exports of b is left out; the first: ExportedEndpoints web.shop.x-0 of cluster \"b\": spec.endpoints: Invalid value: " +
+				"\"10.12.0.1\": must lie in spec.cidrs of MemberCluster b on the hub, 10.9.0.0/16: correct them if the address is right", "",
 		},
-		{"of both", pods, with(cidrs("a"), cidrs("b")), "4 parts of the exports of a, b are left out; the first: ", refused},
+		{"of both", pods, with(cidrs("a"), cidrs("b")), "2 parts of the exports of a, b are left out; the first: ", refused},
+		{"networks without its Service range", pods, with(cidrs("b"), func(in *desired.Input) { in.Members["b"].Spec.CIDRs = []string{"10.12.0.0/16"} }), "", ""},
 		{"of a headless service", pods, with(headless, cidrs("a"), cidrs("b")), "2 parts of the exports of a, b are left out; the first: ExportedEndpoints web.shop.x-0", nxdomain},
 		{"its own don't confine a cluster", pods, with(in("b"), cidrs("b")), "", ""},
 		{"nor what it reads of itself", ips, with(in("b"), cidrs("b"), func(in *desired.Input) {

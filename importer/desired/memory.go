@@ -166,7 +166,8 @@ func (m *Memory) merge(in *Input) *merged {
 			ips = nil
 		} else if cidrs := in.cidrs(e.Cluster); len(cidrs) > 0 {
 			var left api.LeftOut
-			if ips, left = merge.ConfineIPs(e.Cluster, cidrs, e.Service); left.Count > 0 {
+			// That none is inside is no mistake: clusters with the same Service range don't declare it (docs/networks.md).
+			if ips, left = merge.ConfineIPs(e.Cluster, cidrs, e.Service); left.Count > 0 && len(ips) > 0 {
 				drops = append(drops, merge.Drop{Cluster: e.Cluster, Kind: "ExportedService", Record: e.Service.Name, Values: left})
 			}
 		}
