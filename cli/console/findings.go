@@ -28,7 +28,7 @@ var overlap = struct {
 		"dns":        "takes the address of a DNS server",
 		"express":    "takes the address of a DNS server",
 	},
-	current: map[string]bool{"pods": true, "location": true, "reach": true, "lastresort": true},
+	current: map[string]bool{"pods": true, "location": true, "reach": true},
 }
 
 // findings are those of the doctor in a member, or on the hub if facts is nil, that nothing else reports. unchecked says what it couldn't

@@ -114,7 +114,7 @@ func TestProblemsAreListedOnce(t *testing.T) {
 			}
 		}
 	}
-	for reason, n := range map[string]int{"Cloned": 1, "NoService": 1, api.ReasonClusterCloned: 1, "Suspect": 1, "set": 0, "LastResort": 1, "lastresort": 0, "clusterdns": 1, "clock": 2} {
+	for reason, n := range map[string]int{"Cloned": 1, "NoService": 1, api.ReasonClusterCloned: 1, "Suspect": 1, "set": 0, "LastResort": 1, "clusterdns": 1, "clock": 2} {
 		if reasons[reason] != n {
 			t.Errorf("%s is listed %d times, want %d", reason, reasons[reason], n)
 		}

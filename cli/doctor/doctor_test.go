@@ -110,17 +110,12 @@ func TestRender(t *testing.T) {
 			f.Express.On = map[bool][]string{false: {"dns://:53"}}
 			f.Set.Problems = []view.Problem{{Name: "shanghai", What: "MemberCluster", Reason: "Suspect", Message: "no heartbeat for 1m10s; its endpoints are used only if no others are left", Cure: "read its log"}}
 			f.Set.Services.Problems = []view.Problem{{Namespace: "shop", Name: "gone", What: "ServiceExport", Reason: "NoService", Message: "there is no Service shop/gone", Cure: "kubectl describes it"}}
-			f.Set.Services.LastResort = []view.Problem{{Namespace: "shop", Name: "web", Message: "behind its ClusterSetIP only Suspect shanghai is left"}}
-			for _, name := range []string{"a", "b", "c"} {
-				f.Set.Services.LastResort = append(f.Set.Services.LastResort, view.Problem{Namespace: "shop", Name: name, Message: "its name leads only to drained beijing"})
-			}
 		},
 		"refused": func(f *Facts) { // an account with few permissions
 			f.ClusterDNS = ConfigMap{Key: "kube-system/coredns", Err: errors.New("forbidden")}
 			f.NodeLocalDNS = ConfigMap{Key: "kube-system/node-local-dns", Err: errors.New("forbidden")}
 			f.Cluster.RightsErr, f.Credentials = errors.New("forbidden"), nil
-			f.LastResortErr = errors.New("the cluster refuses: memberclusters.clusterset.dev is forbidden")
-			f.SetErr = f.LastResortErr
+			f.SetErr = errors.New("the cluster refuses: memberclusters.clusterset.dev is forbidden")
 			f.Hub.Err = errors.New("the hub at https://hub:6443 can't be reached: connection refused; check --hub-kubeconfig")
 			f.Replies = []Reply{{Zone: "clusterset.local", Err: errors.New("i/o timeout"), Timeout: true}}
 			f.Express.Err = errors.New("connection refused")

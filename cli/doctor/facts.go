@@ -23,10 +23,9 @@ type Facts struct {
 	Replies   []Reply
 	// Express is read from that server's metrics, nil if no server was given.
 	Express *Express
-	// Set is what the cluster, and the hub if it is checked, say of the set. SetErr is why they say nothing, and LastResortErr why it is
-	// unknown which services are at their last resort.
-	Set                   view.Report
-	SetErr, LastResortErr error
+	// Set is what the cluster, and the hub if it is checked, say of the set. SetErr is why they say nothing.
+	Set    view.Report
+	SetErr error
 	// Services are those of the cluster that have an address, and ServicesErr is why they can't be read.
 	Services    []Service
 	ServicesErr error

@@ -19,7 +19,7 @@ const (
 // Finding is the result of a check.
 type Finding struct {
 	// Check names the check: server, crds, rights, clock, hub, clusterdns, nodelocaldns, searchpath, dns, express, workloads, pods, location, set,
-	// reach, lastresort, extended.
+	// reach, extended.
 	Check   string `json:"check"`
 	Level   Level  `json:"level"`
 	Message string `json:"message"`
@@ -58,7 +58,6 @@ var (
 		{"location", checkLocation},
 		{"set", checkSet},
 		{"reach", checkReach},
-		{"lastresort", checkLastResort},
 		{"extended", checkExtended},
 	}
 )

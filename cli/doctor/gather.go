@@ -59,7 +59,7 @@ func (g *Gatherer) Gather(ctx context.Context) *Facts {
 	}
 	facts, err := view.Fetch(ctx, c, hub)
 	if err != nil {
-		f.SetErr, f.LastResortErr = err, err
+		f.SetErr = err
 		return f
 	}
 	facts.Hub = g.read(facts.Hub)
@@ -252,7 +252,7 @@ func (m *ConfigMap) custom(ctx context.Context, c *objects.Cluster, key client.O
 
 // See adds what the cluster's own objects and the hub say of the set, and the Report of that.
 func (f *Facts) See(facts *view.Facts, set view.Report) {
-	f.Set, f.LastResortErr = set, facts.Local.RoutesErr
+	f.Set = set
 	f.Pods, f.PodsErr = facts.Local.Pods, facts.Local.PodsErr
 	for i := range facts.Local.Members {
 		if m := &facts.Local.Members[i]; m.Name == facts.Local.Cluster {

@@ -2,11 +2,12 @@ package doctor
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/clusterset/clusterset/cli/screen"
-	"github.com/clusterset/clusterset/cli/view"
 )
+
+// shownServices is how many services a finding names.
+const shownServices = 3
 
 // checkSet reports what is known of the set to be wrong: silent clusters, a missing namespace, exports and imports that fail.
 func checkSet(f *Facts) []Finding {
@@ -23,8 +24,8 @@ func checkSet(f *Facts) []Finding {
 	if len(all) == 0 {
 		all = append(all, ok("%s of the set, none silent; every export and import is as it should be", screen.Counted(len(f.Set.Clusters), "cluster")))
 	}
-	if slices.Contains(f.Set.Notes, view.Unnamed) {
-		all = append(all, skipped(view.Unnamed))
+	for _, note := range f.Set.Notes {
+		all = append(all, skipped("%s", note))
 	}
 	return all
 }
