@@ -4,6 +4,5 @@
 // It has one rule: an express reply is one that the chain, with a cold cache, could have written at that moment. If that isn't certain,
 // Block.Refuse refuses the Corefile, and Answers.Reply leaves the query to the chain.
 //
-// The package reads the UDP sockets that CoreDNS has bound, in place of CoreDNS, and stands between CoreDNS and its connections. This needs
-// Linux; other systems have no express path.
+// The package stands between CoreDNS and the sockets and connections that it reads. This needs Linux; other systems have no express path.
 package express
