@@ -204,8 +204,10 @@ func (r *reconciler) report(
 	if alone {
 		last.others = time.Now()
 	}
-	if restores {
+	if restores || gone {
 		last.restored = time.Now()
+	}
+	if restores {
 		return 0, nil // it is no news
 	}
 	for _, c := range transitions {
