@@ -78,6 +78,9 @@ Nothing depends on this process. While it is down, every member stays as it was.
 			if err := mgr.Add(everywhere(func(ctx context.Context) error { return schema.AwaitHub(ctx, config) })); err != nil {
 				return fmt.Errorf("set up hub: %w", err)
 			}
+			if err := h.sign(mgr, api.HubLeaderLease); err != nil {
+				return err
+			}
 			if err := hub.Setup(mgr, h.options); err != nil {
 				return err
 			}

@@ -24,6 +24,8 @@ import (
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/cli/objects"
+	"github.com/clusterset/clusterset/cli/view"
 	"github.com/clusterset/clusterset/internal/connect"
 	"github.com/clusterset/clusterset/test/kube"
 	testprocess "github.com/clusterset/clusterset/test/process"
@@ -134,6 +136,13 @@ spec: {ports: [{port: 80}]}
 			return fmt.Errorf("phase %q, %w", mc.Status.Phase, err)
 		}
 		return onHub.Get(ctx, types.NamespacedName{Namespace: "clusterset-member-beijing", Name: "web.shop"}, &clustersetv1alpha1.ExportedService{})
+	})
+	// The hub process leaves a sign of life, though it isn't elected and the hub is a bare one.
+	kube.Eventually(t, func() error {
+		if at, err := view.HubProcess(ctx, &objects.Cluster{Client: onHub, What: "hub"}); err != nil || at.IsZero() {
+			return fmt.Errorf("no sign of the hub process: %w", err)
+		}
+		return nil
 	})
 	// The cluster's own export comes back as an import.
 	kube.Eventually(t, func() error {

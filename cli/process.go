@@ -81,7 +81,7 @@ func (p *process) newManager(config *rest.Config, lease string, scheme *runtime.
 		HealthProbeBindAddress:        p.probes,
 		LeaderElection:                p.elect,
 		LeaderElectionID:              lease,
-		LeaderElectionNamespace:       cmp.Or(p.electIn, ownNamespace(), api.SystemNamespace),
+		LeaderElectionNamespace:       p.leaseNamespace(),
 		LeaderElectionReleaseOnCancel: true, // the process exits right after
 	})
 	if err != nil {
@@ -112,6 +112,10 @@ func restConfig(file, contextName string) (*rest.Config, error) {
 	config.QPS = -1
 	config.UserAgent = "clusterset/" + version.String()
 	return config, nil
+}
+
+func (p *process) leaseNamespace() string {
+	return cmp.Or(p.electIn, ownNamespace(), api.SystemNamespace)
 }
 
 // ownNamespace returns the pod's namespace, or "" outside a pod.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/miekg/dns"
 
+	"github.com/clusterset/clusterset/api"
 	"github.com/clusterset/clusterset/test/fleet"
 	"github.com/clusterset/clusterset/test/process"
 )
@@ -56,7 +57,8 @@ func (t *tour) join() {
 
 // startProcesses starts the hub process, the agents and the DNS servers, each with the rights that the chart gives it.
 func (t *tour) startProcesses() error {
-	if err := t.hub.Plane.ApplyContext(t.ctx, fleet.Rights("hub")); err != nil {
+	namespace := []byte("{apiVersion: v1, kind: Namespace, metadata: {name: " + api.SystemNamespace + "}}")
+	if err := t.hub.Plane.ApplyContext(t.ctx, namespace, fleet.Rights("hub"), fleet.Rights("hub-leader")); err != nil {
 		return err
 	}
 	if err := t.hub.Process.Start(t.ctx); err != nil {

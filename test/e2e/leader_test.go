@@ -31,7 +31,6 @@ func TestReplicasTakeOver(t *testing.T) {
 	ns := f.Namespace("replicas")
 	want := everywhere(f, ns)
 	beijing, tianjin := f.Member("beijing"), f.Member("tianjin")
-	f.Hub.Apply("{apiVersion: v1, kind: Namespace, metadata: {name: "+api.SystemNamespace+"}}", string(fleet.Rights("hub-leader")))
 	// No cluster becomes Suspect in the time that a takeover may need on a slow machine.
 	patient := []string{"--leader-elect", "--suspect-after", "5m", "--expire-after", "10m"}
 	f.Hub.Restart(patient...)

@@ -47,7 +47,8 @@ func (h *Hub) Prepare(ctx context.Context) error {
 	if err := join.InstallHubCRDs(ctx, join.At(h.Plane.Config())); err != nil {
 		return err
 	}
-	return h.Plane.ApplyContext(ctx, fleet.Rights("hub"))
+	namespace := []byte("{apiVersion: v1, kind: Namespace, metadata: {name: " + api.SystemNamespace + "}}")
+	return h.Plane.ApplyContext(ctx, namespace, fleet.Rights("hub"), fleet.Rights("hub-leader"))
 }
 
 // For returns the hub for a test.
