@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -186,9 +187,14 @@ func (j *joinCommand) join(ctx context.Context, stdout, stderr io.Writer) (err e
 		}
 	}
 	if j.options.Rejoin && member != nil {
-		if j.options.Joined, err = join.PreviouslyJoined(ctx, member, j.options.Cluster); err != nil {
+		if err := j.options.Recall(ctx, member); err != nil {
 			return member.Explain(err)
 		}
+	}
+	j.options.Took = func(spec clustersetv1alpha1.MemberClusterSpec) {
+		words, _ := json.Marshal(spec) // strings, numbers and lists
+		said := strings.ReplaceAll(strings.Trim(strings.ReplaceAll(string(words), `"`, ""), "{}"), ",", ", ")
+		_, _ = fmt.Fprintf(stderr, "clusterset: its MemberCluster on the hub is new, and says what its last one did unless flags say otherwise: %s\n", said)
 	}
 	before := j.lastHeartbeat(ctx)
 	kubeconfig, err := join.Join(ctx, written(hub), j.options)

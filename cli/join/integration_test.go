@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -19,6 +20,7 @@ import (
 	coordinationv1ac "k8s.io/client-go/applyconfigurations/coordination/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
@@ -99,8 +101,9 @@ func TestJoinMakesAMemberAndLeaveUndoesIt(t *testing.T) {
 	if err := admin.Get(ctx, types.NamespacedName{Name: "beijing"}, mc); err != nil || mc.Spec.Zone != "cn-north-1a" || mc.Spec.Region != "cn-north-1" {
 		t.Errorf("MemberCluster %+v, %v", mc.Spec, err)
 	}
-	if at, err := join.PreviouslyJoined(ctx, admin, "beijing"); err != nil || !at.Equal(mc.CreationTimestamp.Time) {
-		t.Errorf("if the hub is beijing, it joined at %v, %v, want %v", at, err, mc.CreationTimestamp)
+	is := join.Options{Cluster: "beijing"}
+	if err := is.Recall(ctx, admin); err != nil || !is.Joined.Equal(mc.CreationTimestamp.Time) || is.Previous.Zone != "cn-north-1a" {
+		t.Errorf("if the hub is beijing, it joined at %v from %q, %v, want %v", is.Joined, is.Previous.Zone, err, mc.CreationTimestamp)
 	}
 	member := newClient(t, configOf(t, kubeconfig))
 	if err := member.Create(ctx, record("beijing")); err != nil {
@@ -213,6 +216,43 @@ func TestJoinMakesAMemberAndLeaveUndoesIt(t *testing.T) {
 			t.Fatal(err)
 		}
 		mustJoin(t, hub, join.Options{Cluster: "beijing"})
+	})
+	t.Run("what a deleted MemberCluster said is taken over, and told", func(t *testing.T) {
+		was := clustersetv1alpha1.MemberClusterSpec{
+			Zone: "cn-north-1a", Zones: []string{"cn-north-1b"}, Region: "cn-north-1", Drain: true, Weight: ptr.To(int32(7)), CIDRs: []string{"10.1.0.0/16"},
+			Network: "core", ExternalCIDRs: []string{"192.0.2.0/24"}, Communities: []string{"default", "payments"},
+		}
+		var told *clustersetv1alpha1.MemberClusterSpec
+		again := join.Options{Cluster: "beijing", Region: "cn-north-2", Rejoin: true, Took: func(spec clustersetv1alpha1.MemberClusterSpec) { told = &spec }}
+		want := was
+		want.Region = "cn-north-2"
+		for _, how := range []string{"it has left", "the hub has lost it"} {
+			if err := admin.Get(ctx, types.NamespacedName{Name: "beijing"}, mc); err != nil {
+				t.Fatal(err)
+			}
+			mc.Spec, told = was, nil
+			if err := errors.Join(admin.Update(ctx, mc), admin.Delete(ctx, mc)); err != nil {
+				t.Fatal(err)
+			}
+			o := again
+			if how == "the hub has lost it" {
+				o.Previous = was // Recall reads it in the member
+				if err := admin.Patch(ctx, mc, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))); err != nil {
+					t.Fatal(err)
+				}
+			}
+			mustJoin(t, hub, o)
+			if err := admin.Get(ctx, types.NamespacedName{Name: "beijing"}, mc); err != nil || !reflect.DeepEqual(mc.Spec, want) {
+				t.Errorf("%s: %+v, %v, want %+v", how, mc.Spec, err, want)
+			}
+			if told == nil || !reflect.DeepEqual(*told, want) {
+				t.Errorf("%s: told %+v", how, told)
+			}
+		}
+		told = nil
+		if mustJoin(t, hub, again); told != nil {
+			t.Errorf("its MemberCluster was there, and it is told that %+v was taken over", told)
+		}
 	})
 }
 

@@ -11,6 +11,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"time"
 
@@ -62,8 +63,12 @@ type Options struct {
 	Server string
 
 	// Joined is when the cluster joined a hub that has since lost its MemberCluster, so that its exports keep their age
-	// (PreviouslyJoined). If zero, it joins now. An existing MemberCluster keeps its time.
+	// (Recall). If zero, it joins now. An existing MemberCluster keeps its time.
 	Joined time.Time
+
+	// Previous is what that MemberCluster said, which Rejoin takes where these options say nothing. Took is told what the MemberCluster says then. Optional.
+	Previous clustersetv1alpha1.MemberClusterSpec
+	Took     func(clustersetv1alpha1.MemberClusterSpec)
 
 	// Rejoin reuses an existing membership, made by hand or by an interrupted join, and gives it a new token.
 	Rejoin bool
@@ -189,9 +194,12 @@ func refuseMember(ctx context.Context, c client.Client, cluster string) error {
 // The name of a cluster that has left is free, whatever is left of it: its MemberCluster, which is only kept for others to see
 // (api.MemberFinalizer), and its namespace if Leave hasn't been called.
 func takeName(ctx context.Context, c client.Client, o Options) error {
-	free, err := removeLeft(ctx, c, o.Cluster)
+	left, err := removeLeft(ctx, c, o.Cluster)
 	if err != nil {
 		return err
+	}
+	if left != nil {
+		o.Previous = left.Spec
 	}
 	ns := access.Namespace(o.Cluster)
 	switch found, err := get(ctx, c, ns); {
@@ -199,7 +207,7 @@ func takeName(ctx context.Context, c client.Client, o Options) error {
 		return err
 	case found && ns.DeletionTimestamp != nil:
 		return fmt.Errorf("%w: namespace %s of an earlier member is still being deleted; try again in a moment", ErrNameInUse, ns.Name)
-	case found && !o.Rejoin && !free:
+	case found && !o.Rejoin && left == nil:
 		return inUse(o.Cluster, "namespace "+ns.Name)
 	}
 
@@ -207,6 +215,9 @@ func takeName(ctx context.Context, c client.Client, o Options) error {
 	err = c.Create(ctx, want, client.FieldOwner(api.FieldManagerCLI))
 	switch {
 	case err == nil:
+		if given := o.over(clustersetv1alpha1.MemberClusterSpec{}); o.Rejoin && o.Took != nil && !reflect.DeepEqual(want.Spec, given) {
+			o.Took(want.Spec)
+		}
 		return nil
 	case absent(err):
 		return errors.New("the hub doesn't know MemberCluster; install clusterset's CRDs there with --install-crds")
@@ -221,17 +232,7 @@ func takeName(ctx context.Context, c client.Client, o Options) error {
 		_, err := controllerutil.CreateOrUpdate(ctx, c, mc, func() error {
 			mc.Labels = labels.Merge(mc.Labels, want.Labels, nil)
 			controllerutil.AddFinalizer(mc, api.MemberFinalizer)
-			// Its location may have been set by hand; what isn't given now stays.
-			mc.Spec.Zone = cmp.Or(want.Spec.Zone, mc.Spec.Zone)
-			mc.Spec.Region = cmp.Or(want.Spec.Region, mc.Spec.Region)
-			mc.Spec.Network = cmp.Or(want.Spec.Network, mc.Spec.Network)
-			for _, list := range []struct{ want, have *[]string }{
-				{&want.Spec.CIDRs, &mc.Spec.CIDRs}, {&want.Spec.ExternalCIDRs, &mc.Spec.ExternalCIDRs}, {&want.Spec.Communities, &mc.Spec.Communities},
-			} {
-				if len(*list.want) > 0 {
-					*list.have = *list.want
-				}
-			}
+			mc.Spec = o.over(mc.Spec)
 			return nil
 		})
 		return err
@@ -248,18 +249,18 @@ func inUse(cluster, what string) error {
 		ErrNameInUse, what, cluster)
 }
 
-// removeLeft removes the MemberCluster of a cluster that has left, and reports whether there was one. First it removes what the cluster still
+// removeLeft removes the MemberCluster of a cluster that has left, and returns it, nil if there was none. First it removes what the cluster still
 // has on the hub: perhaps no hub process has run since, and one that comes back would take it for the new member's.
-func removeLeft(ctx context.Context, c client.Client, cluster string) (was bool, err error) {
-	mc := &clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: cluster}}
-	if found, err := get(ctx, c, mc); err != nil || !found || !mc.Left() { // without the kind, creating it says what to do
-		return false, err
+func removeLeft(ctx context.Context, c client.Client, cluster string) (was *clustersetv1alpha1.MemberCluster, err error) {
+	was = &clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: cluster}}
+	if found, err := get(ctx, c, was); err != nil || !found || !was.Left() { // without the kind, creating it says what to do
+		return nil, err
 	}
 	if _, err := removeRights(ctx, c, cluster); err != nil {
-		return false, err
+		return nil, err
 	}
 	if err := removeRecords(ctx, c, cluster); err != nil {
-		return false, err
+		return nil, err
 	}
 	err = wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, 10*time.Second, true, func(ctx context.Context) (bool, error) {
 		mc := &clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: cluster}}
@@ -280,7 +281,7 @@ func removeLeft(ctx context.Context, c client.Client, cluster string) (was bool,
 	if wait.Interrupted(err) && ctx.Err() == nil {
 		err = fmt.Errorf("%w: MemberCluster %s of the cluster that left is still there; kubectl get membercluster %[2]s -o yaml shows which finalizer keeps it", ErrNameInUse, cluster)
 	}
-	return true, err
+	return was, err
 }
 
 // outrun reports whether someone else was faster: another join, because all members share one ClusterRole, or the hub process.
@@ -351,10 +352,24 @@ func kindOf(c client.Client, o client.Object) string {
 func memberCluster(o Options) *clustersetv1alpha1.MemberCluster {
 	mc := &clustersetv1alpha1.MemberCluster{
 		ObjectMeta: metav1.ObjectMeta{Name: o.Cluster, Labels: access.Managed(o.Cluster), Finalizers: []string{api.MemberFinalizer}},
-		Spec:       clustersetv1alpha1.MemberClusterSpec{Zone: o.Zone, Region: o.Region, CIDRs: o.CIDRs, Network: o.Network, ExternalCIDRs: o.ExternalCIDRs, Communities: o.Communities},
 	}
+	if !o.Rejoin {
+		o.Previous = clustersetv1alpha1.MemberClusterSpec{}
+	}
+	mc.Spec = o.over(o.Previous)
 	if !o.Joined.IsZero() {
 		mc.Annotations = map[string]string{api.AnnotationJoined: o.Joined.UTC().Format(time.RFC3339)}
 	}
 	return mc
+}
+
+// over returns a spec with what the options say in place of what it said; the rest, which may have been set by hand, stays.
+func (o Options) over(spec clustersetv1alpha1.MemberClusterSpec) clustersetv1alpha1.MemberClusterSpec {
+	spec.Zone, spec.Region, spec.Network = cmp.Or(o.Zone, spec.Zone), cmp.Or(o.Region, spec.Region), cmp.Or(o.Network, spec.Network)
+	for _, list := range []struct{ want, have *[]string }{{&o.CIDRs, &spec.CIDRs}, {&o.ExternalCIDRs, &spec.ExternalCIDRs}, {&o.Communities, &spec.Communities}} {
+		if len(*list.want) > 0 {
+			*list.have = *list.want
+		}
+	}
+	return spec
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -56,15 +55,15 @@ func nameIn(secret *corev1.Secret) string {
 	return name
 }
 
-// PreviouslyJoined returns when a member joined before, by its MemberCluster in it: a copy, or that of a hub that it has been until now. It is zero
-// if there is none, or if the cluster has left.
-func PreviouslyJoined(ctx context.Context, member client.Client, cluster string) (time.Time, error) {
-	mc := &clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: cluster}}
+// Recall adds to the options what a member was before, by its MemberCluster in it: a copy, or that of a hub that it has been until now. They stay as
+// they are if there is none, or if the cluster has left.
+func (o *Options) Recall(ctx context.Context, member client.Client) error {
+	mc := &clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: o.Cluster}}
 	found, err := get(ctx, member, mc)
-	if err != nil || !found || mc.Left() || !mc.Joined() { // the age of what only describes it says nothing
-		return time.Time{}, err
+	if err == nil && found && !mc.Left() && mc.Joined() { // what only describes it says nothing
+		o.Joined, o.Previous = mc.JoinedAt(), mc.Spec
 	}
-	return mc.JoinedAt(), nil
+	return err
 }
 
 // InstallSecret writes a kubeconfig for the hub into a Secret of the member, for its agent, and creates the Secret's namespace

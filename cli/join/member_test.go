@@ -84,8 +84,9 @@ func TestRejoinOfTheOldHubKeepsTheAgeOfItsExports(t *testing.T) {
 	} {
 		c.mc.Name, c.mc.CreationTimestamp = cmp.Or(c.mc.Name, "beijing"), metav1.NewTime(created)
 		member := fake.NewClientBuilder().WithScheme(connect.NewScheme()).WithObjects(&clustersetv1alpha1.MemberCluster{ObjectMeta: c.mc}).Build()
-		if got, err := join.PreviouslyJoined(t.Context(), member, "beijing"); err != nil || !got.Equal(c.want) {
-			t.Errorf("%s: %v, %v, want %v", name, got, err, c.want)
+		o := join.Options{Cluster: "beijing"}
+		if err := o.Recall(t.Context(), member); err != nil || !o.Joined.Equal(c.want) {
+			t.Errorf("%s: %v, %v, want %v", name, o.Joined, err, c.want)
 		}
 	}
 }
