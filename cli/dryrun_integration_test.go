@@ -68,6 +68,12 @@ func TestDryRunsChangeNothing(t *testing.T) {
 	// Nothing is there yet, not even the kinds.
 	rehearse(0, both, "join", "beijing", "--region", "cn-north-1", "--install-crds")
 	rehearse(exitFailure, both, "join", "beijing")
+	for _, reads := range []string{"status", "services"} {
+		want := "the cluster at " + s.member.URL() + " doesn't have the kinds that a member has: it isn't one; check "
+		if code, _, stderr := cli(t, reads, "--kubeconfig", s.member.Kubeconfig()); code != exitFailure || !strings.Contains(stderr, want) || !strings.Contains(stderr, "clusterset join") {
+			t.Errorf("%s of a cluster without the kinds: exit code %d, %q", reads, code, stderr)
+		}
+	}
 	do(append(both, "join", "beijing", "--region", "cn-north-1", "--install-crds")...)
 	do(append(hub, "join", "shanghai")...)
 	s.member.Apply(t, []byte(`

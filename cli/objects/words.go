@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 )
 
 // Error is a failure to talk to a cluster: what happened, and what the user can do about it.
@@ -48,12 +47,11 @@ func (c *Cluster) Explain(err error) error {
 func (c *Cluster) known(err error) (did, cure string, ok bool) {
 	at := fmt.Sprintf("the %s at %s", c.What, c.Server)
 	check := "check " + c.Flags
-	var noKind *meta.NoKindMatchError
 	var certificate *tls.CertificateVerificationError
 	switch {
-	case errors.As(err, &noKind):
-		return fmt.Sprintf("%s doesn't know %s", at, noKind.GroupKind.Kind),
-			fmt.Sprintf("%s: is it the right context? If so, clusterset join --install-crds makes it part of a set", check), true
+	case NotServed(err):
+		part := map[bool]string{true: "hub", false: "member"}[c.What == "hub"]
+		return fmt.Sprintf("%s doesn't have the kinds that a %s has: it isn't one", at, part), check + ": is it the right context? If so, clusterset join --install-crds makes it one", true
 	case apierrors.IsForbidden(err):
 		return fmt.Sprintf("%s refuses: %s", at, oneLine(err)), cmp.Or(c.Rights, "ask for the right, or use another account; clusterset doctor lists what is needed"), true
 	case apierrors.IsUnauthorized(err):
