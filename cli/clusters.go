@@ -83,6 +83,25 @@ func (c *clusters) openHub() (*objects.Cluster, error) {
 	return objects.Open(config, "hub", hubFlags)
 }
 
+// filled puts the flags that lead to the clusters into a command in which they are in capitals.
+func (c *clusters) filled(cure string) string {
+	if c.hasHub() {
+		cure = strings.ReplaceAll(cure, "--hub-context HUB", chosen(c.hubKubeconfig, c.hubContext, "--hub-"))
+	}
+	return strings.ReplaceAll(cure, "--context CLUSTER", cmp.Or(chosen(c.kubeconfig, c.context, "--"), "--context CLUSTER"))
+}
+
+// chosen are the flags that lead to the cluster of a kubeconfig, empty if none is known.
+func chosen(file, context, prefix string) (flags string) {
+	if file != "" {
+		flags = prefix + "kubeconfig " + file + " "
+	}
+	if raw, err := deferred(file, "").RawConfig(); err == nil && cmp.Or(context, raw.CurrentContext) != "" {
+		flags += prefix + "context " + cmp.Or(context, raw.CurrentContext)
+	}
+	return strings.TrimSpace(flags)
+}
+
 // in returns the clusters with another context of the same kubeconfig as the local one.
 func (c clusters) in(context string) *clusters {
 	c.context = context

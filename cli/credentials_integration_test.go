@@ -7,15 +7,18 @@ import (
 	"testing"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/cli/join"
 	"github.com/clusterset/clusterset/test/kube"
 )
 
@@ -94,6 +97,13 @@ func (w *credentials) revoked(t *testing.T) {
 		}
 		return w.said("doesn't accept this member's token", "has been revoked", "clusterset join --rejoin")
 	})
+	// The cluster's own reports name the cause and the cure: doctor at once, because it tries the Secret's token, and then what the agent says.
+	if err := join.InstallSecret(t.Context(), w.here, types.NamespacedName{Namespace: api.SystemNamespace, Name: api.HubSecret}, "beijing", []byte(w.installed(t))); err != nil {
+		t.Fatal(err)
+	}
+	w.reports(t, "doctor", "hub: the hub at ", "doesn't accept the agent's token in Secret clusterset-system/clusterset-hub-credentials",
+		"clusterset join beijing --rejoin --hub-kubeconfig "+w.hub.Kubeconfig(), " --kubeconfig "+w.member.Kubeconfig())
+	w.reports(t, "status", "hub TokenRefused: it hasn't accepted the token of this cluster's agent for ", ": it was revoked, ", "clusterset join beijing --rejoin")
 	w.create(t, "while-cut-off")
 	w.imported(t)
 	// A thief left records of a namespace that the agent doesn't watch: one with the label by which it selects, one without.
@@ -117,6 +127,29 @@ func (w *credentials) revoked(t *testing.T) {
 	if code := w.stop(); code != 0 {
 		t.Errorf("the agent ended with %d", code)
 	}
+	var lease coordinationv1.Lease // which it renewed although it doesn't vie for it
+	if err := w.here.Get(t.Context(), types.NamespacedName{Namespace: api.SystemNamespace, Name: api.MemberLeaderLease}, &lease); err != nil {
+		t.Fatal(err)
+	}
+	lease.Spec.RenewTime = ptr.To(metav1.NewMicroTime(lease.Spec.RenewTime.Add(-time.Minute)))
+	if err := w.here.Update(t.Context(), &lease); err != nil {
+		t.Fatal(err)
+	}
+	w.reports(t, "status", "beijing AgentStopped: the agent of this cluster has not renewed its Lease clusterset-system/clusterset-member-leader for 1m")
+}
+
+// reports waits until a command that reads the member and the hub fails with all of the words.
+func (w *credentials) reports(t *testing.T, command string, words ...string) {
+	t.Helper()
+	kube.Eventually(t, func() error {
+		code, stdout, stderr := cli(t, command, "--kubeconfig", w.member.Kubeconfig(), "--hub-kubeconfig", w.hub.Kubeconfig())
+		for _, word := range words {
+			if code != 1 || !strings.Contains(stdout, word) {
+				return fmt.Errorf("exit code %d, without %q: %s%s", code, word, stdout, stderr)
+			}
+		}
+		return nil
+	})
 }
 
 // forgeRecord creates a record of the member that its agent didn't write.

@@ -66,6 +66,9 @@ func (d *doctorCommand) run(ctx context.Context, w io.Writer) error {
 		return err
 	}
 	diagnosis := doctor.Diagnose(gatherer.Gather(ctx))
+	for i := range diagnosis.Findings {
+		diagnosis.Findings[i].Cure = d.filled(diagnosis.Findings[i].Cure)
+	}
 	if err := d.write(w, diagnosis, func() string { return doctor.Render(diagnosis, colours(w)) }); err != nil {
 		return err
 	}

@@ -274,6 +274,9 @@ func (m *member) set(config *rest.Config, connection *connect.Connection, option
 	if err != nil {
 		return nil, err
 	}
+	if err := m.sign(mgr, api.MemberLeaderLease); err != nil {
+		return nil, fmt.Errorf("set up member: %w", err)
+	}
 	hubConfig := connection.Config()
 	hubConfig.QPS, hubConfig.UserAgent = -1, config.UserAgent
 	hub, err := connect.NewHub(hubConfig)
@@ -312,7 +315,7 @@ func (m *member) set(config *rest.Config, connection *connect.Connection, option
 	}
 	m.imports.RecordMemory = m.recordMemory << 20
 	m.imports.Cluster, m.imports.Exported = m.cluster, exported
-	m.imports.HubState, m.imports.HubWatched = hub.Cache.State, hub.Cache.Watched
+	m.imports.HubState, m.imports.HubWatched, m.imports.HubRefuses = hub.Cache.State, hub.Cache.Watched, connection.Refused
 	m.imports.Unread, m.imports.Passed = hub.Cache.Unread, hub.Cache.Passed
 	if err := importer.Setup(mgr, hub, m.imports); err != nil {
 		return nil, usageError{err} // so far it has only checked its options

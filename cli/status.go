@@ -158,6 +158,9 @@ func (s *statusCommand) show(ctx context.Context, w io.Writer, look func(context
 		return failed
 	}
 	report := view.Build(facts)
+	for i := range report.Problems {
+		report.Problems[i].Cure = s.filled(report.Problems[i].Cure)
+	}
 	err := s.write(w, report, func() string {
 		return view.Screen{Wide: s.wide(), Colours: colours(w)}.Render(report)
 	})

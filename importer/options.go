@@ -88,6 +88,8 @@ type Options struct {
 	// Unseen has an element when this cluster's own records on the hub may be of other namespaces than those that Narrow selects. Optional.
 	Unseen <-chan struct{}
 
+	// HubRefuses returns since when the hub has rejected this cluster's token, zero if it accepts it. Optional.
+	HubRefuses func() time.Time
 	// HubWatched reports whether the hub is being watched at the moment. Nil means that it always is.
 	HubWatched func() bool
 
@@ -154,6 +156,9 @@ func (o Options) withDefaults() (Options, error) {
 	o.AwaitRejoin = cmp.Or(max(0, o.AwaitRejoin), DefaultAwaitRejoin)
 	if o.Facts == nil {
 		o.Facts = &Facts{}
+	}
+	if o.HubRefuses == nil {
+		o.HubRefuses = func() time.Time { return time.Time{} }
 	}
 	if o.HubWatched == nil {
 		o.HubWatched = func() bool { return true }

@@ -22,12 +22,12 @@ const (
 
 // reportReach records on our copy of this cluster's MemberCluster whether the hub answers, whenever that changes, until ctx ends. It writes
 // only changes.
-func reportReach(ctx context.Context, l *local, own string, state func() hubcache.State, watched func() bool) {
+func reportReach(ctx context.Context, l *local, o Options) {
 	tick := time.NewTicker(reachCheck)
 	defer tick.Stop()
 	var r reach
 	for {
-		if err := sayReach(ctx, l, own, r.now(state(), watched(), time.Now())); err != nil && ctx.Err() == nil && !isStale(err) {
+		if err := sayReach(ctx, l, o.Cluster, r.now(&o, time.Now())); err != nil && ctx.Err() == nil && !isStale(err) {
 			logf.FromContext(ctx).V(1).Info("Can't record whether the hub answers", "reason", err.Error())
 		}
 		select {
@@ -44,7 +44,9 @@ type reach struct {
 }
 
 // now returns the condition HubAnswers.
-func (r *reach) now(hub hubcache.State, watched bool, now time.Time) metav1.Condition {
+func (r *reach) now(o *Options, now time.Time) metav1.Condition {
+	hub, watched := o.HubState(), o.HubWatched()
+	revoked := o.HubRefuses()
 	if watched {
 		r.unwatched = time.Time{}
 	} else if r.unwatched.IsZero() {
@@ -57,9 +59,11 @@ func (r *reach) now(hub hubcache.State, watched bool, now time.Time) metav1.Cond
 	switch {
 	case hub.Phase == hubcache.Away && now.Sub(hub.Since) >= awayAfter:
 		return hubAnswers(metav1.ConditionFalse, clustersetv1alpha1.ReasonHubAway, "the hub doesn't answer; everything stays as it was", hub.Since)
+	case !revoked.IsZero() && now.Sub(revoked) >= awayAfter:
+		return hubAnswers(metav1.ConditionFalse, clustersetv1alpha1.ReasonHubRefusesToken, "the hub doesn't accept this cluster's token; everything stays as it was", revoked)
 	case hub.Phase == hubcache.Live && !watched && now.Sub(refused) >= awayAfter:
 		return hubAnswers(metav1.ConditionFalse, clustersetv1alpha1.ReasonHubRefuses,
-			"the hub answers, but its records can't be read: it refuses this cluster's credentials or requests, or is too slow; everything stays as it was", refused)
+			"the hub answers, but its records can't be read: it refuses this cluster's requests, or is too slow; everything stays as it was", refused)
 	}
 	return hubAnswers(metav1.ConditionTrue, clustersetv1alpha1.ReasonHubAnswers, "the hub answers this cluster's agent", time.Time{})
 }

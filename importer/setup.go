@@ -111,7 +111,7 @@ func (i *importer) Start(ctx context.Context) error {
 	}
 	l := &local{cache: i.mgr.GetCache(), slices: slices, live: i.mgr.GetAPIReader(), client: writer, imports: version, echoes: echoes}
 	if i.options.HubState != nil {
-		go reportReach(ctx, l, i.options.Cluster, i.options.HubState, i.options.HubWatched)
+		go reportReach(ctx, l, i.options)
 	}
 	report := newReporter(i.mgr.GetEventRecorder("clusterset-importer"), clock.RealClock{})
 	held := i.keeper(l, report)

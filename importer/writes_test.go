@@ -130,7 +130,7 @@ func TestReach(t *testing.T) {
 	says := func(status metav1.ConditionStatus, since time.Time) {
 		t.Helper()
 		l := &local{cache: w.client, live: w.client, client: w.client, imports: "v1beta1", echoes: newEchoes()}
-		if err := sayReach(t.Context(), l, "beijing", r.now(state, true, now)); err != nil {
+		if err := sayReach(t.Context(), l, "beijing", r.now(hubIs(state, true), now)); err != nil {
 			t.Fatal(err)
 		}
 		mc := &clustersetv1alpha1.MemberCluster{}
@@ -157,6 +157,38 @@ func TestReach(t *testing.T) {
 	says(metav1.ConditionTrue, time.Time{})
 	if len(versions) != 3 {
 		t.Errorf("written %d times for three changes", len(versions))
+	}
+}
+
+// hubIs are the Options of an agent that knows this of its hub.
+func hubIs(state hubcache.State, watched bool) *Options {
+	o := &Options{HubState: func() hubcache.State { return state }, HubWatched: func() bool { return watched }}
+	o.HubRefuses = func() time.Time { return time.Time{} }
+	return o
+}
+
+// A token that the hub has rejected for a while is named, although the watches that it opened go on. One rejection says nothing: an API server that starts
+// may not know it yet (C82 of docs/spec/control-plane.md).
+func TestARefusedTokenIsNamed(t *testing.T) {
+	o := hubIs(hubcache.State{Phase: hubcache.Live}, true)
+	var r reach
+	for _, step := range []struct {
+		after  time.Duration // since the first rejection; negative: there is none
+		reason string
+	}{
+		{-1, clustersetv1alpha1.ReasonHubAnswers}, {time.Second, clustersetv1alpha1.ReasonHubAnswers},
+		{awayAfter, clustersetv1alpha1.ReasonHubRefusesToken}, {-1, clustersetv1alpha1.ReasonHubAnswers},
+	} {
+		now := time.Now()
+		o.HubRefuses = func() (since time.Time) {
+			if step.after >= 0 {
+				since = now.Add(-step.after)
+			}
+			return since
+		}
+		if c := r.now(o, now); c.Reason != step.reason {
+			t.Errorf("after %s: %+v, want %s", step.after, c, step.reason)
+		}
 	}
 }
 
@@ -205,7 +237,7 @@ func TestARevokedTokenIsReported(t *testing.T) {
 			var c metav1.Condition
 			for until := time.Now().Add(step.after); time.Now().Before(until); <-time.After(min(reachCheck, time.Until(until))) {
 				synctest.Wait()
-				c = r.now(hub.Cache.State(), hub.Cache.Watched(), time.Now())
+				c = r.now(hubIs(hub.Cache.State(), hub.Cache.Watched()), time.Now())
 			}
 			if is := c.Status == metav1.ConditionTrue; c.Reason != step.reason || is != (step.reason == clustersetv1alpha1.ReasonHubAnswers) {
 				t.Errorf("after %s: the condition is %+v, want %s", step.after, c, step.reason)

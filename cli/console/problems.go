@@ -215,7 +215,7 @@ func (s *shown) commands(flags Flags, from *Source, p *view.Problem) []string {
 		return []string{line(append([]string{"kubectl", "get", "--raw", "/readyz"}, member(from.Context)...)...)}
 	case p.What == whatSource && hub != nil:
 		return []string{line(append([]string{"kubectl", "get", "--raw", "/readyz"}, hub...)...)}
-	case p.Reason == view.MissingElsewhere: // the console doesn't read these clusters
+	case p.Reason == view.MissingElsewhere, p.Reason == "Held": // the console doesn't read these clusters, and the ServiceExport is gone
 		return nil
 	case p.What == "Namespace":
 		return []string{line(append([]string{"kubectl", "create", "namespace", p.Name}, member(at)...)...)}

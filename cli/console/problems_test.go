@@ -7,9 +7,11 @@ import (
 	"testing"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset/clusterset/api"
@@ -161,6 +163,10 @@ func TestLinks(t *testing.T) {
 func TestAHubThatIsAwayMakesNoClusterUnwatched(t *testing.T) {
 	s := observed(t)
 	now := time.Now()
+	lease := &coordinationv1.Lease{}
+	lease.Spec.RenewTime = ptr.To(metav1.NewMicroTime(now))
+	s.sources[1].Local.AgentLease = lease
+	s.sources[1].Local.Members = []clustersetv1alpha1.MemberCluster{{ObjectMeta: metav1.ObjectMeta{Name: "beijing"}}}
 	reasons := func() map[string]int {
 		n := map[string]int{}
 		is := s.current()
@@ -170,17 +176,17 @@ func TestAHubThatIsAwayMakesNoClusterUnwatched(t *testing.T) {
 		}
 		return n
 	}
-	if got := reasons(); got["Unwatched"] == 0 || got["NoHubProcess"] != 1 || got["ReachStale"] != 1 {
+	if got := reasons(); got["Unwatched"] == 0 || got["NoHubProcess"] != 1 || got["AgentStopped"] != 1 {
 		t.Errorf("heartbeats that stopped are no problem: %v", got)
 	}
 	for _, from := range s.sources[:2] {
 		from.State, from.LastAnswer = Away, now
 	}
-	if got := reasons(); got["Unwatched"] > 0 || got["NoHubProcess"] > 0 || got["ReachStale"] > 0 || got[string(Away)] != 3 {
+	if got := reasons(); got["Unwatched"] > 0 || got["NoHubProcess"] > 0 || got["AgentStopped"] > 0 || got[string(Away)] != 3 {
 		t.Errorf("the hub and the members are away: %v", got)
 	}
 	s.sources[1].State = Live
-	if got := reasons(); got["Unwatched"] > 0 || got["ReachStale"] != 1 {
+	if got := reasons(); got["Unwatched"] > 0 || got["AgentStopped"] != 1 {
 		t.Errorf("the hub is away: %v", got)
 	}
 }

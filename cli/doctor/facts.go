@@ -40,7 +40,7 @@ type Facts struct {
 	Member *clustersetv1alpha1.MemberCluster
 	// Names says whether agents share a name.
 	Names Names
-	// Credentials are the member agent's, nil if they were not found.
+	// Credentials are the member agent's, nil if they weren't looked for.
 	Credentials *Credentials
 }
 
@@ -102,6 +102,8 @@ type Reply struct {
 // Credentials are the member agent's kubeconfig for the hub.
 type Credentials struct {
 	Key     string // namespace/name of the Secret
+	Err     error  // why they can't be read
+	Refused bool   // whether the hub, asked from here, doesn't accept the token
 	Expires time.Time
 	// Lifetime is how long the token is valid after it was issued.
 	Lifetime time.Duration

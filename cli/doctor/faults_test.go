@@ -10,11 +10,13 @@ import (
 	"testing"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset/clusterset/api"
@@ -69,6 +71,15 @@ func phased(p clustersetv1alpha1.MemberClusterPhase) func(*clustersetv1alpha1.Me
 	return func(m *clustersetv1alpha1.MemberCluster) { m.Status.Phase = p }
 }
 
+const secretName = api.SystemNamespace + "/" + api.HubSecret
+
+// renewed is the Lease of an agent that renewed it last so long ago.
+func renewed(ago time.Duration) *coordinationv1.Lease {
+	l := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: api.SystemNamespace, Name: api.MemberLeaderLease}}
+	l.Spec.RenewTime, l.Spec.LeaseDurationSeconds = ptr.To(metav1.NewMicroTime(now.Add(-ago))), ptr.To(int32(15))
+	return l
+}
+
 func (b *broken) reach(is metav1.ConditionStatus, reason string) {
 	b.Local.Reach.Clusters[0].Reachable, b.Local.Reach.Clusters[0].Reason = is, reason
 }
@@ -86,7 +97,19 @@ var faults = []struct {
 	make  func(*broken)
 	green bool // by rule D48, a way that isn't measured is no problem
 }{
-	{"the agent here is frozen", func(b *broken) { b.Local.Reach.Stamp = metav1.NewMicroTime(now.Add(-5 * time.Minute)) }, false},
+	{"the agent here is frozen, stopped or crashes", func(b *broken) { b.Local.AgentLease = renewed(50 * time.Second) }, false},
+	{"the Secret of the agent's credentials is gone", func(b *broken) {
+		b.Local.AgentLease, b.Local.Agent = renewed(time.Second), &view.Settings{HubSecret: secretName}
+		b.Local.SecretMissing, b.checked.Credentials.Err = true, apierrors.NewNotFound(corev1.Resource("secrets"), api.HubSecret)
+	}, false},
+	{"the agent waits for its credentials", func(b *broken) {
+		b.Local, b.Hub = &view.LocalFacts{Agent: &view.Settings{HubSecret: secretName}, SecretMissing: true}, nil
+	}, false},
+	{"nobody has copied a new member's credentials from the hub", func(b *broken) {
+		b.shanghai(phased(""))
+		b.shanghai(conditioned(clustersetv1alpha1.ConditionJoined, metav1.ConditionTrue, ""))
+		b.Hub.Members[1].Status.Conditions[0].Reason = clustersetv1alpha1.ReasonCredentialsWait
+	}, false},
 	{"another cluster's agent is down", func(b *broken) { b.shanghai(phased(clustersetv1alpha1.MemberSuspect)) }, false},
 	{"another cluster has been silent for minutes", func(b *broken) { b.shanghai(phased(clustersetv1alpha1.MemberExpired)) }, false},
 	{"a name has endpoints only in clusters that are Expired", func(b *broken) {
@@ -101,10 +124,15 @@ var faults = []struct {
 	{"this cluster has left", func(b *broken) { b.Hub.Members = b.Hub.Members[1:] }, false},
 	{"this cluster has left, and was cleaned up", func(b *broken) { b.Local, b.Hub = &view.LocalFacts{}, nil }, false},
 	{"a namespace is missing here", func(b *broken) { b.Local.Namespaces = map[string]bool{} }, false},
-	{"the agent's token was revoked, or the hub is away", func(b *broken) {
+	{"the hub doesn't answer the agent", func(b *broken) {
 		conditioned(clustersetv1alpha1.ConditionHubAnswers, metav1.ConditionFalse, "")(&b.Local.Members[0])
 		b.Hub = nil
 	}, false},
+	{"the agent's token was revoked", func(b *broken) {
+		conditioned(clustersetv1alpha1.ConditionHubAnswers, metav1.ConditionFalse, "it has been revoked, or belongs to another hub")(&b.Local.Members[0])
+		b.Local.Members[0].Status.Conditions[0].Reason = clustersetv1alpha1.ReasonHubRefusesToken
+	}, false},
+	{"the agent's token was revoked a moment ago", func(b *broken) { b.checked.Credentials.Refused = true }, false},
 	{"the agent may no longer read the hub", func(b *broken) {
 		conditioned(clustersetv1alpha1.ConditionHubAnswers, metav1.ConditionFalse, "")(&b.Local.Members[0])
 		b.Local.Members[0].Status.Conditions[0].Reason = clustersetv1alpha1.ReasonHubRefuses
@@ -115,7 +143,8 @@ var faults = []struct {
 	}, false},
 	{"the hub answers, and can't be read", func(b *broken) { b.Hub = &view.HubFacts{Err: errors.New("etcdserver: request timed out")} }, false},
 	{"the agent's token was revoked, and the operator can't read the hub", func(b *broken) {
-		conditioned(clustersetv1alpha1.ConditionHubAnswers, metav1.ConditionFalse, "")(&b.Local.Members[0])
+		conditioned(clustersetv1alpha1.ConditionHubAnswers, metav1.ConditionFalse, "it has been revoked, or belongs to another hub")(&b.Local.Members[0])
+		b.Local.Members[0].Status.Conditions[0].Reason = clustersetv1alpha1.ReasonHubRefusesToken
 		b.Hub = &view.HubFacts{Err: apierrors.NewUnauthorized("no access")}
 	}, false},
 	{"no hub process runs", func(b *broken) { b.Hub.Process = now.Add(-time.Hour) }, false},

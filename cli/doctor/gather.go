@@ -265,19 +265,21 @@ func (f *Facts) See(facts *view.Facts, set view.Report) {
 	}
 }
 
-// credentials reads when the agent's token expires. If the Secret can't be found or read, there is nothing to report: the agent
-// may get its credentials from elsewhere.
+// credentials reads when the agent's token expires, and asks the hub whether it accepts it: with a token that it doesn't know, an API server refuses
+// also what anyone may.
 func credentials(ctx context.Context, c *objects.Cluster, key client.ObjectKey) *Credentials {
 	var secret corev1.Secret
-	if c.Get(ctx, key, &secret) != nil {
-		return nil
+	if err := c.Get(ctx, key, &secret); err != nil {
+		return &Credentials{Err: err}
 	}
 	config, err := clientcmd.RESTConfigFromKubeConfig(secret.Data[api.HubSecretKey])
 	if err != nil {
-		return nil
+		return &Credentials{Err: err}
 	}
 	lifetime, _ := connect.Lifetime(config.BearerToken)
-	return &Credentials{Key: key.String(), Server: config.Host, Expires: connect.Expires(config.BearerToken), Lifetime: lifetime}
+	config.Timeout = 5 * time.Second
+	refused := apierrors.IsUnauthorized((&Server{}).ask(ctx, config))
+	return &Credentials{Key: key.String(), Server: config.Host, Expires: connect.Expires(config.BearerToken), Lifetime: lifetime, Refused: refused}
 }
 
 // query queries a server for the version record of a zone. A Corefile may still have the zone global, which contains

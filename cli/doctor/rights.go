@@ -48,6 +48,7 @@ var roles = map[string][]rbacv1.PolicyRule{
 		rule(mcsGroup, []string{"serviceimports", "serviceexports"}, []string{"list"}),
 		rule(fabedgev1alpha1.GroupName, []string{"globalservices"}, []string{"list"}),
 		rule("discovery.k8s.io", []string{"endpointslices"}, []string{"list"}),
+		named("coordination.k8s.io", "leases", api.MemberLeaderLease, "list"),
 	},
 	"dns": {
 		rule(clustersetv1alpha1.GroupName, []string{"memberclusters", "reachabilities"}, read),

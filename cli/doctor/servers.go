@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/clusterset/clusterset/cli/screen"
+	"github.com/clusterset/clusterset/cli/view"
 )
 
 // checkServers checks whether the API servers answer.
@@ -49,7 +50,7 @@ func checkCRDs(f *Facts) []Finding {
 		}
 		var fine []string
 		for _, c := range s.CRDs {
-			if finding, bad := checkCRD(s, c); bad {
+			if finding, bad := checkCRD(s, c, view.Rejoin(f.Set.Cluster)); bad {
 				all = append(all, finding)
 				continue
 			}
@@ -62,8 +63,8 @@ func checkCRDs(f *Facts) []Finding {
 	return all
 }
 
-func checkCRD(s *Server, c CRD) (finding Finding, bad bool) {
-	cure := "as an administrator, upgrade the chart there, or run clusterset join CLUSTER --hub-context HUB --context CLUSTER --rejoin --install-crds"
+func checkCRD(s *Server, c CRD, rejoin string) (finding Finding, bad bool) {
+	cure := "as an administrator, upgrade the chart there, or run " + rejoin + " --install-crds"
 	switch {
 	case c.Err != nil:
 		return skipped("the %s doesn't say whether it serves %s: %v", s.What, c.Name, c.Err), true
@@ -165,15 +166,22 @@ func ahead(d time.Duration) string {
 	return fmt.Sprintf("%s %s", d.Abs().Round(time.Second), word)
 }
 
-// checkCredentials checks whether the agent's token is about to expire, which means that the agent doesn't renew it: it does that after half of the
-// token's lifetime, which may be minutes.
+// checkCredentials checks whether the hub accepts the agent's token, and whether it is about to expire, which means that the agent doesn't renew it: it
+// does that after half of the token's lifetime, which may be minutes. What the agent itself says of its token is a problem of the set.
 func checkCredentials(f *Facts) []Finding {
 	c := f.Credentials
-	if c == nil || c.Expires.IsZero() {
+	if c == nil || f.Set.Hub.RefusesToken {
 		return nil
 	}
-	cure := "find out why the agent (clusterset member) doesn't renew it; or clusterset join CLUSTER --rejoin gives it a new one"
+	cure := "find out why the agent (clusterset member) doesn't renew it; or " + view.Rejoin(f.Set.Cluster) + " gives it a new one"
 	switch left := c.Expires.Sub(f.Now); {
+	case c.Err != nil:
+		return []Finding{skipped("can't tell whether the agent's token for the hub is valid: %v", c.Err)}
+	case c.Refused && (c.Expires.IsZero() || left > 0):
+		return []Finding{problem(fmt.Sprintf("the hub at %s doesn't accept the agent's token in Secret %s: it was revoked, or is another hub's", c.Server, c.Key),
+			view.Rejoin(f.Set.Cluster)+" makes a new one, which the agent uses without a restart")}
+	case c.Expires.IsZero():
+		return nil
 	case left <= 0:
 		return []Finding{problem(fmt.Sprintf("the agent's token for the hub, in Secret %s, expired on %s", c.Key, c.Expires.UTC().Format(time.RFC3339)), cure)}
 	case left < min(24*time.Hour, c.Lifetime/3):

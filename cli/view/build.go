@@ -15,6 +15,7 @@ import (
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/cli/objects"
+	"github.com/clusterset/clusterset/cli/screen"
 	"github.com/clusterset/clusterset/importer/desired"
 	"github.com/clusterset/clusterset/internal/communities"
 	"github.com/clusterset/clusterset/internal/merge"
@@ -96,7 +97,14 @@ func hubOf(f Facts, mirrored []clustersetv1alpha1.MemberCluster) Hub {
 		}
 	}
 	if said != nil && said.Status != metav1.ConditionTrue {
-		h.AwaySince, h.RefusesAgent = &said.LastTransitionTime.Time, said.Reason == clustersetv1alpha1.ReasonHubRefuses
+		h.AwaySince, h.RefusesToken = &said.LastTransitionTime.Time, said.Reason == clustersetv1alpha1.ReasonHubRefusesToken
+		h.RefusesAgent, h.quiet = h.RefusesToken || said.Reason == clustersetv1alpha1.ReasonHubRefuses, "hasn't answered this cluster's agent for "
+		if h.RefusesToken {
+			h.quiet = "hasn't accepted the token of this cluster's agent for "
+		} else if h.RefusesAgent {
+			h.quiet = "answers this cluster's agent, which hasn't been able to read it for "
+		}
+		h.quiet += screen.Age(f.Now.Sub(*h.AwaySince)) + "; names stay as they are"
 	}
 	switch {
 	case f.Hub != nil && f.Hub.Err != nil:
@@ -142,6 +150,8 @@ func clusterOf(mc *clustersetv1alpha1.MemberCluster, now time.Time) Cluster {
 	if ready := meta.FindStatusCondition(mc.Status.Conditions, clustersetv1alpha1.ConditionReady); ready != nil && ready.Status != metav1.ConditionTrue {
 		c.Message = ready.Message
 	}
+	joined := meta.FindStatusCondition(mc.Status.Conditions, clustersetv1alpha1.ConditionJoined)
+	c.handOver = joined != nil && joined.Reason == clustersetv1alpha1.ReasonCredentialsWait
 	for _, f := range flaws {
 		if said := meta.FindStatusCondition(mc.Status.Conditions, f.condition); said != nil && said.Status == f.status {
 			*f.of(&c), c.Message = true, cmp.Or(c.Message, said.Message)

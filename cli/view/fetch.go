@@ -63,6 +63,9 @@ func FetchLocal(ctx context.Context, c *objects.Cluster) (*LocalFacts, error) {
 	}
 	f.Pods, f.PodsErr = Pods(ctx, c)
 	f.Agent = SettingsOf(f.Pods)
+	if err = f.fetchAgent(ctx, c); err != nil {
+		return nil, err
+	}
 	namespaces := namespaceLabels(ctx, c)
 	if f.Asking = asking(ctx, c, namespaces, f.Agent); namespaces != nil {
 		f.Namespaces = make(map[string]bool, len(namespaces))

@@ -43,12 +43,13 @@ type Pod struct {
 	settings Settings // of an agent
 }
 
-// Settings are the flags of a member's agent that decide what is imported.
+// Settings are the flags of a member's agent that decide what is imported, and where its credentials are.
 type Settings struct {
 	Imports          namespaces.Filter
 	CreateNamespaces bool
 	ExtendEverywhere bool
 	DataPath         desired.DataPath
+	HubSecret        string
 }
 
 // Pods reads our pods in the cluster, in whatever namespace they are: the chart labels them with their part.
@@ -156,6 +157,7 @@ func settingsOf(command []string, env []corev1.EnvVar) (s Settings) {
 	flags.StringVar((*string)(&s.DataPath), "data-path", string(desired.DataPathPods), "")
 	flags.BoolVar(&s.CreateNamespaces, "create-namespaces", false, "")
 	flags.BoolVar(&s.ExtendEverywhere, "extend-everywhere", false, "")
+	flags.StringVar(&s.HubSecret, "hub-secret", "", "")
 	_ = flags.Parse(command) // an agent with a flag that is wrong doesn't run, nor with such a variable
 	flags.VisitAll(func(f *pflag.Flag) {
 		for _, e := range env {

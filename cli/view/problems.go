@@ -26,9 +26,10 @@ func problems(r *Report, f Facts) []Problem {
 	for i := range r.Clusters {
 		all = append(all, clusterProblems(&r.Clusters[i], &r.Hub, f.hubNow())...)
 	}
-	all = append(all, reachProblems(r, f)...)
+	all = append(all, reachProblems(r)...)
 	all = append(all, notFollowing(r, f)...)
 	if f.Local != nil {
+		all = append(all, agentProblems(r, f)...)
 		all = append(all, membership(r, f)...)
 		all = append(all, outOfReach(f.Local)...)
 	}
@@ -54,12 +55,13 @@ func hubProblems(h *Hub, f Facts) (all []Problem) {
 		did, cure, _ := strings.Cut(h.Error, "; ")
 		add(string(h.State), did, cure)
 	}
-	if h.AwaySince != nil && h.RefusesAgent {
-		add(string(HubQuiet), "it answers this cluster's agent, which hasn't been able to read it for "+screen.Age(f.Now.Sub(*h.AwaySince))+"; names stay as they are",
-			"read the log of clusterset-member; clusterset join with --rejoin makes new credentials, and clusterset hub gives the rights")
-	} else if h.AwaySince != nil {
-		add(string(HubQuiet), "it hasn't answered this cluster's agent for "+screen.Age(f.Now.Sub(*h.AwaySince))+"; names stay as they are",
-			"check whether the hub's API server runs and can be reached from this cluster, and the log of clusterset-member: it says if the hub refuses its credentials")
+	switch {
+	case h.RefusesToken:
+		add("TokenRefused", "it "+h.quiet+": it was revoked, has expired, or is another hub's", Rejoin(f.Local.Cluster)+" makes a new one, which the agent uses without a restart")
+	case h.RefusesAgent:
+		add(string(HubQuiet), "it "+h.quiet, "the log of clusterset-member says what is refused; clusterset hub gives the rights to records, and "+Rejoin(f.Local.Cluster)+" the others")
+	case h.AwaySince != nil:
+		add(string(HubQuiet), "it "+h.quiet, "check whether the hub's API server runs and can be reached from this cluster")
 	}
 	if f.Hub != nil && !f.Hub.Process.IsZero() {
 		if silent := f.hubNow().Sub(f.Hub.Process); silent > Overdue {
@@ -77,7 +79,7 @@ func hubProblems(h *Hub, f Facts) (all []Problem) {
 	for _, name := range h.Awaited {
 		all = append(all, Problem{
 			Name: name, What: "MemberCluster", Reason: "LostByHub", Message: "the hub has lost it, and it hasn't joined again; what it exported is kept for a while",
-			Cure: "clusterset join " + name + " --rejoin; if it is gone for good, kubectl delete membercluster " + name + " in each member",
+			Cure: "clusterset join " + name + " --rejoin --hub-context HUB --context " + name + "; if it is gone for good, kubectl delete membercluster " + name + " in each member",
 		})
 	}
 	return all
@@ -88,6 +90,10 @@ func hubProblems(h *Hub, f Facts) (all []Problem) {
 const Overdue = 3 * time.Minute
 
 func clusterProblems(c *Cluster, hub *Hub, now time.Time) (all []Problem) {
+	look := look
+	if c.Local {
+		look = "read the log of clusterset-member here"
+	}
 	add := func(reason, message, cure string) {
 		all = append(all, Problem{Name: c.Name, What: "MemberCluster", Reason: reason, Message: message, Cure: cure})
 	}
@@ -109,10 +115,13 @@ func clusterProblems(c *Cluster, hub *Hub, now time.Time) (all []Problem) {
 	case phaseLeft: // its MemberCluster stays for a week, so that agents that were offline learn of it
 		if c.Local {
 			add(c.Phase, "this cluster has left the set: the others don't use it, and it imports nothing",
-				"clusterset join "+c.Name+" --rejoin makes it a member again; clusterset leave with its --kubeconfig removes what is left in it")
+				Rejoin(c.Name)+" makes it a member again; clusterset leave with its --kubeconfig removes what is left in it")
 		}
 	default:
-		if !c.NotJoined && !c.unheard {
+		if c.handOver {
+			add(clustersetv1alpha1.ReasonCredentialsWait, "its credentials wait on the hub in Secret "+api.MemberNamespace(c.Name)+"/"+api.HubSecret+", and no agent has used them",
+				"copy the Secret to the cluster (docs/gitops.md); if it is there, "+look)
+		} else if !c.NotJoined && !c.unheard {
 			add("NoHeartbeat", "it has never sent a heartbeat: its agent doesn't run, can't reach the hub, or hasn't finished its first export", look)
 		}
 	}
@@ -141,6 +150,9 @@ func outside(name string) Problem {
 // membership finds a cluster that isn't a member, or no longer.
 func membership(r *Report, f Facts) []Problem {
 	asked := f.Hub != nil && f.Hub.Err == nil
+	if len(f.Local.Members) == 0 && f.Local.SecretMissing {
+		return nil // the agent waits for it (C74), as agentProblems says
+	}
 	if len(f.Local.Members) == 0 && (r.Cluster == "" || !asked) {
 		return []Problem{outside(r.Cluster)}
 	}
@@ -149,7 +161,7 @@ func membership(r *Report, f Facts) []Problem {
 	}
 	return []Problem{{
 		Name: r.Cluster, What: "MemberCluster", Reason: "NotAMember", Message: "this cluster is called " + r.Cluster + ", and the hub has no member of that name: it has left, or this is another hub",
-		Cure: "clusterset join " + r.Cluster + " --rejoin makes it a member again; clusterset leave with its --kubeconfig removes what is left in it",
+		Cure: Rejoin(r.Cluster) + " makes it a member again; clusterset leave with its --kubeconfig removes what is left in it",
 	}}
 }
 

@@ -190,7 +190,7 @@ func TestAUsersMemberClusterMakesNoHub(t *testing.T) {
 			}
 			return w.List(ctx, list, o...)
 		}}
-		b := fake.NewClientBuilder().WithScheme(connect.NewScheme()).WithInterceptorFuncs(served)
+		b := fake.NewClientBuilder().WithScheme(connect.NewScheme()).WithInterceptorFuncs(served).WithIndex(byName())
 		f, err := Fetch(t.Context(), &objects.Cluster{What: "cluster", Client: b.WithObjects(c.members...).Build()}, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -358,6 +358,7 @@ func TestStatusWithTheRightsOfCLI(t *testing.T) {
 			return w.Get(ctx, key, o, opts...)
 		}}
 		b := fake.NewClientBuilder().WithScheme(connect.NewScheme()).WithInterceptorFuncs(forbidden)
+		b.WithIndex(byName())
 		f, err := Fetch(t.Context(), &objects.Cluster{What: "cluster", Client: b.WithObjects(append(c.reach, &copied)...).Build()}, nil)
 		if err != nil {
 			t.Fatal(err)

@@ -1,7 +1,6 @@
 package view
 
 import (
-	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -30,9 +29,6 @@ type Reach struct {
 
 // allUnreachable is the reason of verdicts that stay, because nothing can be reached.
 const allUnreachable = string(verdict.AllUnreachable)
-
-// lateReach is the age of a Reachability that an agent would have written again: it does so every three minutes, whatever it finds (D51).
-const lateReach = 4 * time.Minute
 
 // reach adds what is measured: by this cluster, and as all say on the hub.
 func (r *Report) reach(f Facts) {
@@ -72,17 +68,9 @@ func (l *LocalFacts) reachAge(now time.Time) time.Duration {
 }
 
 // reachProblems finds clusters that can't be reached, from here or from each other. That nothing is measured is no problem.
-func reachProblems(r *Report, f Facts) (all []Problem) {
+func reachProblems(r *Report) (all []Problem) {
 	add := func(name, reason, message, cure string) {
 		all = append(all, Problem{Name: name, What: "MemberCluster", Reason: reason, Message: message, Cure: cure})
-	}
-	if f.Local != nil && f.Local.reachAge(r.Time) > lateReach {
-		follows := "at 10m all count as reachable"
-		if f.Local.reachAge(r.Time) > objects.ReachabilityAge {
-			follows = "until it does so again, all count as reachable"
-		}
-		add(cmp.Or(r.Cluster, f.Local.Reach.Cluster), "ReachStale", fmt.Sprintf("this cluster's agent last said %s ago which clusters it can reach, and does so every three minutes; %s",
-			screen.Age(f.Local.reachAge(r.Time)), follows), "check that clusterset member runs in this cluster and isn't stuck, and read its log")
 	}
 	cutOff := false
 	for i := range r.Clusters {

@@ -3,6 +3,7 @@ package view
 import (
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
@@ -61,9 +62,11 @@ type Hub struct {
 	Error string `json:"error,omitempty"`
 	// LatencyMillis is how long it took to answer.
 	LatencyMillis int64 `json:"latencyMillis,omitempty"`
-	// AwaySince is since when the local cluster's agent can't read it, and RefusesAgent says that it answers nevertheless.
+	// AwaySince is since when the local cluster's agent can't read it, RefusesAgent says that it answers nevertheless, and RefusesToken that it doesn't
+	// accept the agent's token.
 	AwaySince    *time.Time `json:"awaySince,omitempty"`
 	RefusesAgent bool       `json:"refusesAgent,omitempty"`
+	RefusesToken bool       `json:"refusesToken,omitempty"`
 	// ExpiryPaused is set if the hub considers itself cut off and lets no cluster expire.
 	ExpiryPaused bool `json:"expiryPaused,omitempty"`
 	// NotEnforced is why all clusters can read all exports although MemberClusters name communities. Empty: they name none, or the hub
@@ -74,6 +77,8 @@ type Hub struct {
 
 	// here says that it wasn't named: the local cluster is taken for it.
 	here bool
+	// quiet says since when the agent here can't read it, and how it answers.
+	quiet string
 }
 
 // Cluster is a cluster of the set.
@@ -115,6 +120,8 @@ type Cluster struct {
 
 	// unheard says that a person wrote its MemberCluster here, beside the agent's copies or without an agent: no heartbeat is expected.
 	unheard bool
+	// handOver says that nobody has used its credentials, which wait on the hub.
+	handOver bool
 	// cantFollow is a cluster of which it says that it can't follow the hub.
 	cantFollow string
 }
@@ -180,6 +187,9 @@ type LocalFacts struct {
 	Pods    []Pod
 	PodsErr error
 	Agent   *Settings
+	// AgentLease is the Lease that the agent renewed last, nil if none is known. SecretMissing says that there is no Secret with its credentials.
+	AgentLease    *coordinationv1.Lease
+	SecretMissing bool
 	// Asking are the Services that ask to be extended to other clusters, as far as they may be read.
 	Asking []Asking
 	// Refusals are what the agent said last of those that it didn't extend, as far as its Events may be read.

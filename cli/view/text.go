@@ -43,21 +43,13 @@ func (s Screen) hub(w *screen.Writer, r Report) {
 	if h.Server != "" {
 		at = h.Server + " "
 	}
-	away := ""
-	if h.AwaySince != nil {
-		away = screen.Age(r.Time.Sub(*h.AwaySince))
-	}
-	quiet := "hasn't answered the agent for "
-	if h.RefusesAgent {
-		quiet = "answers the agent, which hasn't been able to read it for "
-	}
 	state := map[HubState]screen.Cell{
 		HubReachable:   {Text: fmt.Sprintf("reachable (%dms)", h.LatencyMillis), Colour: screen.Good},
 		HubUnreachable: {Text: "can't be reached", Colour: screen.Bad},
 		HubRefused:     {Text: "answers, and refuses this account", Colour: screen.Bad},
 		HubElsewhere:   {Text: "is no hub: it doesn't know MemberClusters", Colour: screen.Bad},
 		HubHeard:       {Text: "answers the agent; --hub-kubeconfig asks it", Colour: screen.Good},
-		HubQuiet:       {Text: quiet + away + "; names stay as they are", Colour: screen.Bad},
+		HubQuiet:       {Text: h.quiet, Colour: screen.Bad},
 		HubUnknown:     {Text: "unknown; ask it with --hub-kubeconfig"},
 	}[h.State]
 	w.Line(screen.Cell{Text: "Hub       ", Colour: screen.Head}, screen.Cell{Text: at}, state)

@@ -31,7 +31,8 @@ type Connection struct {
 	kubeconfig []byte    // with the token in use
 	read       []byte    // as the file was when last read
 	token      string    // empty if the kubeconfig authenticates in another way
-	refused    string    // the token that the hub rejected, once that has been logged
+	refused    string    // the token that the hub rejected, once that has been logged, and at
+	refusedAt  time.Time // this time
 	since      time.Time // when this process began to use the token
 	ours       bool      // whether it requested the token itself
 	date       time.Time // the hub's clock when it last replied, at
@@ -175,13 +176,32 @@ func (c *Connection) notAccepted(token string) {
 	if token == c.refused {
 		return
 	}
-	c.refused = token
+	c.refused, c.refusedAt = token, time.Now()
 	why := "it has been revoked, or belongs to another hub"
 	if is, ok := parseToken(token); ok && !c.hubTime().Before(is.expires()) {
 		why = "it expired at " + is.expires().UTC().Format(time.RFC3339)
 	}
 	log.Log.WithName("hub-kubeconfig").Error(errNotAccepted, "Names stay answered as they are. An administrator of the hub makes new credentials with clusterset join --rejoin; no restart is needed",
 		"why", why, "kubeconfig", c.path)
+}
+
+// accepted is called for a token that the hub answered with something else.
+func (c *Connection) accepted(token string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if token == c.refused {
+		c.refused, c.refusedAt = "", time.Time{}
+	}
+}
+
+// Refused returns since when the hub has rejected the token in use, zero if it accepts it. Watches that were open by then go on for minutes.
+func (c *Connection) Refused() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.refused != c.token {
+		return time.Time{}
+	}
+	return c.refusedAt
 }
 
 // heard records the hub's clock from a reply's header Date.
@@ -247,6 +267,8 @@ func (b *bearer) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	if err == nil && reply.StatusCode == http.StatusUnauthorized {
 		b.connection.notAccepted(token)
+	} else if err == nil {
+		b.connection.accepted(token)
 	}
 	return reply, err
 }

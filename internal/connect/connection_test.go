@@ -91,6 +91,7 @@ func TestAnOlderTokenIsUsedOnceOursIsRefused(t *testing.T) {
 		{"the hub takes ours", func() {}, 2000},
 		{"the hub is restored", func() { c.notAccepted(token(2000)) }, 1000},
 		{"the hub refuses that, too, and the file has no other", func() { c.notAccepted(token(1000)) }, 1000},
+		{"which was a mistake", func() { c.accepted(token(1000)) }, 1000},
 	} {
 		step.do()
 		if err := c.reload(t.Context()); err != nil {
@@ -98,6 +99,9 @@ func TestAnOlderTokenIsUsedOnceOursIsRefused(t *testing.T) {
 		}
 		if got, _ := c.current(); got != token(step.want) {
 			t.Errorf("%s: another token than that of %d is in use", step.name, step.want)
+		}
+		if since := c.Refused(); since.IsZero() == strings.HasSuffix(step.name, "the file has no other") {
+			t.Errorf("%s: refused since %s", step.name, since)
 		}
 	}
 }

@@ -346,6 +346,9 @@ const (
 	// ReasonHubRefuses goes with HubAnswers=False: the hub answers, and its records can't be read.
 	ReasonHubRefuses = "Refuses"
 
+	// ReasonHubRefusesToken goes with HubAnswers=False: the hub doesn't accept the agent's token, because it was revoked, has expired or is another hub's.
+	ReasonHubRefusesToken = "RefusesToken"
+
 	// ConditionOnHub is False on a member's copy of a MemberCluster that the hub has lost, with or without the rest of its
 	// data, while the importer waits for the cluster to rejoin. Otherwise the condition is absent.
 	ConditionOnHub = "OnHub"
