@@ -101,7 +101,13 @@ func hubOf(f Facts, mirrored []clustersetv1alpha1.MemberCluster) Hub {
 	}
 	if said != nil && said.Status != metav1.ConditionTrue {
 		h.AwaySince, h.RefusesToken = &said.LastTransitionTime.Time, said.Reason == clustersetv1alpha1.ReasonHubRefusesToken
-		h.RefusesAgent = h.RefusesToken || said.Reason == clustersetv1alpha1.ReasonHubRefuses
+		h.RefusesAgent, h.quiet = h.RefusesToken || said.Reason == clustersetv1alpha1.ReasonHubRefuses, "hasn't answered this cluster's agent for "
+		if h.RefusesToken {
+			h.quiet = "hasn't accepted the token of this cluster's agent for "
+		} else if h.RefusesAgent {
+			h.quiet = "answers this cluster's agent, which hasn't been able to read it for "
+		}
+		h.quiet += screen.Age(f.Now.Sub(*h.AwaySince)) + "; names stay as they are"
 	}
 	switch {
 	case f.Hub != nil && f.Hub.Err != nil:

@@ -62,11 +62,11 @@ func hubProblems(h *Hub, f Facts) (all []Problem) {
 	}
 	switch {
 	case h.RefusesToken:
-		add("TokenRefused", "it "+h.quiet(f.Now)+": it was revoked, has expired, or is another hub's", Rejoin(f.Local.Cluster)+" makes a new one, which the agent uses without a restart")
+		add("TokenRefused", "it "+h.quiet+": it was revoked, has expired, or is another hub's", Rejoin(f.Local.Cluster)+" makes a new one, which the agent uses without a restart")
 	case h.RefusesAgent:
-		add(string(HubQuiet), "it "+h.quiet(f.Now), "the log of clusterset-member says what is refused; clusterset hub gives the rights to records, and "+Rejoin(f.Local.Cluster)+" the others")
+		add(string(HubQuiet), "it "+h.quiet, "the log of clusterset-member says what is refused; clusterset hub gives the rights to records, and "+Rejoin(f.Local.Cluster)+" the others")
 	case h.AwaySince != nil:
-		add(string(HubQuiet), "it "+h.quiet(f.Now), "check whether the hub's API server runs and can be reached from this cluster")
+		add(string(HubQuiet), "it "+h.quiet, "check whether the hub's API server runs and can be reached from this cluster")
 	}
 	if f.Hub != nil && f.Hub.processIsGone(f.hubNow()) {
 		add("NoHubProcess", "no process of clusterset hub has renewed the Lease "+api.HubLeaderLease+" for "+screen.Age(f.hubNow().Sub(f.Hub.Process))+": that a cluster dies, comes back or leaves goes unnoticed",
@@ -86,20 +86,6 @@ func hubProblems(h *Hub, f Facts) (all []Problem) {
 		})
 	}
 	return all
-}
-
-// quiet says since when the agent here can't read the hub, and how the hub answers.
-func (h *Hub) quiet(now time.Time) string {
-	words, since := "hasn't answered this cluster's agent for ", now
-	if h.RefusesToken {
-		words = "hasn't accepted the token of this cluster's agent for "
-	} else if h.RefusesAgent {
-		words = "answers this cluster's agent, which hasn't been able to read it for "
-	}
-	if h.AwaySince != nil {
-		since = *h.AwaySince
-	}
-	return words + screen.Age(now.Sub(since)) + "; names stay as they are"
 }
 
 // Overdue is the age of a heartbeat that a running hub process would long have noticed. What a cluster said with such a heartbeat no longer counts.

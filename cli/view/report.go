@@ -78,6 +78,8 @@ type Hub struct {
 
 	// here says that it wasn't named: the local cluster is taken for it.
 	here bool
+	// quiet says since when the agent here can't read it, and how it answers.
+	quiet string
 }
 
 // Cluster is a cluster of the set.

@@ -44,7 +44,7 @@ func (s Screen) hub(w *screen.Writer, r Report) {
 		HubRefused:     {Text: "answers, and refuses this account", Colour: screen.Bad},
 		HubElsewhere:   {Text: "is no hub: it doesn't know MemberClusters", Colour: screen.Bad},
 		HubHeard:       {Text: "answers the agent; --hub-kubeconfig asks it", Colour: screen.Good},
-		HubQuiet:       {Text: h.quiet(r.Time), Colour: screen.Bad},
+		HubQuiet:       {Text: h.quiet, Colour: screen.Bad},
 		HubUnknown:     {Text: "unknown; ask it with --hub-kubeconfig"},
 	}[h.State]
 	w.Line(screen.Cell{Text: "Hub       ", Colour: screen.Head}, screen.Cell{Text: at}, state)

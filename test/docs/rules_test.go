@@ -20,6 +20,7 @@ var rules = map[string]struct {
 	"yaml":              {"a real API server accepts each object, with strict validation (TestManifestsAreAccepted)", nil},
 	"yaml values":       {"the chart is rendered with it (TestValues)", nil},
 	"console":           {"its commands are typed, and print what it shows (TestSessions)", inSession},
+	"console uninstall": {"the same, when all pages have been (TestSessions)", inSession},
 	"console elsewhere": {"another test runs each command", runElsewhere},
 	"conf":              {"a server with it has the fault that the page describes (TestUpstreamFaults)", nil},
 	"text":              {"a drawing, and nothing else", isDrawing},

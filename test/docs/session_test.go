@@ -45,8 +45,12 @@ func noPodOfWeb(w *world) error {
 // output matches, as a reader would wait.
 func TestSessions(t *testing.T) {
 	w := newWorld(t)
-	for _, page := range sessions {
-		ok := t.Run(page, func(t *testing.T) {
+	for i, page := range append(sessions, sessions[0]) {
+		args := ""
+		if i == len(sessions) { // what ends the world comes last
+			args = "uninstall"
+		}
+		ok := t.Run(page+" "+args, func(t *testing.T) {
 			began := time.Now()
 			if prepare := before[page]; prepare != nil {
 				if err := prepare(w); err != nil {
@@ -56,7 +60,7 @@ func TestSessions(t *testing.T) {
 			s := w.shell(t)
 			like := newLikeness()
 			for _, b := range blocks(t, page) {
-				if b.kind == "console" && b.args == "" {
+				if b.kind == "console" && b.args == args {
 					for _, step := range steps(t, b) {
 						s.do(t, step, like)
 					}
