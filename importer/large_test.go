@@ -26,7 +26,7 @@ func TestEndpointChangeAllocates(t *testing.T) {
 	}{
 		{mcsv1beta1.ClusterSetIP, 10, 300, 2500},
 		{mcsv1beta1.ClusterSetIP, 400, 700, 4500},
-		{mcsv1beta1.Headless, 10, 1000, 6000},
+		{mcsv1beta1.Headless, 10, 1000, 6500},
 		{mcsv1beta1.Headless, 400, 2000, 10000},
 	} {
 		t.Run(fmt.Sprintf("%s/250x%d", c.kind, c.endpoints), func(t *testing.T) {

@@ -19,7 +19,7 @@ import (
 var sessions = []string{"docs/quickstart.md", "docs/forwarding.md", "docs/ingress.md", "docs/own-names.md", "docs/operations.md", "docs/migrate-from-fabdns.md"}
 
 // before prepares the state that a page needs if the previous page doesn't leave it.
-var before = map[string]func(*world) error{"docs/own-names.md": podOfWeb, "docs/operations.md": noPodOfWeb, "docs/migrate-from-fabdns.md": fabdns}
+var before = map[string]func(*world) error{"docs/own-names.md": podOfWeb, "docs/migrate-from-fabdns.md": fabdns}
 
 // slicesOfWeb are what the endpointslice controller, which the world hasn't, writes for a ready pod of beijing's web.
 const slicesOfWeb = `
@@ -33,10 +33,6 @@ endpoints: [{addresses: [10.1.2.3], conditions: {ready: true}}]
 
 func podOfWeb(w *world) error {
 	return w.nodes[0].plane.ApplyContext(context.Background(), []byte(slicesOfWeb))
-}
-
-func noPodOfWeb(w *world) error {
-	return w.nodes[0].plane.DeleteContext(context.Background(), []byte(slicesOfWeb))
 }
 
 // TestSessions runs every command of the pages' console blocks in a shell, in a world of real API servers, and compares the output

@@ -115,9 +115,9 @@ func TestHostilePayloads(t *testing.T) {
 		if err := a.Get(ns, "own", &e); err != nil {
 			return err
 		}
-		c := fleettest.Condition(e.Status.Conditions, string(mcsv1beta1.ServiceExportConditionReady))
+		c := fleettest.Condition(e.Status.Conditions, api.ConditionComplete)
 		if c == nil || !strings.Contains(c.Message, "kubernetes.io/service-name") {
-			return fmt.Errorf("Ready is %+v", c)
+			return fmt.Errorf("it is %+v", c)
 		}
 		return nil
 	})

@@ -122,8 +122,9 @@ func TestPolicy(t *testing.T) {
 			if err := oldest.Get(ns, c.name, &e); err != nil {
 				t.Fatal(err)
 			}
-			if message := fleettest.Condition(e.Status.Conditions, "Ready").Message; !strings.Contains(message, c.said) || c.said == "" && strings.Contains(message, "except") {
-				t.Errorf("the condition says %q, want %q", message, c.said)
+			is := fleettest.Condition(e.Status.Conditions, api.ConditionComplete)
+			if c.said == "" && is != nil || c.said != "" && (is == nil || !strings.Contains(is.Message, c.said)) {
+				t.Errorf("the condition says %+v, want %q", is, c.said)
 			}
 		})
 	}

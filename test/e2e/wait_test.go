@@ -16,7 +16,7 @@ func TestCommandsWait(t *testing.T) {
 	f := outages(t)
 	ns := f.Namespace("waits")
 	for _, m := range f.Members {
-		m.Apply(exported(ns, "web", httpPort))
+		m.Apply(exported(ns, "web", httpPort), slice(ns, "web", "1", "IPv4", port8080, endpoint("10.200.14.1")))
 	}
 	hub := []string{"--hub-kubeconfig", f.Hub.Plane.Kubeconfig(), "--wait"}
 	run := func(args ...string) {
