@@ -102,7 +102,7 @@ func TestServices(t *testing.T) {
 // Links draws what leads from cluster to cluster, and has it as a matrix and as files.
 func TestLinks(t *testing.T) {
 	p := open(t, theSet(t), "#/links")
-	p.sees("pairs of clusters with services", "No agent says whom it reaches.")
+	p.sees("pairs of clusters with services", "No path is measured.")
 	p.until(`document.querySelectorAll(".node").length === 12 && document.querySelectorAll(".link.used").length > 20`)
 	p.accessible()
 	p.click(".node", "Only the links of xiamen")
@@ -122,13 +122,13 @@ func TestLinks(t *testing.T) {
 // Problems lists what is wrong, the most urgent first. It can be searched, and leads to what a problem is about.
 func TestProblems(t *testing.T) {
 	p := open(t, theSet(t), "#/problems")
-	p.sees("5 problems, 2 urgent", "It has sent no heartbeat for too long", "What to do: run clusterset doctor there", "PortConflict", "Its 2 ready endpoints are in Suspect clusters")
+	p.sees("3 problems, 2 urgent", "It has sent no heartbeat for too long", "What to do: run clusterset doctor there", "PortConflict", "Ready endpoints are only in Suspect nanjing")
 	p.until(`document.querySelector("nav .count.wrong").innerText === "2"`)
 	about := func(names string) {
 		t.Helper()
 		p.until(`[...document.querySelectorAll(".problem b a")].map((e) => e.innerText).join() === ` + quote(names))
 	}
-	about("nanjing,nanning,infra/metrics,infra/queue,media/transcode")
+	about("nanjing,nanning,infra/queue,infra/metrics,media/transcode")
 	p.accessible()
 	p.fill("#search", "expired")
 	about("nanning")
@@ -136,10 +136,10 @@ func TestProblems(t *testing.T) {
 	p.sees("Clients in zones")
 	p.goTo("#/problems")
 	p.click(".toggle", "Services")
-	about("infra/metrics,infra/queue,media/transcode")
+	about("infra/queue,infra/metrics,media/transcode")
 	p.click(".toggle", "Services")
 	p.size(390, 844)
-	about("nanjing,nanning,infra/metrics,infra/queue,media/transcode")
+	about("nanjing,nanning,infra/queue,infra/metrics,media/transcode")
 	p.until(`document.documentElement.scrollWidth <= innerWidth`)
 	p.accessible()
 	p.click(".problem a", "infra/metrics")
