@@ -25,9 +25,9 @@ const (
 	// differently.
 	MaxPieces = 4
 
-	// MaxRecord is the most bytes that the spec of an ExportedService or ExportedEndpoints has as JSON: a ninth of what etcd takes. It
+	// MaxRecord is the most bytes that the spec of an ExportedService or ExportedEndpoints has as JSON: an eighth of what etcd takes. It
 	// follows from the bounds in the CRDs.
-	MaxRecord = 168 << 10
+	MaxRecord = 192 << 10
 
 	// MaxAddresses is the most addresses of one endpoint of a GlobalService, as in EndpointSlice.
 	MaxAddresses = 100

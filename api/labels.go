@@ -212,6 +212,14 @@ const (
 	ConditionEndpoints = Domain + "/Endpoints"
 	ReasonNoEndpoints  = "NoEndpoints"
 
+	// ConditionConfirmed is False, with ReasonNoRecord, on a ServiceImport of which parts stay although the hub has no record of them. It is absent
+	// otherwise.
+	ConditionConfirmed = Domain + "/Confirmed"
+	ReasonNoRecord     = "NoRecord"
+
+	// AnnotationHubUID holds, on a member's copy of a MemberCluster, the UID of the one on the hub that was copied last.
+	AnnotationHubUID = Domain + "/hub-uid"
+
 	// AnnotationFollows holds, on the heartbeat Lease, a digest of the drains and leaves that the cluster acts on (DrainsAndLeaves). It is
 	// absent until the cluster has followed all that the hub had once.
 	AnnotationFollows = Domain + "/follows"

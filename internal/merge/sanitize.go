@@ -60,7 +60,7 @@ func (d Drop) String() string {
 }
 
 // Sanitize returns the exports in the records, ordered by cluster, and what was left out. Only the first record of each cluster
-// counts: names on the hub are unique, so a second record is a mistake of the caller. The records are not changed. joined may be nil.
+// counts: names on the hub are unique, so a second record is a mistake of the caller. Withdrawn ones are no exports. The records are not changed. joined may be nil.
 func Sanitize(records []*clustersetv1alpha1.ExportedService, joined Joined) ([]Export, []Drop) {
 	var exports []Export
 	var drops []Drop
@@ -68,6 +68,9 @@ func Sanitize(records []*clustersetv1alpha1.ExportedService, joined Joined) ([]E
 		cluster, ok := record.SourceCluster()
 		if !ok {
 			drops = append(drops, strayRecord("ExportedService", record.Namespace, record.Name))
+			continue
+		}
+		if record.Spec.Withdrawn {
 			continue
 		}
 		clean, left := record.Sanitized()

@@ -1,6 +1,8 @@
 package v1alpha1
 
 import (
+	"time"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -129,6 +131,37 @@ type ExportedServiceSpec struct {
 	// +kubebuilder:validation:Format=date-time
 	// +kubebuilder:validation:MaxLength=64
 	ExportedAt metav1.Time `json:"exportedAt"`
+
+	// revision is when the record was last written, in milliseconds by its exporter's clock, and more than the last one. It orders the states of
+	// a record on a hub that may be restored from a backup. One that is more than a day ahead of the reader's clock counts as 0.
+	// +kubebuilder:validation:Minimum=0
+	// +optional
+	Revision int64 `json:"revision,omitempty"`
+
+	// withdrawn means that the service isn't exported any more. The record is empty otherwise, and stays for a day to say so: that a record is
+	// missing says nothing.
+	// +optional
+	Withdrawn bool `json:"withdrawn,omitempty"`
+
+	// endpoints are the service's ExportedEndpoints: what their names have after this record's name and a dot.
+	// +kubebuilder:validation:MaxItems=1000
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=20
+	// +kubebuilder:validation:items:Pattern=`^[0-9a-f]{16}-[0-9]{1,3}$`
+	// +listType=atomic
+	// +optional
+	Endpoints []string `json:"endpoints,omitempty"`
+}
+
+// MaxAhead is how far the revision of a record may be ahead of the reader's clock. A thief's largest number has an effect for no longer.
+const MaxAhead = 24 * time.Hour
+
+// RevisionAt returns the revision, or 0 if it is too far ahead of a reader's clock.
+func (s *ExportedServiceSpec) RevisionAt(now time.Time) int64 {
+	if s.Revision > now.Add(MaxAhead).UnixMilli() {
+		return 0
+	}
+	return s.Revision
 }
 
 // ServicePolicy is which of a service's endpoints are used from which location. For what it leaves out, the configuration of

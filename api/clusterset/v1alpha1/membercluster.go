@@ -240,7 +240,7 @@ type MemberClusterStatus struct {
 	// +optional
 	ExportedServices *int32 `json:"exportedServices,omitempty"`
 
-	// conditions: Ready, ExpiryPaused, Joined, CommunitiesEnforced, Limited, Cloned, Valid, WithinCIDRs, Left; on a member's copy also OnHub.
+	// conditions: Ready, ExpiryPaused, Joined, CommunitiesEnforced, Limited, Cloned, Valid, WithinCIDRs, Left, Forgotten; on a member's copy also OnHub.
 	// +listType=map
 	// +listMapKey=type
 	// +kubebuilder:validation:MaxItems=32
@@ -279,6 +279,13 @@ const (
 	// ConditionLeft is True if the cluster has left the set, and its rights and records are deleted. The MemberCluster is then
 	// in phase Expired, and is deleted a week later. Otherwise the condition is absent.
 	ConditionLeft = "Left"
+
+	// ConditionForgotten is True from when the hub process begins to delete the records of a cluster that has been silent for very long, until it
+	// is heard again. Its lastTransitionTime is by the hub's clock. Otherwise the condition is absent.
+	ConditionForgotten = "Forgotten"
+
+	// ReasonSilent goes with Forgotten=True.
+	ReasonSilent = "Silent"
 
 	// ReasonDeleted goes with Left=True, and then with Ready=False: the MemberCluster was deleted, by `clusterset leave` or by hand.
 	ReasonDeleted = "Deleted"
