@@ -113,7 +113,6 @@ are answered. clusterset join creates the kubeconfig for the hub. With --hub-sec
 	flags.IntVar(&m.imports.MaxNamespaces, "max-namespaces", importer.DefaultMaxNamespaces, "how many namespaces --create-namespaces creates for the services of one cluster, so that a stolen token can't fill this cluster. They are never deleted; those that you delete or create yourself don't count")
 	flags.IntVar(&m.imports.MaxServices, "max-services", importer.DefaultMaxServices, "how many services to import from one cluster, in the order in which the hub received them, so that a stolen token can't fill this cluster. Use the same value in all members")
 	flags.IntVar(&m.recordMemory, "max-record-memory", hubcache.DefaultQuota>>20, "`MiB` of memory that the records of one cluster may take in this agent, so that a stolen token can't use up all. Further records are left out, and an Event says so")
-	flags.DurationVar(&m.imports.AwaitRejoin, "await-rejoin", importer.DefaultAwaitRejoin, "how long to keep the exports of clusters that the hub has lost, for example because it was restored from a backup, and that haven't rejoined")
 	flags.BoolVar(&m.imports.ExtendEverywhere, "extend-everywhere", false, "extend Services that ask for it ("+api.KeyExtend+") in all namespaces, not only in those with the label "+api.KeyExtend+"="+api.ExtendAllowed)
 	flags.BoolVar(&m.imports.SkipGlobalServices, "skip-global-services", false, "write no GlobalServices, for clusters that don't use svc.global, and delete those written before")
 	flags.StringVar(&m.beaconBind, "beacon-bind-address", ":9471", "`address` at which other clusters measure whether they can reach this one. It is used only with --beacon-service or --beacon-addresses")
@@ -306,14 +305,13 @@ func (m *member) set(config *rest.Config, connection *connect.Connection, option
 	options.HubBack, options.Relist = hub.Cache.Back(), hub.Cache.Relist
 	unseen := make(chan struct{}, 1)
 	options.Unseen, m.imports.Unseen = unseen, unseen
-	exported, err := exporter.Setup(mgr, hub, options)
-	if err != nil {
+	if _, err := exporter.Setup(mgr, hub, options); err != nil {
 		return nil, err
 	}
 	m.imports.RecordMemory = m.recordMemory << 20
-	m.imports.Cluster, m.imports.Exported = m.cluster, exported
+	m.imports.Cluster = m.cluster
 	m.imports.HubState, m.imports.HubWatched, m.imports.HubRefuses = hub.Cache.State, hub.Cache.Watched, connection.Refused
-	m.imports.Unread, m.imports.Passed = hub.Cache.Unread, hub.Cache.Passed
+	m.imports.Unread = hub.Cache.Unread
 	if err := importer.Setup(mgr, hub, m.imports); err != nil {
 		return nil, usageError{err} // so far it has only checked its options
 	}

@@ -177,7 +177,7 @@ func (r *reconciler) applyImportStatus(ctx context.Context, current, want *mcsv1
 			c.ObservedGeneration = imp.Generation
 			meta.SetStatusCondition(&imp.Status.Conditions, c)
 		}
-		for _, kind := range []string{api.ConditionComplete, api.ConditionEndpoints} {
+		for _, kind := range []string{api.ConditionComplete, api.ConditionEndpoints, api.ConditionConfirmed} {
 			if meta.FindStatusCondition(want.Status.Conditions, kind) == nil {
 				meta.RemoveStatusCondition(&imp.Status.Conditions, kind)
 			}

@@ -21,7 +21,7 @@ import (
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
 	"github.com/clusterset/clusterset/importer/desired"
-	"github.com/clusterset/clusterset/importer/retention"
+	"github.com/clusterset/clusterset/importer/effective"
 )
 
 const (
@@ -164,7 +164,7 @@ type admission struct {
 // admit leaves the changes of clusters that have used up their write budgets out of the input, which gets the records that the service was last
 // imported from instead. Only records that changed or are new wait: neither those that are gone, nor this cluster's own, nor anything else in
 // the input.
-func (r *reconciler) admit(ctx context.Context, in *desired.Input, last func() retention.Records) admission {
+func (r *reconciler) admit(ctx context.Context, in *desired.Input, last func() effective.Records) admission {
 	sortByName(in.Services)
 	sortByName(in.Endpoints)
 	m := r.memories.get(in.Key)
@@ -194,9 +194,15 @@ func (r *reconciler) admit(ctx context.Context, in *desired.Input, last func() r
 func (a *admission) changed() []string { return union(slices.Collect(maps.Keys(a.estimates)), a.gone) }
 
 // holdBack replaces the changed records of late clusters.
-func (a *admission) holdBack(in *desired.Input, last retention.Records) {
-	in.Services = earlier(a.memory.services, in.Services, a.late, func(_ *clustersetv1alpha1.ExportedService, cluster string) *clustersetv1alpha1.ExportedService {
-		return last.Service(cluster)
+func (a *admission) holdBack(in *desired.Input, last effective.Records) {
+	in.Services = earlier(a.memory.services, in.Services, a.late, func(now *clustersetv1alpha1.ExportedService, cluster string) *clustersetv1alpha1.ExportedService {
+		was := last.Service(cluster)
+		if was == nil {
+			return nil
+		}
+		held := *was
+		held.Spec.Endpoints = now.Spec.Endpoints // what goes doesn't wait
+		return &held
 	})
 	in.Endpoints = earlier(a.memory.endpoints, in.Endpoints, a.late, func(e *clustersetv1alpha1.ExportedEndpoints, cluster string) *clustersetv1alpha1.ExportedEndpoints {
 		return last.EndpointsOf(cluster, e.Name)

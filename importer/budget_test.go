@@ -211,13 +211,33 @@ func (g *rig) late(object string) float64 {
 	return testutil.ToFloat64(lateGauge.WithLabelValues("thief", object))
 }
 
-// withdraw deletes a record as its exporter does.
+// withdraw withdraws an export as its exporter does, or deletes a record of endpoints.
 func (g *rig) withdraw(o client.Object) {
-	o.SetAnnotations(map[string]string{api.AnnotationWithdrawn: "true"})
-	if err := g.hub.Delete(context.Background(), o); err != nil {
-		panic(err)
+	if svc, is := o.(*clustersetv1alpha1.ExportedService); is {
+		g.hub.put(withdrawn(svc))
+		return
 	}
-	g.keeper.Departures.Note(o, nil, false)
+	if s, is := g.hub.get(exportedBy(clusterOf(o), mcsv1beta1.ClusterSetIP, 0)).(*clustersetv1alpha1.ExportedService); is {
+		s = s.DeepCopy()
+		s.Spec.Endpoints = slices.DeleteFunc(s.Spec.Endpoints, func(suffix string) bool { return "web.shop."+suffix == o.GetName() })
+		g.hub.put(s)
+	}
+	_ = g.hub.Delete(context.Background(), o) // or it is gone
+}
+
+func clusterOf(o client.Object) string {
+	cluster, _ := api.ClusterOfNamespace(o.GetNamespace())
+	return cluster
+}
+
+// withdrawn returns an ExportedService that says so.
+func withdrawn(s *clustersetv1alpha1.ExportedService) *clustersetv1alpha1.ExportedService {
+	s = s.DeepCopy()
+	s.Spec = clustersetv1alpha1.ExportedServiceSpec{
+		ServiceNamespace: s.Spec.ServiceNamespace, ServiceName: s.Spec.ServiceName, Type: s.Spec.Type, ExportedAt: s.Spec.ExportedAt,
+		Revision: s.Spec.Revision + 1, Withdrawn: true,
+	}
+	return s
 }
 
 // settled reconciles as the clock goes on, until nothing is left to do.

@@ -21,36 +21,45 @@ import (
 )
 
 // gatherHub reads a service's records from the hub's cache, without those of clusters that have left: it may take a while until
-// they are deleted, and a finalizer may keep one.
-func (r *reconciler) gatherHub(ctx context.Context, key types.NamespacedName, in *desired.Input) {
-	left, member := map[string]bool{}, &clustersetv1alpha1.MemberCluster{}
+// they are deleted, and a finalizer may keep one. withdrawn has the revisions of the exports that are no more.
+func (r *reconciler) gatherHub(ctx context.Context, key types.NamespacedName, in *desired.Input) (withdrawn map[string]int64) {
+	left := map[string]bool{}
 	stays := func(record client.Object) bool {
 		namespace := record.GetNamespace()
 		gone, known := left[namespace]
 		if !known {
-			gone = r.hasLeft(ctx, namespace, member)
+			gone = r.hasLeft(ctx, namespace)
 			left[namespace] = gone
 		}
 		return !gone
 	}
 	// These objects belong to the cache. merge.Sanitize copies before it changes anything.
 	in.Endpoints = slices.DeleteFunc(r.records.endpoints.Of(key.String()), func(e *clustersetv1alpha1.ExportedEndpoints) bool { return !stays(e) })
-	in.Capped = map[string]bool{}
+	in.Capped, withdrawn = map[string]bool{}, map[string]int64{}
 	for _, s := range r.records.services.Of(key.String()) {
-		if !stays(s) {
-			continue
-		}
-		in.Services = append(in.Services, s)
-		if cluster, ok := s.SourceCluster(); ok && r.quota.over(s) {
-			in.Capped[cluster] = true
+		cluster, ok := s.SourceCluster()
+		switch {
+		case !stays(s):
+		case s.Spec.Withdrawn && ok:
+			withdrawn[cluster] = s.Spec.RevisionAt(r.clock.Now())
+		default:
+			in.Services = append(in.Services, s)
+			if ok && r.quota.over(s) {
+				in.Capped[cluster] = true
+			}
 		}
 	}
+	return withdrawn
 }
 
-// hasLeft reports whether the hub says that the cluster with that namespace on the hub has left.
-func (r *reconciler) hasLeft(ctx context.Context, namespace string, member *clustersetv1alpha1.MemberCluster) bool {
+// hasLeft reports whether the cluster with that namespace on the hub has left.
+func (r *reconciler) hasLeft(ctx context.Context, namespace string) bool {
 	cluster, ok := api.ClusterOfNamespace(namespace)
-	return ok && r.hub.Get(ctx, client.ObjectKey{Name: cluster}, member, client.UnsafeDisableDeepCopy) == nil && member.Left()
+	if !ok {
+		return false
+	}
+	c, err := r.clusterOf(ctx, cluster, nil)
+	return err == nil && c.Member != nil && c.Left()
 }
 
 // gatherMembers reads this cluster's MemberCluster and those of the clusters that the records come from. again is when one of

@@ -62,7 +62,7 @@ func (r *reconciler) applyGlobal(ctx context.Context, out desired.Output, cur de
 
 // globalWait returns how long a GlobalService for which only endpoints changed has to wait: all that changed it is in the next write.
 func (r *reconciler) globalWait(ctx context.Context, want *fabedgev1alpha1.GlobalService, memory *memory) time.Duration {
-	if wait := globalEvery(desired.SizeOfEndpoints(want)) - r.keeper.Clock.Since(memory.globalWrote); wait > 0 {
+	if wait := globalEvery(desired.SizeOfEndpoints(want)) - r.clock.Since(memory.globalWrote); wait > 0 {
 		return wait
 	}
 	if memory.globalNow {
@@ -109,7 +109,7 @@ func (r *reconciler) writeGlobal(ctx context.Context, out desired.Output, cur de
 		if err != nil {
 			return 0, err
 		}
-		memory.globalWrote = r.keeper.Clock.Now()
+		memory.globalWrote = r.clock.Now()
 		memory.globalHere = packed.Of(g)
 		g = memory.globalHere.Get()
 	}

@@ -34,7 +34,7 @@ const echoWithin = 5 * time.Second
 func (r *reconciler) globalHere(ctx context.Context, key types.NamespacedName) (*fabedgev1alpha1.GlobalService, error) {
 	is, memory := globalMetadata(), r.memories.get(key)
 	found, err := get(ctx, r.local, key.Namespace, key.Name, is, client.UnsafeDisableDeepCopy)
-	fresh := r.keeper.Clock.Since(memory.globalWrote) < echoWithin
+	fresh := r.clock.Since(memory.globalWrote) < echoWithin
 	switch g := memory.globalHere.Get(); {
 	case err != nil:
 		return nil, err

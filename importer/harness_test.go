@@ -14,7 +14,6 @@ import (
 	"github.com/go-logr/logr"
 	dto "github.com/prometheus/client_model/go"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -22,7 +21,7 @@ import (
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
-	"github.com/clusterset/clusterset/api"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/api/crds"
 	"github.com/clusterset/clusterset/internal/connect"
 	"github.com/clusterset/clusterset/internal/nodes"
@@ -78,16 +77,23 @@ func readFile(t *testing.T, name string) []byte {
 
 func (w *world) onHub(manifests ...string) { w.hub.Apply(w.t, join(manifests)) }
 
-// withdraw deletes records in the same way as their exporter.
+// withdraw withdraws an export in the same way as its exporter.
 func (w *world) withdraw(manifests string) {
 	w.t.Helper()
 	for _, o := range records.Decode(w.t, manifests) {
-		patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"true"}}}`, api.AnnotationWithdrawn))
-		if err := w.hubClient.Patch(context.Background(), o, patch); err != nil {
+		svc, export := o.(*clustersetv1alpha1.ExportedService)
+		if !export {
+			continue
+		}
+		if err := w.hubClient.Get(context.Background(), client.ObjectKeyFromObject(o), svc); err != nil {
+			w.t.Fatal(err)
+		}
+		if err := w.hubClient.Update(context.Background(), withdrawn(svc)); err != nil {
 			w.t.Fatal(err)
 		}
 	}
-	w.hub.Delete(w.t, []byte(manifests))
+	_, endpoints, _ := strings.Cut(manifests, "---")
+	w.hub.Delete(w.t, []byte(endpoints))
 }
 
 func (w *world) here(manifests ...string) { w.member.Apply(w.t, join(manifests)) }

@@ -54,6 +54,13 @@ func (c *importQuota) over(record client.Object) bool {
 	return len(all) > c.limit && entry.compare(all[c.limit-1]) > 0
 }
 
+// count returns how many services a cluster exports.
+func (c *importQuota) count(cluster string) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.of[cluster])
+}
+
 // add adds a record and returns the service that is now beyond the limit, if any.
 func (c *importQuota) add(ctx context.Context, record client.Object) (out types.NamespacedName) {
 	cluster, entry, ok := cappedOf(record)

@@ -58,7 +58,7 @@ func (r *reconciler) ensureNamespace(ctx context.Context, name string, exporters
 	}
 	r.made.mu.Lock()
 	defer r.made.mu.Unlock()
-	count, err := r.made.count(ctx, r.local.cache, r.keeper.Clock.Now())
+	count, err := r.made.count(ctx, r.local.cache, r.clock.Now())
 	if err != nil {
 		return false, err
 	}
@@ -86,7 +86,7 @@ func (r *reconciler) createNamespace(ctx context.Context, name, cluster string) 
 		return false, nil // someone else created it first; its event follows
 	}
 	if err == nil {
-		r.made.unseen[name] = unseen{cluster, r.keeper.Clock.Now()}
+		r.made.unseen[name] = unseen{cluster, r.clock.Now()}
 	}
 	return err == nil, err
 }

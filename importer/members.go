@@ -20,7 +20,6 @@ import (
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/importer/desired"
-	"github.com/clusterset/clusterset/importer/retention"
 	"github.com/clusterset/clusterset/internal/labels"
 )
 
@@ -28,7 +27,7 @@ import (
 // object changes in every member, and not each of its endpoints.
 type mirror struct {
 	hub    client.Reader // the hub's cache
-	keeper *retention.Keeper
+	own    string        // this cluster
 	local  *local
 	report *reporter
 }
@@ -72,17 +71,12 @@ func (m *mirror) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 		m.report.foreign(ctx, memberKey(req.Name), nil)
 		m.report.awaited(req.Name, false)
 		return reconcile.Result{}, nil // a user gave a location to a cluster of another MCS implementation
-	case err != nil || there.Left() && here != nil && here.UID != there.UID:
-		err := m.mayForget(ctx, req.Name, there)
-		var lost *retention.LostError
-		if errors.As(err, &lost) {
-			return m.await(ctx, here, lost)
-		}
+	case err != nil:
+		return m.await(ctx, here)
+	case there.Left() && here.UID != there.UID && here.Annotations[api.AnnotationHubUID] != string(there.UID):
+		return m.await(ctx, here) // an earlier one, from a backup of the hub
+	case there.Left() && here.UID != there.UID:
 		m.report.awaited(req.Name, false)
-		if err != nil {
-			logf.FromContext(ctx).V(1).Info("Kept a MemberCluster that the hub doesn't have", "reason", err.Error())
-			return reconcile.Result{RequeueAfter: retention.RetryAfter(err)}, nil
-		}
 		return reconcile.Result{}, m.local.remove(ctx, here)
 	case there.Left(), here != nil && here.UID == there.UID:
 		m.report.awaited(req.Name, false)
@@ -92,7 +86,7 @@ func (m *mirror) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 		logf.FromContext(ctx).Info("Skipped a MemberCluster of the hub", "reason", err.Error())
 		return reconcile.Result{}, nil
 	}
-	if here == nil && req.Name != m.keeper.Trust.Cluster {
+	if here == nil && req.Name != m.own {
 		switch is, known, err := m.hubIsHere(ctx); {
 		case err != nil:
 			return reconcile.Result{}, err
@@ -123,59 +117,37 @@ func (m *mirror) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 // everyone would treat the cluster that left as a member.
 func (m *mirror) hubIsHere(ctx context.Context) (is, known bool, err error) {
 	there, here := &clustersetv1alpha1.MemberCluster{}, &clustersetv1alpha1.MemberCluster{}
-	err = m.hub.Get(ctx, client.ObjectKey{Name: m.keeper.Trust.Cluster}, there)
+	err = m.hub.Get(ctx, client.ObjectKey{Name: m.own}, there)
 	if apierrors.IsNotFound(err) {
 		return false, true, nil // there is nothing to wait for
 	}
 	if err != nil {
-		return false, false, fmt.Errorf("get MemberCluster %s from the hub: %w", m.keeper.Trust.Cluster, err)
+		return false, false, fmt.Errorf("get MemberCluster %s from the hub: %w", m.own, err)
 	}
-	if known, err = get(ctx, m.local, "", m.keeper.Trust.Cluster, here); err != nil || !known {
+	if known, err = get(ctx, m.local, "", m.own, here); err != nil || !known {
 		return false, false, err
 	}
 	return here.UID == there.UID, true, nil
 }
 
-// mayForget returns nil if a cluster has left or has been missing on the hub for too long. Otherwise the error says why our
-// copy stays.
-func (m *mirror) mayForget(ctx context.Context, cluster string, there *clustersetv1alpha1.MemberCluster) error {
-	if err := m.keeper.Trust.MayDelete(ctx); err != nil {
-		return err
-	}
-	if there.Left() {
-		return m.keeper.Left(there)
-	}
-	if err := m.keeper.Lost(ctx, cluster); err != nil {
-		return err
-	}
-	var records clustersetv1alpha1.ExportedServiceList
-	err := m.hub.List(ctx, &records, client.InNamespace(api.MemberNamespace(cluster)), client.Limit(1), client.UnsafeDisableDeepCopy)
-	if err != nil {
-		return fmt.Errorf("list ExportedServices of %s: %w", cluster, err)
-	}
-	if len(records.Items) > 0 {
-		return fmt.Errorf("the hub still has records of %s", cluster)
-	}
-	return nil
-}
-
-// await records on our copy of a MemberCluster that the cluster hasn't rejoined and is waited for.
-func (m *mirror) await(ctx context.Context, here *clustersetv1alpha1.MemberCluster, lost *retention.LostError) (reconcile.Result, error) {
+// await records on our copy of a MemberCluster that the hub doesn't have it, and hasn't said that the cluster has left. The copy stays until it does,
+// or somebody deletes the copy (C44).
+func (m *mirror) await(ctx context.Context, here *clustersetv1alpha1.MemberCluster) (reconcile.Result, error) {
 	m.report.awaited(here.Name, true)
 	said := meta.FindStatusCondition(here.Status.Conditions, clustersetv1alpha1.ConditionOnHub)
 	err := ensureStatus(ctx, m.local, here, func(c *clustersetv1alpha1.MemberCluster) {
 		meta.SetStatusCondition(&c.Status.Conditions, metav1.Condition{
 			Type: clustersetv1alpha1.ConditionOnHub, Status: metav1.ConditionFalse, Reason: clustersetv1alpha1.ReasonNotRejoined,
-			Message: lost.Error(), ObservedGeneration: c.Generation, LastTransitionTime: metav1.NewTime(lost.Until.Add(-m.keeper.AwaitRejoin)),
+			Message: "the hub has lost this cluster, which hasn't left; what it exported stays", ObservedGeneration: c.Generation,
 		})
 	})
 	if isStale(err) {
 		return reconcile.Result{RequeueAfter: staleRetry}, nil
 	}
 	if err == nil && said == nil {
-		m.report.lost(ctx, here, lost)
+		m.report.lost(ctx, here)
 	}
-	return reconcile.Result{RequeueAfter: lost.Retry(m.keeper.Clock.Now())}, err
+	return reconcile.Result{}, err
 }
 
 // copy makes our copy like the hub's MemberCluster, without what is invalid. Whatever this API server still refuses, because its
@@ -206,14 +178,14 @@ func (m *mirror) copy(ctx context.Context, here, there *clustersetv1alpha1.Membe
 }
 
 func (m *mirror) copySpec(ctx context.Context, here, there *clustersetv1alpha1.MemberCluster) (*clustersetv1alpha1.MemberCluster, error) {
-	var joined map[string]string
+	notes := map[string]string{api.AnnotationHubUID: string(there.UID)}
 	if there.Joined() {
-		joined = map[string]string{api.AnnotationJoined: there.JoinedAt().UTC().Format(time.RFC3339)}
+		notes[api.AnnotationJoined] = there.JoinedAt().UTC().Format(time.RFC3339)
 	}
 	fresh := &clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: there.Name}}
 	return ensure(ctx, m.local, existing(here), fresh, func(c *clustersetv1alpha1.MemberCluster) {
 		c.Labels = labels.Merge(c.Labels, desired.Labels(), nil)
-		c.Annotations = labels.Merge(c.Annotations, joined, nil)
+		c.Annotations = labels.Merge(c.Annotations, notes, nil)
 		there.Spec.DeepCopyInto(&c.Spec)
 	})
 }

@@ -22,7 +22,6 @@ import (
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/importer/desired"
-	"github.com/clusterset/clusterset/importer/retention"
 )
 
 // In the cluster that is also the hub, one cache may still contain a MemberCluster that a leave has deleted while the other
@@ -50,7 +49,7 @@ func TestWhatLeftTheHubIsNotMadeAgain(t *testing.T) {
 			}
 			here := builder.Build()
 			m := &mirror{
-				hub: hub, keeper: &retention.Keeper{Trust: &retention.HubTrust{Cluster: "beijing"}}, local: &local{cache: here, live: here, client: here, echoes: newEchoes()}, report: newReporter(events.NewFakeRecorder(10), clock.RealClock{}),
+				hub: hub, own: "beijing", local: &local{cache: here, live: here, client: here, echoes: newEchoes()}, report: newReporter(events.NewFakeRecorder(10), clock.RealClock{}),
 			}
 			result, err := m.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Name: "shanghai"}})
 			if err != nil || (result.RequeueAfter > 0) != c.wait {
@@ -160,7 +159,7 @@ func TestInvalidMemberClusterIsCopiedAsFarAsPossible(t *testing.T) {
 					},
 				}).Build()
 			m := &mirror{
-				hub: hub, keeper: &retention.Keeper{Trust: &retention.HubTrust{Cluster: "beijing"}}, local: &local{cache: here, live: here, client: here, echoes: newEchoes()}, report: newReporter(events.NewFakeRecorder(10), clock.RealClock{}),
+				hub: hub, own: "beijing", local: &local{cache: here, live: here, client: here, echoes: newEchoes()}, report: newReporter(events.NewFakeRecorder(10), clock.RealClock{}),
 			}
 			if _, err := m.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Name: "shanghai"}}); (err != nil) != (c.refuses != nil) {
 				t.Errorf("refused: %v", err)
@@ -185,8 +184,8 @@ func TestALostClusterThatIsGivenUpIsNotAwaited(t *testing.T) {
 	left.DeletionTimestamp, left.Finalizers = &metav1.Time{Time: time.Now()}, []string{api.MemberFinalizer}
 	for what, onHub := range map[string][]client.Object{"the hub doesn't know it": nil, "it has left": {left}} {
 		m := &mirror{
-			hub:    fake.NewClientBuilder().WithScheme(testScheme).WithObjects(append(onHub, member("beijing", "1"))...).Build(),
-			keeper: &retention.Keeper{Trust: &retention.HubTrust{Cluster: "beijing"}}, report: newReporter(events.NewFakeRecorder(10), clock.RealClock{}),
+			hub: fake.NewClientBuilder().WithScheme(testScheme).WithObjects(append(onHub, member("beijing", "1"))...).Build(),
+			own: "beijing", report: newReporter(events.NewFakeRecorder(10), clock.RealClock{}),
 		}
 		here := fake.NewClientBuilder().WithScheme(testScheme).Build()
 		m.local = &local{cache: here, live: here, client: here, echoes: newEchoes()}
@@ -211,7 +210,7 @@ func TestForeignMemberClusterIsTold(t *testing.T) {
 	here := fake.NewClientBuilder().WithScheme(testScheme).WithObjects(member("beijing", "2", desired.Labels()), member("shanghai", "4", nil)).Build()
 	recorder := events.NewFakeRecorder(10)
 	m := &mirror{
-		hub: hub, keeper: &retention.Keeper{Trust: &retention.HubTrust{Cluster: "beijing"}}, local: &local{cache: here, live: here, client: here, echoes: newEchoes()}, report: newReporter(recorder, clock.RealClock{}),
+		hub: hub, own: "beijing", local: &local{cache: here, live: here, client: here, echoes: newEchoes()}, report: newReporter(recorder, clock.RealClock{}),
 	}
 	before := count()
 	reconciled := func() {

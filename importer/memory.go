@@ -11,7 +11,6 @@ import (
 
 	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
 	"github.com/clusterset/clusterset/importer/desired"
-	"github.com/clusterset/clusterset/importer/retention"
 	"github.com/clusterset/clusterset/internal/packed"
 )
 
@@ -48,9 +47,8 @@ type memory struct {
 	// services and endpoints are the records that were last admitted, sorted. They are those on the hub, unless a change waits.
 	services, endpoints []version
 
-	complete bool             // all that is imported has a record on the hub
-	went     []retention.Part // what was deleted rightly, while caches still show some of it
-	owing    []string         // clusters that pay for a reconcile that has to be repeated
+	complete bool     // all that is imported has a record on the hub
+	owing    []string // clusters that pay for a reconcile that has to be repeated
 
 	// prepared is when slices first had the ports that the derived Service is about to get; zero: it gets none.
 	prepared time.Time

@@ -258,10 +258,9 @@ func (c *changes) withdrawn() string {
 
 func (c *changes) depart(o client.Object) {
 	if c.IntN(3) > 0 {
-		o.SetAnnotations(map[string]string{api.AnnotationWithdrawn: "true"})
-	}
-	if c.hub.Delete(context.Background(), o) == nil {
-		c.keeper.Departures.Note(o, nil, false)
+		c.withdraw(o)
+	} else {
+		_ = c.hub.Delete(context.Background(), o) // or it is gone
 	}
 }
 

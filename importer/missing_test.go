@@ -2,9 +2,7 @@ package importer
 
 import (
 	"cmp"
-	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -12,12 +10,10 @@ import (
 	"testing"
 	"time"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
@@ -26,7 +22,8 @@ import (
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
 	"github.com/clusterset/clusterset/importer/desired"
-	"github.com/clusterset/clusterset/importer/retention"
+	"github.com/clusterset/clusterset/importer/effective"
+	"github.com/clusterset/clusterset/internal/hubcache"
 	"github.com/clusterset/clusterset/test/records"
 	"github.com/clusterset/clusterset/test/script"
 )
@@ -38,20 +35,17 @@ import (
 //	export shanghai 10.2.0.1 10.2.0.2   writes an export with a record of endpoints, and the cluster's heartbeat
 //	ports shanghai -:80 metrics:9090    changes the ports of an export and its endpoints; - is no name
 //	endpoints shanghai/1 10.2.0.3       writes another record of endpoints; none: the record is empty
-//	withdraw shanghai[/1]               deletes an export, or one record of endpoints, as its exporter does
-//	delete shanghai[/1]                 deletes it in front of everyone's eyes, without withdrawing it
-//	lose shanghai[/1]                   deletes it while nobody watches
+//	withdraw shanghai[/1] [-2h]         un-exports it, or one record of endpoints, as its exporter does; its clock is wrong by this much
+//	lose shanghai[/1]                   deletes a record: somebody does, or the hub is restored, or lags
 //	phase shanghai Expired              the hub process changes its phase
-//	renew shanghai [-48h] [incomplete=shop/web]
-//	                                    it renews its Lease, which names services that are incomplete; its clock is wrong by this much
-//	watches lag|quiet|follow            the watches of records haven't brought what the hub has again; they say nothing, and there is
-//	                                    nothing; they pass what is written to Leases
-//	member shanghai communities=a,b cidrs=10.0.0.0/8 left lost
-//	hub away|back|unknown|refuses       the hub doesn't answer; answers; doesn't know this cluster; takes no ExportedEndpoints
+//	member shanghai communities=a,b cidrs=10.0.0.0/8 left lost joined forgotten
+//	hub away|back|unknown               the hub doesn't answer; answers; doesn't know this cluster
 //	restart [away]                      the agent restarts; away: and can't read the hub
 //	advance 15s                         time goes on, and the importer does what it has to
 //	expect shanghai=10.2.0.1 beijing=   which endpoints are imported. A cluster with none exports the service without endpoints
 //	expect nothing                      the service is gone
+//	unconfirmed shanghai                of whose parts the ServiceImport says that the hub has no record
+//	copy shanghai gone                  somebody deletes the copy of its MemberCluster here
 //	until 20s 40s <expectation>         this isn't so until the first time, and is so before the second
 //	served shanghai=80,9090             by which ports' endpoints, by their names here
 //	objects same                        the objects are as after the last "objects", but for metadata
@@ -59,7 +53,7 @@ func TestMissing(t *testing.T) {
 	script.Run(t, "testdata/missing.txtar", func(t *testing.T) map[string]script.Command {
 		s := newMissing(t)
 		commands := map[string]script.Command{}
-		for _, name := range strings.Fields("export endpoints ports withdraw delete lose phase renew watches member hub restart advance until expect served objects") {
+		for _, name := range strings.Fields("export endpoints ports withdraw lose phase member copy hub restart advance until expect unconfirmed served objects") {
 			commands[name] = func(args ...string) error { s.run(name, args); return nil }
 		}
 		return commands
@@ -69,45 +63,16 @@ func TestMissing(t *testing.T) {
 type missing struct {
 	*rig
 	t       *testing.T
-	live    *answering
 	members map[string]int
 	alone   bool // the hub hasn't been read
-	behind  bool // the watches of records haven't passed any Lease
+	state   hubcache.State
 	again   time.Duration
 	before  string
 }
 
-// answering is the hub's API server, as opposed to what is known from its watches.
-type answering struct {
-	*shelf
-	away, refuses bool
-	lag           bool // it has records that the watches haven't brought
-}
-
-func (a *answering) Get(ctx context.Context, key client.ObjectKey, into client.Object, opts ...client.GetOption) error {
-	if a.away {
-		return errors.New("connection refused")
-	}
-	if _, export := into.(*clustersetv1alpha1.ExportedService); export && a.lag {
-		return nil
-	}
-	return a.shelf.Get(ctx, key, into, opts...)
-}
-
-func (a *answering) Create(_ context.Context, o client.Object, _ ...client.CreateOption) error {
-	_, endpoints := o.(*clustersetv1alpha1.ExportedEndpoints)
-	switch {
-	case a.away:
-		return errors.New("connection refused")
-	case a.refuses && endpoints:
-		return apierrors.NewForbidden(schema.GroupResource{Resource: "exportedendpoints"}, "probe", errors.New("create not allowed while custom resource definition is terminating"))
-	}
-	return nil // a dry run
-}
-
 func newMissing(t *testing.T) *missing {
 	s := &missing{rig: newRig(Options{DataPath: desired.DataPathPods}), t: t, members: map[string]int{}}
-	s.live = &answering{shelf: s.hub}
+	s.options.HubState = func() hubcache.State { return s.state }
 	s.start()
 	s.here.put(s.copyOf("here"))
 	for _, o := range records.Decode(t, "apiVersion: v1\nkind: Namespace\nmetadata: {name: shop, labels: {clusterset.dev/extend: allowed}}\n---\n"+strings.Replace(askingWeb, "spec: {", "spec: {ipFamilies: [IPv4], ", 1)) {
@@ -119,11 +84,8 @@ func newMissing(t *testing.T) *missing {
 // start starts the importer's process.
 func (s *missing) start() {
 	s.memories, s.returning = newMemories(), newReturning(s.clock)
-	s.keeper = &retention.Keeper{
-		Trust: &retention.HubTrust{Cache: s.hub, Live: s.live, Records: s.live, Cluster: "here", Clock: s.clock}, Hub: s.hub, Here: s.here,
-		Departures: retention.NewDepartures(s.clock), AwaitRejoin: 24 * time.Hour, Clock: s.clock, Spread: 2 * time.Second,
-		Passed: func(string, string) bool { return !s.behind },
-	}
+	s.absences = &effective.Absences{}
+	s.state = hubcache.State{Phase: hubcache.Live, Since: s.clock.Now()}
 }
 
 // copyOf returns the copy of a MemberCluster that the importer keeps.
@@ -158,33 +120,26 @@ func (s *missing) run(command string, args []string) {
 	switch command {
 	case "export":
 		n := s.member(args[0])
-		s.write(exportedBy(args[0], mcsv1beta1.ClusterSetIP, n))
-		s.write(s.endpoints(args[0]+"/0", args[1:]))
-		s.renew(args[0], 0, "")
+		svc := exportedBy(args[0], mcsv1beta1.ClusterSetIP, n)
+		svc.Spec.Revision = s.clock.Now().UnixMilli()
+		s.hub.put(svc)
+		s.hub.put(s.endpoints(args[0]+"/0", args[1:]))
 	case "endpoints":
-		s.write(s.endpoints(args[0], args[1:]))
+		s.hub.put(s.endpoints(args[0], args[1:]))
 	case "ports":
 		s.ports(args[0], args[1:])
-	case "withdraw", "delete", "lose":
-		s.remove(args[0], command)
+	case "withdraw":
+		s.withdraw(args)
+	case "lose":
+		s.lose(args[0])
 	case "phase":
 		m := &clustersetv1alpha1.MemberCluster{}
 		s.must(s.hub.Get(s.t.Context(), client.ObjectKey{Name: args[0]}, m))
 		s.setPhase(m, clustersetv1alpha1.MemberClusterPhase(args[1]))
 		s.hub.put(m)
 		s.returning.phase(m.Name, m.Status.Phase)
-	case "renew":
-		wrong, incomplete := time.Duration(0), ""
-		for _, how := range args[1:] {
-			if names, ok := strings.CutPrefix(how, "incomplete="); ok {
-				incomplete = names
-			} else {
-				wrong = s.duration(how)
-			}
-		}
-		s.renew(args[0], wrong, incomplete)
-	case "watches":
-		s.behind, s.live.lag = args[0] != "follow", args[0] == "lag"
+	case "copy":
+		s.must(s.here.Delete(s.t.Context(), s.copyOf(args[0])))
 	case "member":
 		s.changeMember(args[0], args[1:])
 	case "hub":
@@ -200,6 +155,17 @@ func (s *missing) run(command string, args []string) {
 		s.settle()
 		if is, want := s.imported(), strings.Join(args, " "); is != want {
 			s.fail("imported are %s", is)
+		}
+	case "unconfirmed":
+		s.settle()
+		said := ""
+		if cur, _, err := s.gatherLocal(s.t.Context(), web); err == nil && cur.ServiceImport != nil {
+			if c := meta.FindStatusCondition(cur.ServiceImport.Status.Conditions, api.ConditionConfirmed); c != nil {
+				said, _, _ = strings.Cut(strings.TrimPrefix(c.Message, "the hub has no record of the exports of "), ", which")
+			}
+		}
+		if want := strings.Join(args, ", "); said != want {
+			s.fail("unconfirmed are %q", said)
 		}
 	case "served":
 		s.settle()
@@ -251,20 +217,11 @@ func (s *missing) endpoints(record string, addresses []string) *clustersetv1alph
 	return e
 }
 
-// write writes a record to the hub.
-func (s *missing) write(record client.Object) {
-	fresh := s.hub.get(record) == nil
-	s.hub.put(record)
-	if fresh {
-		s.keeper.Departures.Note(nil, record, false)
-	}
-}
-
 func (s *missing) ports(cluster string, ports []string) {
 	svc := exportedBy(cluster, mcsv1beta1.ClusterSetIP, s.member(cluster))
 	e := &clustersetv1alpha1.ExportedEndpoints{}
 	s.must(s.hub.Get(s.t.Context(), client.ObjectKeyFromObject(endpointsOf(cluster, 0, 0, 0)), e))
-	svc.Spec.Ports, e.Spec.Ports = nil, nil
+	svc.Spec.Ports, e.Spec.Ports, svc.Spec.Revision = nil, nil, s.clock.Now().UnixMilli()
 	for _, p := range ports {
 		name, number, _ := strings.Cut(p, ":")
 		name = strings.TrimPrefix(name, "-")
@@ -278,40 +235,48 @@ func (s *missing) ports(cluster string, ports []string) {
 	s.hub.put(e)
 }
 
-// remove deletes an export with its endpoints, or one record of endpoints.
-func (s *missing) remove(record, how string) {
-	cluster, n, one := strings.Cut(record, "/")
-	var all []client.Object
-	for _, o := range s.hub.all() {
-		e, endpoints := o.(*clustersetv1alpha1.ExportedEndpoints)
-		_, service := o.(*clustersetv1alpha1.ExportedService)
-		switch {
-		case o.GetNamespace() != api.MemberNamespace(cluster):
-		case service && !one, endpoints && (!one || e.Name == api.ExportedEndpointsName("shop", "web", "web-"+n, 0)):
-			all = append(all, o)
+// withdraw withdraws an export, or takes one record of endpoints out of it.
+func (s *missing) withdraw(args []string) {
+	cluster, n, one := strings.Cut(args[0], "/")
+	svc := exportedBy(cluster, mcsv1beta1.ClusterSetIP, s.member(cluster))
+	svc.Spec.Revision = s.clock.Now().UnixMilli()
+	for _, wrong := range args[1:] {
+		svc.Spec.Revision += s.duration(wrong).Milliseconds()
+	}
+	if one {
+		svc.Spec.Endpoints = slices.DeleteFunc(svc.Spec.Endpoints, func(suffix string) bool { return suffix == suffixOf("web-"+n) })
+	} else {
+		svc.Spec = clustersetv1alpha1.ExportedServiceSpec{
+			ServiceNamespace: "shop", ServiceName: "web", Type: svc.Spec.Type, ExportedAt: svc.Spec.ExportedAt, Revision: svc.Spec.Revision, Withdrawn: true,
 		}
 	}
-	if len(all) == 0 {
-		s.fail("there is no such record")
-	}
-	for _, o := range all {
-		if how == "withdraw" {
-			o.SetAnnotations(map[string]string{api.AnnotationWithdrawn: "true"})
+	s.hub.put(svc)
+	for _, o := range s.records(cluster) {
+		e, is := o.(*clustersetv1alpha1.ExportedEndpoints)
+		if is && (!one || e.Name == s.endpoints(args[0], nil).Name) {
+			s.must(s.hub.Delete(s.t.Context(), o))
 		}
-		s.must(s.hub.Delete(s.t.Context(), o))
-		s.keeper.Departures.Note(o, nil, how == "lose")
 	}
 }
 
-func (s *missing) renew(cluster string, wrong time.Duration, incomplete string) {
-	lease := &coordinationv1.Lease{
-		ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace(cluster), Name: api.HeartbeatLease},
-		Spec:       coordinationv1.LeaseSpec{RenewTime: new(metav1.NewMicroTime(s.clock.Now().Add(wrong)))},
+// lose deletes an export with its endpoints, or one record of endpoints.
+func (s *missing) lose(record string) {
+	cluster, _, one := strings.Cut(record, "/")
+	for _, o := range s.records(cluster) {
+		if !one || o.GetName() == s.endpoints(record, nil).Name {
+			s.must(s.hub.Delete(s.t.Context(), o))
+		}
 	}
-	if incomplete != "unsaid" {
-		lease.Annotations = map[string]string{api.AnnotationIncomplete: incomplete}
+}
+
+// records returns a cluster's records on the hub.
+func (s *missing) records(cluster string) (all []client.Object) {
+	for _, o := range s.hub.all() {
+		if o.GetNamespace() == api.MemberNamespace(cluster) {
+			all = append(all, o)
+		}
 	}
-	s.hub.put(lease)
+	return all
 }
 
 func (s *missing) changeMember(name string, how []string) {
@@ -329,6 +294,9 @@ func (s *missing) changeMember(name string, how []string) {
 			m.Spec.CIDRs = strings.Split(value, ",")
 		case "left":
 			m.DeletionTimestamp, m.Finalizers = new(metav1.NewTime(s.clock.Now())), []string{api.MemberFinalizer}
+			s.say(m, clustersetv1alpha1.ConditionLeft)
+		case "forgotten":
+			s.say(m, clustersetv1alpha1.ConditionForgotten)
 		case "lost":
 			s.must(s.hub.Delete(s.t.Context(), m))
 			return
@@ -341,14 +309,20 @@ func (s *missing) changeMember(name string, how []string) {
 	s.hub.put(m)
 }
 
+// say sets a condition of a MemberCluster.
+func (s *missing) say(m *clustersetv1alpha1.MemberCluster, condition string) {
+	meta.SetStatusCondition(&m.Status.Conditions, metav1.Condition{Type: condition, Status: metav1.ConditionTrue, LastTransitionTime: metav1.NewTime(s.clock.Now())})
+}
+
 func (s *missing) changeHub(how string) {
-	s.live.away, s.live.refuses = how == "away", how == "refuses"
 	switch own := memberAt("here", "zone-0"); how {
 	case "unknown":
 		s.must(s.hub.Delete(s.t.Context(), own))
 	case "back":
 		s.hub.put(own)
-	case "away", "refuses":
+		s.state = hubcache.State{Phase: hubcache.Live, Since: s.clock.Now()}
+	case "away":
+		s.state = hubcache.State{Phase: hubcache.Away, Since: s.clock.Now()}
 	default:
 		s.fail("no such state")
 	}
@@ -365,7 +339,7 @@ func (s *missing) settle() {
 		return
 	}
 	s.again = 0
-	m := &mirror{hub: s.hub, keeper: s.keeper, local: s.local, report: s.report}
+	m := &mirror{hub: s.hub, own: "here", local: s.local, report: s.report}
 	for name := range s.members {
 		for range 3 {
 			result, err := m.Reconcile(s.t.Context(), reconcile.Request{NamespacedName: client.ObjectKey{Name: name}})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -15,10 +16,11 @@ import (
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/importer/desired"
-	"github.com/clusterset/clusterset/importer/retention"
+	"github.com/clusterset/clusterset/importer/effective"
 )
 
 // hubPatience is how long a start waits for the hub's records before the importer works without it. A hub that answers has been read
@@ -127,13 +129,14 @@ func (s *offline) Reconcile(ctx context.Context, req reconcile.Request) (reconci
 	if in.Extended, err = s.gatherExtended(ctx, in.Key); err != nil {
 		return reconcile.Result{}, err
 	}
-	last := retention.Imported(in.Key, in.Cluster, cur.Slices)
+	last := effective.Imported(in.Key, in.Cluster, cur.Slices)
 	in.Services, in.Endpoints = last.Services, last.Endpoints
 	out, _, err := s.compute(ctx, &in, cur)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	if out.ServiceImport == nil || retention.Removes(in, cur, out, nil) {
+	unknown := func(c mcsv1beta1.ClusterStatus) bool { return !slices.Contains(out.Resolved.Clusters, c.Cluster) }
+	if out.ServiceImport == nil || slices.ContainsFunc(cur.ServiceImport.Status.Clusters, unknown) {
 		logf.FromContext(ctx).V(1).Info("Left a service unchanged, because its objects alone don't determine it")
 		return reconcile.Result{}, nil
 	}

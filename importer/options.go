@@ -82,9 +82,6 @@ type Options struct {
 	// Avoid returns the addresses of the hub, and of this cluster's nodes and API server, which no cluster of another network can be behind. Nil: none.
 	Avoid func(context.Context) []netip.Addr
 
-	// Exported is closed once this cluster's exports are on the hub. Nothing is deleted before that. Nil means that they are.
-	Exported <-chan struct{}
-
 	// Unseen has an element when this cluster's own records on the hub may be of other namespaces than those that Narrow selects. Optional.
 	Unseen <-chan struct{}
 
@@ -96,14 +93,6 @@ type Options struct {
 	// Unread reports whether some of a cluster's records haven't been read yet, so that a record that seems to be missing may still
 	// arrive. Nil means that all have been read.
 	Unread func(cluster string) bool
-
-	// Passed reports whether the watches of a cluster's records have passed a resource version, so that what was written before it isn't
-	// missing only because it hasn't arrived yet. Nil means that they have.
-	Passed func(cluster, version string) bool
-
-	// AwaitRejoin is how long to wait for clusters that the hub has lost. Their exports are kept until they rejoin. Default: a
-	// day, after which the hub also forgets the exports of a silent cluster.
-	AwaitRejoin time.Duration
 
 	// MaxBackoff is the longest wait before a failed service is retried. Default: a minute.
 	MaxBackoff time.Duration
@@ -122,9 +111,6 @@ const DefaultMaxServices = 5000
 // DefaultMaxNamespaces is the default of Options.MaxNamespaces: a hundredth of the namespaces that Kubernetes is tested with
 // (https://github.com/kubernetes/community/blob/master/sig-scalability/configs-and-limits/thresholds.md), and more than most clusters have.
 const DefaultMaxNamespaces = 100
-
-// DefaultAwaitRejoin is the default of Options.AwaitRejoin.
-const DefaultAwaitRejoin = 24 * time.Hour
 
 func (o Options) withDefaults() (Options, error) {
 	var errs []error
@@ -153,7 +139,6 @@ func (o Options) withDefaults() (Options, error) {
 	o.WriteBurst = cmp.Or(max(0, o.WriteBurst), DefaultWriteBurst)
 	o.MaxNamespaces = cmp.Or(max(0, o.MaxNamespaces), DefaultMaxNamespaces)
 	o.Concurrency = cmp.Or(max(0, o.Concurrency), DefaultConcurrency)
-	o.AwaitRejoin = cmp.Or(max(0, o.AwaitRejoin), DefaultAwaitRejoin)
 	if o.Facts == nil {
 		o.Facts = &Facts{}
 	}
@@ -168,9 +153,6 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if o.Unread == nil {
 		o.Unread = func(string) bool { return false }
-	}
-	if o.Passed == nil {
-		o.Passed = func(string, string) bool { return true }
 	}
 	o.MaxBackoff = cmp.Or(max(0, o.MaxBackoff), time.Minute)
 	if err := errors.Join(errs...); err != nil {

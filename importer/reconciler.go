@@ -3,6 +3,7 @@ package importer
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -11,13 +12,15 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	logf "sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/importer/desired"
-	"github.com/clusterset/clusterset/importer/retention"
+	"github.com/clusterset/clusterset/importer/effective"
+	"github.com/clusterset/clusterset/internal/communities"
+	"github.com/clusterset/clusterset/internal/hubcache"
 )
 
 // foreignRetry is when to check whether a foreign object is out of the way. Usually its own event triggers that, but the name
@@ -30,7 +33,8 @@ type reconciler struct {
 	options   Options
 	hub       client.Reader // the hub's cache
 	records   onHub
-	keeper    *retention.Keeper
+	absences  *effective.Absences
+	clock     clock.PassiveClock
 	local     *local
 	report    *reporter
 	families  *familyMemory
@@ -53,16 +57,16 @@ func (r *reconciler) skipGlobal() bool {
 // round is one reconcile of a service: what it is computed from, what is wanted, and what was decided on the way.
 type round struct {
 	*reconciler
-	in       desired.Input
-	cur      desired.Current // what this cluster has
-	out      desired.Output
-	spent    *meter
-	kept     retention.Outcome // which records are used
-	went     []retention.Part  // what of the import goes because its records went
-	returns  time.Duration     // until a cluster has been back for long enough, 0: none is waited for
-	held     time.Duration     // until changes of clusters beyond their write budgets may be applied, 0: none waits
-	finished bool              // all that is wanted was written
-	late     bool              // something is still to be done without another event
+	in        desired.Input
+	cur       desired.Current // what this cluster has
+	out       desired.Output
+	spent     *meter
+	withdrawn map[string]int64  // revisions of the records that say so, by cluster
+	kept      effective.Outcome // which records are used
+	returns   time.Duration     // until a cluster has been back for long enough, 0: none is waited for
+	held      time.Duration     // until changes of clusters beyond their write budgets may be applied, 0: none waits
+	finished  bool              // all that is wanted was written
+	late      bool              // something is still to be done without another event
 }
 
 // Reconcile implements reconcile.Reconciler for the (namespace, name) of a service.
@@ -75,7 +79,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	}
 	o := &round{reconciler: r, in: r.input(key)}
 	ctx, o.spent = metered(ctx)
-	r.gatherHub(ctx, key, &o.in)
+	o.withdrawn = r.gatherHub(ctx, key, &o.in)
 	end := r.turns.begin(key, onlyExporter(o.in.Services))
 	if end == nil {
 		return reconcile.Result{}, nil // one that ends enqueues it again
@@ -111,7 +115,7 @@ func (o *round) reconcile(ctx context.Context) (result reconcile.Result, err err
 	if o.in.Own, err = o.gatherOwn(ctx, o.in.Key, own); err != nil {
 		return result, err
 	}
-	last := sync.OnceValue(func() retention.Records { return retention.Imported(o.in.Key, o.in.Cluster, o.cur.Slices) })
+	last := sync.OnceValue(func() effective.Records { return effective.Imported(o.in.Key, o.in.Cluster, o.cur.Slices) })
 	admitted := o.admit(ctx, &o.in, last)
 	o.held = admitted.wait
 	defer func() {
@@ -120,14 +124,6 @@ func (o *round) reconcile(ctx context.Context) (result reconcile.Result, err err
 	}()
 	if err := o.decide(ctx, last, admitted.missing); err != nil {
 		return result, err
-	}
-	if retention.Removes(o.in, o.cur, o.out, o.went) {
-		if err := o.keeper.Trust.MayDelete(ctx); err != nil {
-			o.late = true
-			logf.FromContext(ctx).V(1).Info("Changed nothing", "reason", err.Error())
-			o.report.outcome(o.in.Key, stateHeld)
-			return reconcile.Result{RequeueAfter: sooner(o.kept.Again, retention.RetryAfter(err))}, nil
-		}
 	}
 	if o.out.ServiceImport == nil {
 		return o.end(ctx)
@@ -157,30 +153,20 @@ func (o *round) remove(ctx context.Context) (reconcile.Result, error) {
 }
 
 // decide decides which records to use, and what is wanted of them; missing means that there were others before.
-func (o *round) decide(ctx context.Context, last func() retention.Records, missing bool) (err error) {
-	if o.kept, err = o.effective(ctx, &o.in, last, missing); err != nil {
+func (o *round) decide(ctx context.Context, last func() effective.Records, missing bool) (err error) {
+	if err = o.effective(ctx, last, missing); err != nil {
 		return err
 	}
-	if o.kept.Why != nil {
-		logf.FromContext(ctx).V(1).Info("Kept what the hub doesn't have", "reason", o.kept.Why.Error())
+	if len(o.kept.Unconfirmed) > 0 {
 		o.report.outcome(o.in.Key, stateHeld)
 	}
-	if o.out, o.returns, err = o.compute(ctx, &o.in, o.cur); err != nil {
-		return err
-	}
-	o.went = o.kept.Went(o.memories.get(o.in.Key).went)
-	if len(o.went) > 0 && !retention.Removes(o.in, o.cur, o.out, nil) {
-		o.went = nil
-	}
-	return nil
+	o.out, o.returns, err = o.compute(ctx, &o.in, o.cur)
+	return err
 }
 
 // end removes a service of which nothing is wanted.
 func (o *round) end(ctx context.Context) (reconcile.Result, error) {
 	o.forget(o.in.Key)
-	if len(o.went) > 0 {
-		o.memories.get(o.in.Key).went = o.went
-	}
 	o.report.drops(ctx, o.in.Key, o.out.Drops)
 	o.report.notExtended(ctx, o.in.Key, o.in.Extended, o.out.NotExtended)
 	if result, err := o.remove(ctx); err != nil || result.RequeueAfter > 0 {
@@ -202,8 +188,7 @@ func (o *round) end(ctx context.Context) (reconcile.Result, error) {
 
 // write writes what is wanted of a service, in its namespace.
 func (o *round) write(ctx context.Context) (reconcile.Result, error) {
-	m, now := o.memories.get(o.in.Key), o.keeper.Clock.Now()
-	m.went = o.went
+	m, now := o.memories.get(o.in.Key), o.clock.Now()
 	switch ok, err := o.ensureNamespace(ctx, o.in.Key.Namespace, o.out.Resolved.Clusters); {
 	case errors.Is(err, errTooManyNamespaces):
 		o.forget(o.in.Key)
@@ -237,10 +222,10 @@ func (o *round) write(ctx context.Context) (reconcile.Result, error) {
 	if o.held > 0 {
 		o.report.outcome(o.in.Key, stateLate)
 	}
-	if o.kept.Why != nil {
+	if len(o.kept.Unconfirmed) > 0 {
 		o.report.outcome(o.in.Key, stateHeld)
-		result.RequeueAfter = sooner(result.RequeueAfter, o.kept.Again)
 	}
+	result.RequeueAfter = sooner(result.RequeueAfter, o.kept.Again)
 	result.RequeueAfter = sooner(sooner(sooner(result.RequeueAfter, o.returns), again), o.formerFor(o.in.Key))
 	return result, nil
 }
@@ -257,17 +242,77 @@ func onlyExporter(services []*clustersetv1alpha1.ExportedService) (only string) 
 	return only
 }
 
-// effective replaces the hub's records of a service by those to use. As long as all that is imported has a record, and none goes, these are
-// the same.
-func (r *reconciler) effective(ctx context.Context, in *desired.Input, last func() retention.Records, missing bool) (retention.Outcome, error) {
-	hub, m := retention.Records{Services: in.Services, Endpoints: in.Endpoints}, r.memories.get(in.Key)
+// effective replaces the hub's records of a service by those to use. As long as all that is imported has a record, these are the same.
+func (o *round) effective(ctx context.Context, last func() effective.Records, missing bool) error {
+	hub, m := effective.Records{Services: o.in.Services, Endpoints: o.in.Endpoints, Withdrawn: o.withdrawn}, o.memories.get(o.in.Key)
 	if m.complete && !missing {
-		return retention.Outcome{Use: hub}, nil
+		return nil
 	}
-	o, err := r.keeper.Effective(ctx, in.Key, hub, last())
-	m.complete = err == nil && o.Why == nil && len(o.Gone) == 0 && !missing // the cache may lag behind the slices that store what is missing
-	in.Services, in.Endpoints = o.Use.Services, o.Use.Endpoints
-	return o, err
+	was := last()
+	s, err := o.absent(ctx, effective.Absent(hub, was))
+	if err != nil {
+		return err
+	}
+	o.kept = effective.Effective(hub, was, s)
+	m.complete = o.kept.Whole && !missing // the cache may lag behind the slices that store what is missing
+	o.in.Services, o.in.Endpoints, o.in.Unconfirmed = o.kept.Use.Services, o.kept.Use.Endpoints, o.kept.Unconfirmed
+	return nil
+}
+
+// absent returns what decides about clusters whose parts of the service have no record.
+func (o *round) absent(ctx context.Context, clusters []string) (s effective.State, err error) {
+	s.Now, s.Clusters = o.clock.Now(), make(map[string]effective.Cluster, len(clusters))
+	own, err := memberIn(ctx, o.hub, o.in.Cluster)
+	if err != nil {
+		return s, err
+	}
+	if s.Known = own != nil && !own.Left(); o.options.HubState != nil {
+		if hub := o.options.HubState(); hub.Phase == hubcache.Live {
+			s.Read = hub.Since
+		}
+	} else {
+		s.Read = time.Unix(0, 0)
+	}
+	for _, name := range clusters {
+		if s.Clusters[name], err = o.clusterOf(ctx, name, own); err != nil {
+			return s, err
+		}
+	}
+	s.Absent = o.absences.Note(o.in.Key, clusters, func(cluster string) bool { return s.Clusters[cluster].Ready() }, s.Now)
+	s.Full = func(cluster string) bool {
+		return o.quota.count(cluster)+o.absences.Count(cluster) > o.options.MaxServices
+	}
+	return s, nil
+}
+
+// clusterOf returns what the hub and this cluster say of a cluster.
+func (r *reconciler) clusterOf(ctx context.Context, name string, own *clustersetv1alpha1.MemberCluster) (c effective.Cluster, err error) {
+	if c.Member, err = memberIn(ctx, r.hub, name); err != nil {
+		return c, err
+	}
+	if c.Copy, err = memberIn(ctx, r.local.cache, name); err != nil {
+		return c, err
+	}
+	if c.Copy != nil && !desired.Owned(c.Copy) && (c.Member == nil || c.Copy.UID != c.Member.UID) {
+		c.Copy = nil // a user's
+	}
+	if c.Member != nil && own != nil {
+		c.Apart = name != own.Name && !communities.Share(own.Spec.Communities, c.Member.Spec.Communities)
+	}
+	c.Unread = r.options.Unread(name)
+	return c, nil
+}
+
+// memberIn returns a MemberCluster, nil if there is none. It belongs to the cache.
+func memberIn(ctx context.Context, from client.Reader, name string) (*clustersetv1alpha1.MemberCluster, error) {
+	m := &clustersetv1alpha1.MemberCluster{}
+	switch err := from.Get(ctx, client.ObjectKey{Name: name}, m, client.UnsafeDisableDeepCopy); {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("get MemberCluster %s: %w", name, err)
+	}
+	return m, nil
 }
 
 // forget forgets the last computation of a service, of which nothing is to be written at this moment.

@@ -29,7 +29,7 @@ func (r *reconciler) prepareSlices(ctx context.Context, key types.NamespacedName
 		m.prepared = time.Time{}
 		return 0, nil
 	}
-	now := r.keeper.Clock.Now()
+	now := r.clock.Now()
 	if m.prepared.IsZero() {
 		m.prepared = now
 	}
@@ -55,14 +55,14 @@ func (r *reconciler) noteRenamed(key types.NamespacedName, was, is *corev1.Servi
 	m, former := r.memories.get(key), r.former(key)
 	m.prepared = time.Time{}
 	if m.former = desired.FormerNames(was, is, former); len(m.former) > 0 {
-		m.formerUntil = r.keeper.Clock.Now().Add(formerNamesFor)
+		m.formerUntil = r.clock.Now().Add(formerNamesFor)
 	}
 }
 
 // former returns the names that ports of a service's derived Service had until recently.
 func (r *reconciler) former(key types.NamespacedName) []desired.PortName {
 	m := r.memories.get(key)
-	if !r.keeper.Clock.Now().Before(m.formerUntil) {
+	if !r.clock.Now().Before(m.formerUntil) {
 		m.former = nil
 	}
 	return m.former
@@ -73,5 +73,5 @@ func (r *reconciler) formerFor(key types.NamespacedName) time.Duration {
 	if len(r.former(key)) == 0 {
 		return 0
 	}
-	return r.memories.get(key).formerUntil.Sub(r.keeper.Clock.Now())
+	return r.memories.get(key).formerUntil.Sub(r.clock.Now())
 }

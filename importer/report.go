@@ -21,7 +21,6 @@ import (
 
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/importer/desired"
-	"github.com/clusterset/clusterset/importer/retention"
 	"github.com/clusterset/clusterset/internal/text"
 )
 
@@ -48,10 +47,6 @@ const (
 const (
 	// reasonForeign: an object with the name of one of ours isn't ours.
 	reasonForeign = "ForeignObject"
-	// reasonHubIncomplete: the hub doesn't know this cluster or doesn't answer, so nothing is deleted.
-	reasonHubIncomplete = "HubIncomplete"
-	// reasonHubComplete: the hub is complete again.
-	reasonHubComplete = "HubComplete"
 	// reasonNotRejoined: a cluster is missing on a hub that has lost it, and is waited for.
 	reasonNotRejoined = clustersetv1alpha1.ReasonNotRejoined
 	// reasonRefused: the API server rejects one of our objects.
@@ -256,25 +251,6 @@ func (r *reporter) setTruncated(rep *reported, n int) {
 	rep.truncated = n
 }
 
-// hub reports that the hub is incomplete, and when it is complete again; once each, however many services wait for it.
-// regarding is our own MemberCluster and may be nil.
-func (r *reporter) hub(ctx context.Context, regarding client.Object, err error) {
-	if err == nil {
-		logf.FromContext(ctx).Info("The hub is complete again; what it doesn't have is deleted")
-		if regarding != nil {
-			r.events.Eventf(regarding, nil, corev1.EventTypeNormal, reasonHubComplete, "Import",
-				"the hub knows this cluster again; what other clusters no longer export is deleted")
-		}
-		return
-	}
-	logf.FromContext(ctx).Info("The hub may be incomplete; nothing is deleted until it is complete again", "reason", err.Error())
-	if regarding != nil {
-		r.events.Eventf(regarding, nil, corev1.EventTypeWarning, reasonHubIncomplete, "Import",
-			"nothing is deleted, and names stay as they are, until the hub knows this cluster again: %s. If its data is lost, join this cluster again with --rejoin",
-			text.Truncate(err.Error(), maxNote))
-	}
-}
-
 // capped reports that a cluster exceeds the limit of imported services, or no longer does.
 func (r *reporter) capped(ctx context.Context, cluster string, exports, limit int) {
 	if exports <= limit {
@@ -321,10 +297,10 @@ func (r *reporter) awaited(cluster string, is bool) {
 }
 
 // lost reports one of them.
-func (r *reporter) lost(ctx context.Context, mirrored client.Object, err *retention.LostError) {
-	logf.FromContext(ctx).Info("The hub has lost a cluster; what it exported is kept", "cluster", err.Cluster, "until", err.Until)
+func (r *reporter) lost(ctx context.Context, mirrored client.Object) {
+	logf.FromContext(ctx).Info("The hub has lost a cluster; what it exported stays", "cluster", mirrored.GetName())
 	r.events.Eventf(mirrored, nil, corev1.EventTypeWarning, reasonNotRejoined, "Import",
-		"%s. Run clusterset join %s --rejoin; or, if it won't come back, delete its MemberCluster here, in each member", err.Error(), err.Cluster)
+		"the hub has lost cluster %s, which hasn't left; what it exported stays. Run clusterset join %[1]s --rejoin; or, if it won't come back, delete its MemberCluster here, in each member", mirrored.GetName())
 }
 
 // namespaceMissing reports a namespace that clusters export services from and that doesn't exist here.

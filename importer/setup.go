@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"sync/atomic"
 	"time"
 
@@ -15,7 +14,6 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -27,7 +25,7 @@ import (
 
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
-	"github.com/clusterset/clusterset/importer/retention"
+	"github.com/clusterset/clusterset/importer/effective"
 	"github.com/clusterset/clusterset/internal/connect"
 	"github.com/clusterset/clusterset/internal/mcs"
 )
@@ -35,9 +33,6 @@ import (
 const (
 	// startRetry is how often the start retries an API server that is unreachable or lacks our kinds.
 	startRetry = 5 * time.Second
-	// maxSpread is the longest random wait before a member asks the hub about what is missing there, so that members don't all
-	// ask at once.
-	maxSpread = 5 * time.Second
 	// reconcileTimeout limits the work on one service.
 	reconcileTimeout = 2 * time.Minute
 )
@@ -114,12 +109,11 @@ func (i *importer) Start(ctx context.Context) error {
 		go reportReach(ctx, l, i.options)
 	}
 	report := newReporter(i.mgr.GetEventRecorder("clusterset-importer"), clock.RealClock{})
-	held := i.keeper(l, report)
 	places := make(chan event.GenericEvent, 1)
 	external := &atomic.Bool{}
 	i.awaitNodes(ctx, places, external)
 	reconciler := &reconciler{
-		options: i.options, hub: hub, records: records, keeper: held, local: l, report: report, families: newFamilyMemory(clock.RealClock{}),
+		options: i.options, hub: hub, records: records, absences: &effective.Absences{}, clock: clock.RealClock{}, local: l, report: report, families: newFamilyMemory(clock.RealClock{}),
 		returning: newReturning(clock.RealClock{}), quota: newImportQuota(i.options.MaxServices, report.capped), memories: newMemories(),
 		turns: newTurns(i.options.Concurrency), made: newMade(), globals: globals, external: external,
 		budget:       newBudget(clock.RealClock{}, i.options, "all", report.late),
@@ -131,13 +125,13 @@ func (i *importer) Start(ctx context.Context) error {
 	if err := i.awaitHub(ctx, reconciler, places); err != nil || ctx.Err() != nil {
 		return err
 	}
-	i.options.Facts.following.begin(hub, i.mgr.GetCache(), held.Incomplete)
+	i.options.Facts.following.begin(hub, i.mgr.GetCache(), reconciler.absences.Of)
 	i.options.Facts.namespaces.begin(i.mgr.GetCache(), i.options)
 	services, err := i.controller("importer", reconciler, i.options.Concurrency, i.sources(reconciler, places))
 	if err != nil {
 		return err
 	}
-	members, err := i.controller("importer-members", &mirror{hub: hub, keeper: held, local: l, report: report},
+	members, err := i.controller("importer-members", &mirror{hub: hub, own: i.options.Cluster, local: l, report: report},
 		1, memberSources(hub, i.mgr.GetCache(), i.options.Cluster))
 	if err != nil {
 		return err
@@ -159,27 +153,6 @@ func (i *importer) Start(ctx context.Context) error {
 		return nil
 	})
 	return group.Wait()
-}
-
-// keeper returns what decides about records that are missing. It reports, for this cluster's MemberCluster, if the hub is incomplete.
-func (i *importer) keeper(l *local, report *reporter) *retention.Keeper {
-	hub := i.hub.GetCache()
-	trust := &retention.HubTrust{
-		Cache: hub, Live: i.hub.GetAPIReader(), Records: i.hub.GetClient(), Cluster: i.options.Cluster, Clock: clock.RealClock{},
-		Exported: i.options.Exported,
-	}
-	trust.Changed = func(ctx context.Context, incomplete error) {
-		var regarding client.Object
-		own := &clustersetv1alpha1.MemberCluster{}
-		if found, err := get(ctx, l, "", i.options.Cluster, own); err == nil && found {
-			regarding = own
-		}
-		report.hub(ctx, regarding, incomplete)
-	}
-	return &retention.Keeper{
-		Trust: trust, Hub: hub, Here: i.mgr.GetCache(), Departures: retention.NewDepartures(clock.RealClock{}), AwaitRejoin: i.options.AwaitRejoin,
-		Spread: rand.N(maxSpread), Clock: clock.RealClock{}, Unread: i.options.Unread, Passed: i.options.Passed,
-	}
 }
 
 // reportSynced keeps the metric up to date until ctx ends: whether the hub has been read and is still watched.

@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -28,7 +29,7 @@ import (
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
 	"github.com/clusterset/clusterset/importer/desired"
-	"github.com/clusterset/clusterset/importer/retention"
+	"github.com/clusterset/clusterset/importer/effective"
 	"github.com/clusterset/clusterset/internal/hubcache"
 	"github.com/clusterset/clusterset/internal/nodes"
 	"github.com/clusterset/clusterset/internal/packed"
@@ -266,15 +267,13 @@ func newRig(options Options) *rig {
 	}
 	options.Facts = &Facts{}
 	report := newReporter(events.NewFakeRecorder(1000), g.clock)
-	trust := &retention.HubTrust{Cache: g.hub, Live: g.hub, Records: g.hub, Cluster: "here", Clock: g.clock}
-	gone := retention.NewDepartures(g.clock)
 	records, ours := newOnHub(), newHere()
 	indexed(g.hub, records.services, &clustersetv1alpha1.ExportedService{})
 	indexed(g.hub, records.endpoints, &clustersetv1alpha1.ExportedEndpoints{})
 	indexed(g.here, ours, &discoveryv1.EndpointSlice{})
 	g.reconciler = &reconciler{
 		options: options, hub: g.hub, records: records, local: &local{cache: g.here, slices: ours, live: g.here, client: g.here, imports: "v1beta1", echoes: newEchoes()},
-		keeper: &retention.Keeper{Trust: trust, Hub: g.hub, Here: g.here, Departures: gone, AwaitRejoin: time.Hour, Clock: g.clock, Passed: options.Passed},
+		absences: &effective.Absences{}, clock: g.clock,
 		report: report, families: newFamilyMemory(g.clock), returning: newReturning(g.clock),
 		quota: newImportQuota(options.MaxServices, report.capped), memories: newMemories(), turns: newTurns(DefaultConcurrency),
 		budget: newBudget(g.clock, options, "all", report.late), globalBudget: newBudget(g.clock, options, "GlobalService", report.late),
@@ -311,12 +310,20 @@ func exportedBy(cluster string, kind mcsv1beta1.ServiceImportType, number int) *
 	s.Namespace, s.Name, s.Labels = api.MemberNamespace(cluster), "web.shop", map[string]string{api.LabelCluster: cluster}
 	s.Spec = clustersetv1alpha1.ExportedServiceSpec{
 		ServiceNamespace: "shop", ServiceName: "web", Type: kind, IPFamilies: []corev1.IPFamily{corev1.IPv4Protocol},
-		Ports: []clustersetv1alpha1.ServicePort{{Name: "http", Port: 80, Protocol: corev1.ProtocolTCP}}, ExportedAt: metav1.NewTime(time.Unix(1.6e9, 0)),
+		Ports: []clustersetv1alpha1.ServicePort{{Name: "http", Port: 80, Protocol: corev1.ProtocolTCP}}, ExportedAt: metav1.NewTime(time.Unix(1.6e9, 0)), Revision: 1.6e12,
+	}
+	for n := range 10 {
+		s.Spec.Endpoints = append(s.Spec.Endpoints, suffixOf(fmt.Sprint("web-", n)))
 	}
 	if kind == mcsv1beta1.ClusterSetIP {
 		s.Spec.ClusterIPs = []string{fmt.Sprintf("10.200.%d.%d", number/250, number%250+1)}
 	}
 	return s
+}
+
+// suffixOf returns what an ExportedService's list has of the record of a slice.
+func suffixOf(slice string) string {
+	return strings.TrimPrefix(api.ExportedEndpointsName("shop", "web", slice, 0), "web.shop.")
 }
 
 // endpointsOf returns the n-th record of a cluster's endpoints.

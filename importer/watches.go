@@ -72,9 +72,8 @@ func backedBy(o client.Object) (types.NamespacedName, bool) {
 // writes here, so that foreign changes and deletions are corrected. An element of places enqueues all.
 func (i *importer) sources(r *reconciler, places <-chan event.GenericEvent) []source.Source {
 	hub, local, own := i.hub.GetCache(), i.mgr.GetCache(), i.options.Cluster
-	departures := func(_ context.Context, c change, _ queue) { r.keeper.Departures.Note(c.was, c.is, c.unseen) }
 	records := func(notes ...func(context.Context, change, queue)) handler.EventHandler {
-		return noting{enqueueService(), r.turns.byCluster, append(notes, departures)}
+		return noting{enqueueService(), r.turns.byCluster, notes}
 	}
 	members := noting{affectedBy(r), r.turns.byCluster, []func(context.Context, change, queue){r.returning.note, i.options.Facts.following.note}}
 	exported := func(service func(client.Object) (types.NamespacedName, bool)) handler.EventHandler {
@@ -184,7 +183,7 @@ func enqueueOf(r *reconciler, about func(client.Object) string) handler.EventHan
 				requests = append(requests, reconcile.Request{NamespacedName: key})
 			}
 		}
-		for _, key := range r.keeper.Incomplete(cluster) {
+		for _, key := range r.absences.Of(cluster) {
 			requests = append(requests, reconcile.Request{NamespacedName: key})
 		}
 		return requests

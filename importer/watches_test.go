@@ -84,7 +84,7 @@ func TestKeptServicesFollowVerdictsAndDrains(t *testing.T) {
 	members := fake.NewClientBuilder().WithScheme(testScheme).WithObjects(drained).Build()
 	f, q := &g.options.Facts.following, priorityqueue.New[reconcile.Request](t.Name())
 	defer q.ShutDown()
-	f.begin(members, members, g.keeper.Incomplete)
+	f.begin(members, members, g.absences.Of)
 	f.note(t.Context(), change{is: shanghai}, q)
 	f.note(t.Context(), change{was: shanghai, is: drained}, q)
 	if said := f.digest(t.Context()); said != "" || q.Len() != 1 {

@@ -41,6 +41,16 @@ func complete(drops []merge.Drop, blocked string) []metav1.Condition {
 	return amiss(api.ConditionComplete, api.ReasonLeftOut, strings.Join(said, ". "))
 }
 
+// confirmed returns the condition Confirmed if parts stay without a record; else nothing.
+func confirmed(without []string) []metav1.Condition {
+	if len(without) == 0 {
+		return nil
+	}
+	return amiss(api.ConditionConfirmed, api.ReasonNoRecord, fmt.Sprintf(
+		"the hub has no record of the exports of %s, which stay as they were imported last until it has one, says that they are withdrawn, or has been without one for a day while their cluster is Ready",
+		text.First(without, maxNamed)))
+}
+
 // endpoints returns the condition Endpoints if clients reach no ready endpoint of any cluster; else nothing.
 func (w *work) endpoints() []metav1.Condition {
 	if slices.ContainsFunc(w.memory.clusters, w.serves) {

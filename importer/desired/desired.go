@@ -29,9 +29,11 @@ type Input struct {
 	// Policy is the default for what the service's own policy doesn't state.
 	Policy topology.Policy
 
-	// Services and Endpoints are the records of the service, unmodified: the hub's, and those that it lost (importer/retention).
+	// Services and Endpoints are the records of the service, unmodified: the hub's, and those of parts that stay without one (importer/effective).
 	Services  []*clustersetv1alpha1.ExportedService
 	Endpoints []*clustersetv1alpha1.ExportedEndpoints
+	// Unconfirmed are the clusters whose records are those of the last import, because the hub has none, sorted.
+	Unconfirmed []string
 	// Own is the state of the service in this cluster; nil means unknown. If this cluster exports the service, its own addresses
 	// count instead of the hub's, because the hub may be unreachable or behind. The merge still uses the hub's record of every
 	// cluster, so that all clusters get the same result.
@@ -107,7 +109,7 @@ type Given struct {
 // Service's former port names before and after it is renamed.
 func (o Output) ImportWith(g Given) *mcsv1beta1.ServiceImport {
 	imp := o.work.serviceImport(slices.ContainsFunc(o.Slices, hasRecord), g)
-	imp.Status.Conditions = slices.Concat(imp.Status.Conditions, complete(o.Drops, g.Blocked), o.work.endpoints())
+	imp.Status.Conditions = slices.Concat(imp.Status.Conditions, complete(o.Drops, g.Blocked), o.work.endpoints(), confirmed(o.work.in.Unconfirmed))
 	return imp
 }
 

@@ -17,7 +17,7 @@ import (
 )
 
 // The records that a service was last imported from are stored in its EndpointSlices, for the time when the hub has lost them, or is away
-// (importer/retention). A slice has the endpoints of its record, and an annotation with the record's name. The first slice of each cluster
+// (importer/effective). A slice has the endpoints of its record, and an annotation with the record's name. The first slice of each cluster
 // also has an annotation with the cluster's ExportedService. So nothing more is written than before, and a change of one cluster's record
 // changes only slices of that cluster. What is restored goes through the same checks as what is on the hub.
 

@@ -52,6 +52,8 @@ spec:
   ipFamilies: [IPv4]
   ports: [{name: http, port: 80}]
   exportedAt: 2026-01-01T00:00:00Z
+  revision: 1767225600000
+  endpoints: [x-0]
 ---
 apiVersion: clusterset.dev/v1alpha1
 kind: ExportedEndpoints

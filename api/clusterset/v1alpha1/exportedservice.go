@@ -147,7 +147,7 @@ type ExportedServiceSpec struct {
 	// +kubebuilder:validation:MaxItems=1000
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=20
-	// +kubebuilder:validation:items:Pattern=`^[0-9a-f]{16}-[0-9]{1,3}$`
+	// +kubebuilder:validation:items:Pattern=`^[0-9a-z]([-0-9a-z]*[0-9a-z])?$`
 	// +listType=atomic
 	// +optional
 	Endpoints []string `json:"endpoints,omitempty"`

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/clusterset/clusterset/api"
@@ -47,6 +48,18 @@ type MemberCluster struct {
 // Left reports whether the cluster has left the set: its MemberCluster is deleted, by `clusterset leave` or by hand, and stays for a week
 // so that all members see it (api.MemberFinalizer). A cluster without a MemberCluster hasn't left: the hub lost it.
 func (m *MemberCluster) Left() bool { return m.DeletionTimestamp != nil }
+
+// ForgottenAt returns when the hub process began to delete the cluster's records, because it had been silent for very long, by its clock; zero if it
+// hasn't, or the cluster is nil.
+func (m *MemberCluster) ForgottenAt() time.Time {
+	if m == nil {
+		return time.Time{}
+	}
+	if c := meta.FindStatusCondition(m.Status.Conditions, ConditionForgotten); c != nil && c.Status == metav1.ConditionTrue {
+		return c.LastTransitionTime.Time
+	}
+	return time.Time{}
+}
 
 // DrainsAndLeaves returns a digest of which clusters are drained, and which have left (rule C76 of docs/spec/control-plane.md). A member states
 // the one that it acts on, and who drains a cluster compares it with that of the hub's MemberClusters.

@@ -1,4 +1,4 @@
-package retention
+package effective
 
 import (
 	"math/rand/v2"
@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/tools/txtar"
 	corev1 "k8s.io/api/core/v1"
@@ -21,22 +22,20 @@ import (
 	"github.com/clusterset/clusterset/test/records"
 )
 
-// without removes a cluster's records from the input and returns the missing parts and the result with those parts kept. was is the
-// earlier result, which is still in the local cluster.
-func without(in desired.Input, was desired.Output, cluster string) (parts []Part, now desired.Output) {
+// without removes a cluster's records from the input and returns the clusters without a record, and the result with what stays. was is the earlier
+// result, which is still in the local cluster.
+func without(in desired.Input, was desired.Output, cluster string) (unconfirmed []string, now desired.Output) {
 	namespace := api.MemberNamespace(cluster)
 	in.Services = slices.DeleteFunc(slices.Clone(in.Services), func(s *clustersetv1alpha1.ExportedService) bool { return s.Namespace == namespace })
 	in.Endpoints = slices.DeleteFunc(slices.Clone(in.Endpoints), func(e *clustersetv1alpha1.ExportedEndpoints) bool { return e.Namespace == namespace })
-	return keepAll(in, was)
+	return stay(in, was)
 }
 
-// keepAll keeps what the input doesn't have.
-func keepAll(in desired.Input, was desired.Output) (parts []Part, now desired.Output) {
-	last, hub := Imported(in.Key, in.Cluster, was.Slices), Records{in.Services, in.Endpoints}
-	parts = missing(in.Key, hub, last)
-	all := hub.with(last, parts)
-	in.Services, in.Endpoints = all.Services, all.Endpoints
-	return parts, desired.Compute(in)
+// stay lets what the input doesn't have stay.
+func stay(in desired.Input, was desired.Output) (unconfirmed []string, now desired.Output) {
+	o := Effective(Records{Services: in.Services, Endpoints: in.Endpoints}, Imported(in.Key, in.Cluster, was.Slices), State{Now: time.Now()})
+	in.Services, in.Endpoints = o.Use.Services, o.Use.Endpoints
+	return o.Unconfirmed, desired.Compute(in)
 }
 
 // TestRetainChangesNothing removes each cluster's records from the hub, for each service of testdata. As long as they are retained,
@@ -65,9 +64,9 @@ func TestRetainChangesNothing(t *testing.T) {
 			}
 			tried++
 			t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar")+" without "+cluster, func(t *testing.T) {
-				parts, now := without(in, was, cluster)
-				if len(parts) != 1 || parts[0] != (Part{in.Key, cluster, ""}) {
-					t.Errorf("missing are %v", parts)
+				unconfirmed, now := without(in, was, cluster)
+				if !slices.Equal(unconfirmed, []string{cluster}) {
+					t.Errorf("unconfirmed are %v", unconfirmed)
 				}
 				byNumber(was)
 				byNumber(now)
@@ -118,10 +117,6 @@ func TestAllCanBeRetained(t *testing.T) {
 				last := Imported(in.Key, own, was.Slices)
 				in.Services, in.Endpoints = last.Services, last.Endpoints
 				now := desired.Compute(in)
-				cur := desired.Current{ServiceImport: was.ServiceImport, Derived: in.Derived, Global: was.Global, Slices: was.Slices}
-				if Removes(in, cur, now, nil) {
-					t.Error("something is missing")
-				}
 				byNumber(was)
 				byNumber(now)
 				if !reflect.DeepEqual(was.Slices, now.Slices) {
@@ -144,7 +139,7 @@ func TestRetainKnowsPortsWithoutANameByTheirEndpoints(t *testing.T) {
 	in.Services = slices.DeleteFunc(slices.Clone(in.Services), func(s *clustersetv1alpha1.ExportedService) bool {
 		return s.Namespace == api.MemberNamespace("beijing")
 	})
-	if _, now := keepAll(in, was); !reflect.DeepEqual(was.Slices, now.Slices) {
+	if _, now := stay(in, was); !reflect.DeepEqual(was.Slices, now.Slices) {
 		t.Errorf("EndpointSlices were\n%+v\nare\n%+v", was.Slices, now.Slices)
 	}
 }
@@ -198,14 +193,11 @@ func TestRetainLetsOthersChange(t *testing.T) {
 func TestRetainOneSlice(t *testing.T) {
 	second := strings.Split(records.Exported("beijing", "shop", "web", "", "10.11.0.9"), "---")[1]
 	in := records.Input(t, desired.DataPathPods, records.Exported("beijing", "shop", "web", "10.1.0.1", "10.11.0.5"), strings.Replace(second, "x-0", "y-0", 1))
+	in.Services[0].Spec.Endpoints = []string{"x-0", "y-0"}
 	was := desired.Compute(in)
 	rand.Shuffle(len(was.Slices), func(i, j int) { was.Slices[i], was.Slices[j] = was.Slices[j], was.Slices[i] })
-	gone := in.Endpoints[1]
 	in.Endpoints = in.Endpoints[:1]
-	parts, now := keepAll(in, was)
-	if want, _ := partOf(gone); len(parts) != 1 || parts[0] != want {
-		t.Fatalf("missing are %v, want %v", parts, want)
-	}
+	_, now := stay(in, was)
 	if len(now.Slices) != 2 {
 		t.Errorf("slices are %+v", now.Slices)
 	}
@@ -241,8 +233,8 @@ func TestWhatIsStoredIsDistrusted(t *testing.T) {
 	for _, s := range was.Slices {
 		s.Annotations[api.AnnotationExport] = strings.ReplaceAll(s.Annotations[api.AnnotationExport], `"shop"`, `"vault"`)
 	}
-	if parts, _ := without(in, was, "beijing"); len(parts) > 0 {
-		t.Errorf("another service's export counts: %v", parts)
+	if unconfirmed, _ := without(in, was, "beijing"); len(unconfirmed) > 0 {
+		t.Errorf("another service's export counts: %v", unconfirmed)
 	}
 }
 
@@ -268,49 +260,6 @@ func TestRetainKeepsPortsWithoutEndpoints(t *testing.T) {
 					t.Errorf("GlobalService and slices were\n%+v\n%+v\nare\n%+v\n%+v", was.Global.Spec, was.Slices, now.Global.Spec, now.Slices)
 				}
 			})
-		}
-	}
-}
-
-// What was deleted rightly stays gone while caches still show some of it, and only until its record is back.
-func TestWhatWentStaysGoneUntilItIsBack(t *testing.T) {
-	in := records.Input(t, desired.DataPathPods,
-		records.Exported("beijing", "shop", "web", "10.1.0.1", "10.11.0.5"), records.Exported("shanghai", "shop", "web", "10.2.0.1", "10.12.0.5"))
-	cur := desired.Current{}
-	was := desired.Compute(in)
-	cur.ServiceImport, cur.Slices = was.ServiceImport, was.Slices
-	all := Records{in.Services, in.Endpoints}
-	whole := Part{Service: in.Key, Cluster: "shanghai"}
-	record := Part{Service: in.Key, Cluster: "shanghai", Record: in.Endpoints[1].Name}
-
-	in.Services, in.Endpoints = in.Services[:1], in.Endpoints[:1]
-	now := desired.Compute(in)
-	o := Outcome{Use: Records{in.Services, in.Endpoints}, Gone: []Part{whole}}
-	went := o.Went(nil)
-	if Removes(in, cur, now, went) {
-		t.Error("removing what is gone needs to be asked")
-	}
-	cur.Slices, o.Gone = now.Slices, nil // one cache is ahead: the ServiceImport still lists the cluster, and no slice says of what record
-	if !Removes(in, cur, now, o.Went(nil)) {
-		t.Error("removing what went for no known reason needs not to be asked")
-	}
-	for range 3 {
-		if went = o.Went(went); !slices.Equal(went, []Part{whole}) || Removes(in, cur, now, went) {
-			t.Errorf("later, %v went", went)
-		}
-	}
-	for _, c := range []struct {
-		name string
-		use  Records
-		want []Part
-	}{
-		{"nothing is back", Records{}, []Part{whole, record}},
-		{"the export is back", Records{all.Services, all.Endpoints[:1]}, []Part{record}},
-		{"all is back", all, nil},
-	} {
-		o.Use = c.use
-		if got := o.Went([]Part{whole, record}); !slices.Equal(got, c.want) {
-			t.Errorf("%s: %v went, want %v", c.name, got, c.want)
 		}
 	}
 }

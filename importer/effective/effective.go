@@ -1,0 +1,129 @@
+package effective
+
+import (
+	"time"
+
+	"github.com/clusterset/clusterset/api"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+)
+
+// Patience is for how long a part without a record stays while its cluster is Ready: whoever could say why has had the time.
+const Patience = 24 * time.Hour
+
+// State is what decides about parts without a record, apart from the records.
+type State struct {
+	Now time.Time
+	// Known is whether the hub has a MemberCluster of this cluster that doesn't say that it has left. Nothing goes otherwise.
+	Known bool
+	// Read is since when the hub has been read without a break; zero: it isn't at the moment.
+	Read time.Time
+	// Clusters has each cluster of a part without a record.
+	Clusters map[string]Cluster
+	// Absent is since when each part has had no record while its cluster was Ready.
+	Absent map[string]time.Time
+	// Full reports whether a cluster's part has no room beside those with records (C47). Nil: all have.
+	Full func(cluster string) bool
+}
+
+// Cluster is what is known of a cluster.
+type Cluster struct {
+	Member *clustersetv1alpha1.MemberCluster // the hub's; nil: it has none
+	Copy   *clustersetv1alpha1.MemberCluster // the copy of it here; nil: there is none
+	Apart  bool                              // it shares no community with this one
+	Unread bool                              // its records haven't all been read yet
+}
+
+// Outcome is what to use.
+type Outcome struct {
+	Use Records
+	// Unconfirmed are the clusters whose parts stay without a record, sorted.
+	Unconfirmed []string
+	// Whole means that all that is imported has a record.
+	Whole bool
+	// Again is when to look again without an event; 0: never.
+	Again time.Duration
+}
+
+// Effective applies the one rule about parts that the hub has no record of (C41). last are the records that the service was imported from last. It
+// is pure.
+func Effective(hub, last Records, s State) Outcome {
+	o := Outcome{Use: hub.clone(), Whole: true}
+	for _, was := range last.Services {
+		cluster, ok := was.SourceCluster()
+		if !ok {
+			continue
+		}
+		if is := hub.Service(cluster); is != nil {
+			o.Whole = o.Use.keep(last, cluster, func(e *clustersetv1alpha1.ExportedEndpoints) bool { return lists(is, e) }) && o.Whole
+			continue
+		}
+		o.Whole = false
+		if s.goes(cluster, &was.Spec, hub) {
+			o.Use.drop(cluster)
+			continue
+		}
+		o.Use.Services = append(o.Use.Services, was)
+		o.Use.keep(last, cluster, func(*clustersetv1alpha1.ExportedEndpoints) bool { return true })
+		if !s.Clusters[cluster].Unread {
+			o.Unconfirmed = append(o.Unconfirmed, cluster)
+		}
+		if again := s.again(cluster); again > 0 && (o.Again == 0 || again < o.Again) {
+			o.Again = again
+		}
+	}
+	return o
+}
+
+// goes reports whether a part without a record goes.
+func (s *State) goes(cluster string, was *clustersetv1alpha1.ExportedServiceSpec, hub Records) bool {
+	c := s.Clusters[cluster]
+	withdrawn, said := hub.Withdrawn[cluster]
+	switch {
+	case !s.Known:
+		return false
+	case c.Left(), c.Apart, c.forgotten(was.Revision), said && withdrawn >= was.Revision:
+		return true
+	case c.Unread:
+		return false
+	case s.Full != nil && s.Full(cluster):
+		return true
+	}
+	return !s.Read.IsZero() && s.until(cluster) <= 0
+}
+
+// until returns how much longer a part without a record stays, if nothing changes.
+func (s *State) until(cluster string) time.Duration {
+	since := s.Absent[cluster]
+	if s.Read.After(since) {
+		since = s.Read
+	}
+	return since.Add(Patience).Sub(s.Now)
+}
+
+// again returns when time alone may decide; 0: it doesn't.
+func (s *State) again(cluster string) time.Duration {
+	if c := s.Clusters[cluster]; c.Ready() {
+		return max(s.until(cluster), time.Minute)
+	}
+	return 0
+}
+
+// Ready reports whether the hub hears the cluster.
+func (c Cluster) Ready() bool {
+	return c.Member != nil && c.Member.Status.Phase == clustersetv1alpha1.MemberReady
+}
+
+// Left reports whether the cluster has left (C44): its MemberCluster says so, and isn't an earlier one, from a backup of the hub; or the hub has none, and
+// somebody has deleted the copy here.
+func (c Cluster) Left() bool {
+	if c.Member == nil {
+		return c.Copy == nil
+	}
+	return c.Member.Left() && (c.Copy == nil || c.Copy.Annotations[api.AnnotationHubUID] == string(c.Member.UID) || c.Copy.UID == c.Member.UID)
+}
+
+// forgotten reports whether the hub process has forgotten the cluster later than it wrote that revision.
+func (c Cluster) forgotten(revision int64) bool {
+	at := c.Member.ForgottenAt()
+	return !at.IsZero() && at.UnixMilli() > revision
+}
