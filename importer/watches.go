@@ -85,6 +85,7 @@ func (i *importer) sources(r *reconciler, places <-chan event.GenericEvent) []so
 		source.Kind[client.Object](hub, &clustersetv1alpha1.ExportedEndpoints{}, records()),
 		source.Kind[client.Object](hub, &clustersetv1alpha1.MemberCluster{}, members, memberChanged()),
 		source.Kind[client.Object](hub, &clustersetv1alpha1.MemberCluster{}, allServices(r), networksChanged()),
+		source.Kind[client.Object](local, &clustersetv1alpha1.MemberCluster{}, affectedBy(r), went()),
 		source.Channel(places, allServices(r)),
 		source.Kind(local, client.Object(r.local.imports.NewImport()), here),
 		source.Kind[client.Object](local, &discoveryv1.EndpointSlice{}, here),
@@ -199,6 +200,14 @@ func memberChanged() predicate.Predicate {
 			return !equality.Semantic.DeepEqual(was.Spec, is.Spec) || was.Status.Phase != is.Status.Phase ||
 				!slices.Equal(was.Status.Zones, is.Status.Zones) || was.Left() != is.Left()
 		},
+		GenericFunc: func(event.GenericEvent) bool { return false },
+	}
+}
+
+// went passes deletions: a cluster that the hub has lost is given up by deleting the copy of its MemberCluster (C44).
+func went() predicate.Predicate {
+	return predicate.Funcs{
+		CreateFunc: func(event.CreateEvent) bool { return false }, UpdateFunc: func(event.UpdateEvent) bool { return false },
 		GenericFunc: func(event.GenericEvent) bool { return false },
 	}
 }

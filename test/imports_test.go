@@ -66,7 +66,7 @@ var rules = []rule{
 	{from: []string{"hub"}, without: []string{module + "exporter", module + "importer", module + "prober"}, why: "a controller stands alone"},
 	{from: []string{"prober"}, without: []string{module + "exporter", module + "importer", module + "hub"}, why: "a controller stands alone"},
 	{
-		from: []string{"importer/desired"}, without: []string{clientGo, controllerRuntime, module + "importer/retention"},
+		from: []string{"importer/desired"}, without: []string{clientGo, controllerRuntime, module + "importer/effective"},
 		why: "what the importer writes is computed from values alone",
 	},
 	{

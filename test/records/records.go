@@ -54,6 +54,7 @@ spec:
   exportedAt: 2026-01-01T00:00:00Z
   revision: 1767225600000
   endpoints: [x-0]
+  withdrawn: false
 ---
 apiVersion: clusterset.dev/v1alpha1
 kind: ExportedEndpoints
