@@ -27,10 +27,10 @@ import (
 // mirror keeps a local copy of each of the hub's MemberClusters, which DNS uses for ranking. When a cluster goes silent, one
 // object changes in every member, and not each of its endpoints.
 type mirror struct {
-	hub    client.Reader // the hub's cache
-	keeper *retention.Keeper
-	local  *local
-	report *reporter
+	cluster string        // this cluster
+	hub     client.Reader // the hub's cache
+	local   *local
+	report  *reporter
 }
 
 // memberSources returns the sources that enqueue MemberClusters: the hub's and our copies. A change of our own enqueues all.
@@ -64,35 +64,23 @@ func (m *mirror) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 		here = found
 	}
 	there := &clustersetv1alpha1.MemberCluster{}
-	err := m.hub.Get(ctx, req.NamespacedName, there)
-	switch {
-	case client.IgnoreNotFound(err) != nil:
+	switch err := m.hub.Get(ctx, req.NamespacedName, there); {
+	case apierrors.IsNotFound(err):
+		return m.without(ctx, req.Name, here, nil)
+	case err != nil:
 		return reconcile.Result{}, fmt.Errorf("get MemberCluster %s from the hub: %w", req.Name, err)
-	case (err != nil || there.Left()) && (here == nil || !desired.Owned(here)):
-		m.report.foreign(ctx, memberKey(req.Name), nil)
-		m.report.awaited(req.Name, false)
-		return reconcile.Result{}, nil // a user gave a location to a cluster of another MCS implementation
-	case err != nil || there.Left() && here != nil && here.UID != there.UID:
-		err := m.mayForget(ctx, req.Name, there)
-		var lost *retention.LostError
-		if errors.As(err, &lost) {
-			return m.await(ctx, here, lost)
-		}
-		m.report.awaited(req.Name, false)
-		if err != nil {
-			logf.FromContext(ctx).V(1).Info("Kept a MemberCluster that the hub doesn't have", "reason", err.Error())
-			return reconcile.Result{RequeueAfter: retention.RetryAfter(err)}, nil
-		}
-		return reconcile.Result{}, m.local.remove(ctx, here)
-	case there.Left(), here != nil && here.UID == there.UID:
-		m.report.awaited(req.Name, false)
-		return reconcile.Result{}, nil // there is no copy here, or this cluster is the hub
+	case there.Left():
+		return m.without(ctx, req.Name, here, there)
+	}
+	m.report.awaited(req.Name, false)
+	if here != nil && here.UID == there.UID {
+		return reconcile.Result{}, nil // this cluster is the hub
 	}
 	if err := api.CheckClusterName(there.Name); err != nil {
 		logf.FromContext(ctx).Info("Skipped a MemberCluster of the hub", "reason", err.Error())
 		return reconcile.Result{}, nil
 	}
-	if here == nil && req.Name != m.keeper.Trust.Cluster {
+	if here == nil && req.Name != m.cluster {
 		switch is, known, err := m.hubIsHere(ctx); {
 		case err != nil:
 			return reconcile.Result{}, err
@@ -102,8 +90,7 @@ func (m *mirror) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 			return reconcile.Result{}, nil
 		}
 	}
-	m.report.awaited(req.Name, false)
-	err = m.copy(ctx, here, there)
+	err := m.copy(ctx, here, there)
 	var foreign *foreignError
 	switch {
 	case errors.As(err, &foreign):
@@ -123,59 +110,53 @@ func (m *mirror) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 // everyone would treat the cluster that left as a member.
 func (m *mirror) hubIsHere(ctx context.Context) (is, known bool, err error) {
 	there, here := &clustersetv1alpha1.MemberCluster{}, &clustersetv1alpha1.MemberCluster{}
-	err = m.hub.Get(ctx, client.ObjectKey{Name: m.keeper.Trust.Cluster}, there)
+	err = m.hub.Get(ctx, client.ObjectKey{Name: m.cluster}, there)
 	if apierrors.IsNotFound(err) {
 		return false, true, nil // there is nothing to wait for
 	}
 	if err != nil {
-		return false, false, fmt.Errorf("get MemberCluster %s from the hub: %w", m.keeper.Trust.Cluster, err)
+		return false, false, fmt.Errorf("get MemberCluster %s from the hub: %w", m.cluster, err)
 	}
-	if known, err = get(ctx, m.local, "", m.keeper.Trust.Cluster, here); err != nil || !known {
+	if known, err = get(ctx, m.local, "", m.cluster, here); err != nil || !known {
 		return false, false, err
 	}
 	return here.UID == there.UID, true, nil
 }
 
-// mayForget returns nil if a cluster has left or has been missing on the hub for too long. Otherwise the error says why our
-// copy stays.
-func (m *mirror) mayForget(ctx context.Context, cluster string, there *clustersetv1alpha1.MemberCluster) error {
-	if err := m.keeper.Trust.MayDelete(ctx); err != nil {
-		return err
+// without keeps or removes our copy of a MemberCluster that the hub doesn't have (there is nil), or that says that its cluster has left.
+func (m *mirror) without(ctx context.Context, name string, here, there *clustersetv1alpha1.MemberCluster) (reconcile.Result, error) {
+	ours := here != nil && desired.Owned(here)
+	gone := retention.Gone(there, here) || there == nil && !here.Joined() // what only described a cluster went with who removed it
+	m.report.awaited(name, ours && !gone)
+	switch {
+	case !ours: // a user gave a location to a cluster of another MCS implementation, or this cluster is the hub
+		m.report.foreign(ctx, memberKey(name), nil)
+		return reconcile.Result{}, nil
+	case !gone:
+		return m.await(ctx, here)
+	case name == m.cluster: // it stays as it is, like all else here (C40)
+		return reconcile.Result{}, nil
 	}
-	if there.Left() {
-		return m.keeper.Left(there)
-	}
-	if err := m.keeper.Lost(ctx, cluster); err != nil {
-		return err
-	}
-	var records clustersetv1alpha1.ExportedServiceList
-	err := m.hub.List(ctx, &records, client.InNamespace(api.MemberNamespace(cluster)), client.Limit(1), client.UnsafeDisableDeepCopy)
-	if err != nil {
-		return fmt.Errorf("list ExportedServices of %s: %w", cluster, err)
-	}
-	if len(records.Items) > 0 {
-		return fmt.Errorf("the hub still has records of %s", cluster)
-	}
-	return nil
+	return reconcile.Result{}, m.local.remove(ctx, here)
 }
 
-// await records on our copy of a MemberCluster that the cluster hasn't rejoined and is waited for.
-func (m *mirror) await(ctx context.Context, here *clustersetv1alpha1.MemberCluster, lost *retention.LostError) (reconcile.Result, error) {
-	m.report.awaited(here.Name, true)
-	said := meta.FindStatusCondition(here.Status.Conditions, clustersetv1alpha1.ConditionOnHub)
+// await says on our copy of a MemberCluster that the hub has lost it.
+func (m *mirror) await(ctx context.Context, here *clustersetv1alpha1.MemberCluster) (reconcile.Result, error) {
+	said := meta.IsStatusConditionFalse(here.Status.Conditions, clustersetv1alpha1.ConditionOnHub)
+	message := fmt.Sprintf("the hub has lost %s, which hasn't left and hasn't joined again; what it exported stays until it does, or until this MemberCluster is deleted", here.Name)
 	err := ensureStatus(ctx, m.local, here, func(c *clustersetv1alpha1.MemberCluster) {
 		meta.SetStatusCondition(&c.Status.Conditions, metav1.Condition{
 			Type: clustersetv1alpha1.ConditionOnHub, Status: metav1.ConditionFalse, Reason: clustersetv1alpha1.ReasonNotRejoined,
-			Message: lost.Error(), ObservedGeneration: c.Generation, LastTransitionTime: metav1.NewTime(lost.Until.Add(-m.keeper.AwaitRejoin)),
+			Message: message, ObservedGeneration: c.Generation,
 		})
 	})
 	if isStale(err) {
 		return reconcile.Result{RequeueAfter: staleRetry}, nil
 	}
-	if err == nil && said == nil {
-		m.report.lost(ctx, here, lost)
+	if err == nil && !said {
+		m.report.lost(ctx, here, message)
 	}
-	return reconcile.Result{RequeueAfter: lost.Retry(m.keeper.Clock.Now())}, err
+	return reconcile.Result{}, err
 }
 
 // copy makes our copy like the hub's MemberCluster, without what is invalid. Whatever this API server still refuses, because its
@@ -206,14 +187,14 @@ func (m *mirror) copy(ctx context.Context, here, there *clustersetv1alpha1.Membe
 }
 
 func (m *mirror) copySpec(ctx context.Context, here, there *clustersetv1alpha1.MemberCluster) (*clustersetv1alpha1.MemberCluster, error) {
-	var joined map[string]string
+	said := map[string]string{api.AnnotationHubUID: string(there.UID)}
 	if there.Joined() {
-		joined = map[string]string{api.AnnotationJoined: there.JoinedAt().UTC().Format(time.RFC3339)}
+		said[api.AnnotationJoined] = there.JoinedAt().UTC().Format(time.RFC3339)
 	}
 	fresh := &clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: there.Name}}
 	return ensure(ctx, m.local, existing(here), fresh, func(c *clustersetv1alpha1.MemberCluster) {
 		c.Labels = labels.Merge(c.Labels, desired.Labels(), nil)
-		c.Annotations = labels.Merge(c.Annotations, joined, nil)
+		c.Annotations = labels.Merge(c.Annotations, said, nil)
 		there.Spec.DeepCopyInto(&c.Spec)
 	})
 }

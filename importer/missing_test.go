@@ -328,7 +328,7 @@ func (s *missing) changeMember(name string, how []string) {
 		case "cidrs":
 			m.Spec.CIDRs = strings.Split(value, ",")
 		case "left":
-			m.DeletionTimestamp, m.Finalizers = new(metav1.NewTime(s.clock.Now())), []string{api.MemberFinalizer}
+			m.SetLeft(s.clock.Now())
 		case "lost":
 			s.must(s.hub.Delete(s.t.Context(), m))
 			return
@@ -365,7 +365,7 @@ func (s *missing) settle() {
 		return
 	}
 	s.again = 0
-	m := &mirror{hub: s.hub, keeper: s.keeper, local: s.local, report: s.report}
+	m := &mirror{cluster: s.keeper.Trust.Cluster, hub: s.hub, local: s.local, report: s.report}
 	for name := range s.members {
 		for range 3 {
 			result, err := m.Reconcile(s.t.Context(), reconcile.Request{NamespacedName: client.ObjectKey{Name: name}})

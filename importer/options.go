@@ -101,10 +101,6 @@ type Options struct {
 	// missing only because it hasn't arrived yet. Nil means that they have.
 	Passed func(cluster, version string) bool
 
-	// AwaitRejoin is how long to wait for clusters that the hub has lost. Their exports are kept until they rejoin. Default: a
-	// day, after which the hub also forgets the exports of a silent cluster.
-	AwaitRejoin time.Duration
-
 	// MaxBackoff is the longest wait before a failed service is retried. Default: a minute.
 	MaxBackoff time.Duration
 }
@@ -122,9 +118,6 @@ const DefaultMaxServices = 5000
 // DefaultMaxNamespaces is the default of Options.MaxNamespaces: a hundredth of the namespaces that Kubernetes is tested with
 // (https://github.com/kubernetes/community/blob/master/sig-scalability/configs-and-limits/thresholds.md), and more than most clusters have.
 const DefaultMaxNamespaces = 100
-
-// DefaultAwaitRejoin is the default of Options.AwaitRejoin.
-const DefaultAwaitRejoin = 24 * time.Hour
 
 func (o Options) withDefaults() (Options, error) {
 	var errs []error
@@ -153,7 +146,6 @@ func (o Options) withDefaults() (Options, error) {
 	o.WriteBurst = cmp.Or(max(0, o.WriteBurst), DefaultWriteBurst)
 	o.MaxNamespaces = cmp.Or(max(0, o.MaxNamespaces), DefaultMaxNamespaces)
 	o.Concurrency = cmp.Or(max(0, o.Concurrency), DefaultConcurrency)
-	o.AwaitRejoin = cmp.Or(max(0, o.AwaitRejoin), DefaultAwaitRejoin)
 	if o.Facts == nil {
 		o.Facts = &Facts{}
 	}

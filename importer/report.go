@@ -21,7 +21,6 @@ import (
 
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/importer/desired"
-	"github.com/clusterset/clusterset/importer/retention"
 	"github.com/clusterset/clusterset/internal/text"
 )
 
@@ -321,10 +320,10 @@ func (r *reporter) awaited(cluster string, is bool) {
 }
 
 // lost reports one of them.
-func (r *reporter) lost(ctx context.Context, mirrored client.Object, err *retention.LostError) {
-	logf.FromContext(ctx).Info("The hub has lost a cluster; what it exported is kept", "cluster", err.Cluster, "until", err.Until)
+func (r *reporter) lost(ctx context.Context, mirrored client.Object, message string) {
+	logf.FromContext(ctx).Info("The hub has lost a cluster; what it exported stays", "cluster", mirrored.GetName())
 	r.events.Eventf(mirrored, nil, corev1.EventTypeWarning, reasonNotRejoined, "Import",
-		"%s. Run clusterset join %s --rejoin; or, if it won't come back, delete its MemberCluster here, in each member", err.Error(), err.Cluster)
+		"%s. Run clusterset join %s --rejoin; or, if it won't come back, delete its MemberCluster here, in each member", message, mirrored.GetName())
 }
 
 // namespaceMissing reports a namespace that clusters export services from and that doesn't exist here.

@@ -137,7 +137,7 @@ func (i *importer) Start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	members, err := i.controller("importer-members", &mirror{hub: hub, keeper: held, local: l, report: report},
+	members, err := i.controller("importer-members", &mirror{cluster: i.options.Cluster, hub: hub, local: l, report: report},
 		1, memberSources(hub, i.mgr.GetCache(), i.options.Cluster))
 	if err != nil {
 		return err
@@ -177,7 +177,7 @@ func (i *importer) keeper(l *local, report *reporter) *retention.Keeper {
 		report.hub(ctx, regarding, incomplete)
 	}
 	return &retention.Keeper{
-		Trust: trust, Hub: hub, Here: i.mgr.GetCache(), Departures: retention.NewDepartures(clock.RealClock{}), AwaitRejoin: i.options.AwaitRejoin,
+		Trust: trust, Hub: hub, Here: i.mgr.GetCache(), Departures: retention.NewDepartures(clock.RealClock{}), AwaitRejoin: 24 * time.Hour,
 		Spread: rand.N(maxSpread), Clock: clock.RealClock{}, Unread: i.options.Unread, Passed: i.options.Passed,
 	}
 }

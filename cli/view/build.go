@@ -154,6 +154,7 @@ func clusterOf(mc *clustersetv1alpha1.MemberCluster, now time.Time) Cluster {
 		c.Message = ready.Message
 	}
 	joined := meta.FindStatusCondition(mc.Status.Conditions, clustersetv1alpha1.ConditionJoined)
+	c.forgotten = !mc.ForgottenAt().IsZero()
 	c.handOver = joined != nil && joined.Reason == clustersetv1alpha1.ReasonCredentialsWait
 	for _, f := range flaws {
 		if said := meta.FindStatusCondition(mc.Status.Conditions, f.condition); said != nil && said.Status == f.status {
