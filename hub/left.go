@@ -56,8 +56,7 @@ func (r *reconciler) leave(ctx context.Context, mc *clustersetv1alpha1.MemberClu
 			return reconcile.Result{}, err
 		}
 	}
-	since := meta.FindStatusCondition(status.Conditions, clustersetv1alpha1.ConditionLeft).LastTransitionTime
-	if due := since.Add(r.keepLeft).Sub(r.now()); due > 0 {
+	if due := status.Conditions[0].LastTransitionTime.Add(r.keepLeft).Sub(r.now()); due > 0 {
 		return reconcile.Result{RequeueAfter: due}, nil
 	}
 	return reconcile.Result{}, r.letGo(ctx, mc)
@@ -120,13 +119,8 @@ func (r *reconciler) letGo(ctx context.Context, mc *clustersetv1alpha1.MemberClu
 func leftStatus(mc *clustersetv1alpha1.MemberCluster, now time.Time) clustersetv1alpha1.MemberClusterStatus {
 	left := mc.DeepCopy()
 	left.SetLeft(now)
-	left.Status.Phase, left.Status.ExportedServices = clustersetv1alpha1.MemberExpired, new(int32)
-	for _, kind := range []string{clustersetv1alpha1.ConditionExpiryPaused, clustersetv1alpha1.ConditionForgotten} {
-		meta.RemoveStatusCondition(&left.Status.Conditions, kind)
+	return clustersetv1alpha1.MemberClusterStatus{
+		Phase: clustersetv1alpha1.MemberExpired, ExportedServices: new(int32),
+		Conditions: []metav1.Condition{*meta.FindStatusCondition(left.Status.Conditions, clustersetv1alpha1.ConditionLeft)},
 	}
-	meta.SetStatusCondition(&left.Status.Conditions, metav1.Condition{
-		Type: clustersetv1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: clustersetv1alpha1.ReasonDeleted,
-		Message: "the cluster has left the set", ObservedGeneration: mc.Generation, LastTransitionTime: metav1.NewTime(now),
-	})
-	return left.Status
 }

@@ -181,9 +181,6 @@ func transitions(was, now []metav1.Condition) []news {
 		if old != nil && old.Status == c.Status && old.Reason == c.Reason || c.Status == metav1.ConditionUnknown {
 			continue
 		}
-		if c.Type == clustersetv1alpha1.ConditionReady && c.Reason == clustersetv1alpha1.ReasonDeleted {
-			continue // the condition Left implies it
-		}
 		kind := corev1.EventTypeNormal
 		if c.Status == bad[c.Type] {
 			kind = corev1.EventTypeWarning

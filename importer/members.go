@@ -56,6 +56,9 @@ func memberSources(hub, local cache.Cache, own string) []source.Source {
 
 // Reconcile implements reconcile.Reconciler for the name of a MemberCluster.
 func (m *mirror) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	if err := m.count(ctx); err != nil {
+		return reconcile.Result{}, err
+	}
 	var here *clustersetv1alpha1.MemberCluster
 	found := &clustersetv1alpha1.MemberCluster{}
 	if ok, err := get(ctx, m.local, "", req.Name, found); err != nil {
@@ -72,7 +75,6 @@ func (m *mirror) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 	case there.Left():
 		return m.without(ctx, req.Name, here, there)
 	}
-	m.report.awaited(req.Name, false)
 	if here != nil && here.UID == there.UID {
 		return reconcile.Result{}, nil // this cluster is the hub
 	}
@@ -103,6 +105,22 @@ func (m *mirror) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 	return reconcile.Result{}, err
 }
 
+// count sets the metric of the clusters that the hub has lost. Each change of a copy is reconciled, so it is right in the end.
+func (m *mirror) count(ctx context.Context) error {
+	var here clustersetv1alpha1.MemberClusterList
+	if err := m.local.cache.List(ctx, &here, client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("list MemberClusters: %w", err)
+	}
+	lost := 0
+	for i := range here.Items {
+		if meta.IsStatusConditionFalse(here.Items[i].Status.Conditions, clustersetv1alpha1.ConditionOnHub) {
+			lost++
+		}
+	}
+	awaitedGauge.Set(float64(lost))
+	return nil
+}
+
 // hubIsHere reports whether this cluster is the hub, by its own MemberCluster. known is false until that exists here too.
 //
 // A MemberCluster that is missing here doesn't prove that the hub is another cluster. With two caches of one API server, the
@@ -127,7 +145,6 @@ func (m *mirror) hubIsHere(ctx context.Context) (is, known bool, err error) {
 func (m *mirror) without(ctx context.Context, name string, here, there *clustersetv1alpha1.MemberCluster) (reconcile.Result, error) {
 	ours := here != nil && desired.Owned(here)
 	gone := retention.Gone(there, here) || there == nil && !here.Joined() // what only described a cluster went with who removed it
-	m.report.awaited(name, ours && !gone)
 	switch {
 	case !ours: // a user gave a location to a cluster of another MCS implementation, or this cluster is the hub
 		m.report.foreign(ctx, memberKey(name), nil)

@@ -107,7 +107,6 @@ type reporter struct {
 	mu         sync.Mutex
 	services   map[types.NamespacedName]*reported
 	namespaces map[string]bool                 // missing ones that were mentioned
-	absent     map[string]bool                 // clusters that are waited for
 	extended   map[types.NamespacedName]string // why Services that ask for it aren't extended; empty: they are
 	paces      map[string]*rate.Limiter        // by cluster, of what it may cause to be told as often as it likes
 }
@@ -123,7 +122,7 @@ type reported struct {
 
 func newReporter(recorder events.EventRecorder, c clock.PassiveClock) *reporter {
 	return &reporter{
-		events: recorder, clock: c, services: map[types.NamespacedName]*reported{}, namespaces: map[string]bool{}, absent: map[string]bool{},
+		events: recorder, clock: c, services: map[types.NamespacedName]*reported{}, namespaces: map[string]bool{},
 		extended: map[types.NamespacedName]string{}, paces: map[string]*rate.Limiter{},
 	}
 }
@@ -303,23 +302,7 @@ func memberNamed(cluster string) *clustersetv1alpha1.MemberCluster {
 	}
 }
 
-// awaited counts the clusters that the hub has lost and that haven't rejoined.
-func (r *reporter) awaited(cluster string, is bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.absent[cluster] == is {
-		return
-	}
-	if is {
-		r.absent[cluster] = true
-		awaitedGauge.Inc()
-	} else {
-		delete(r.absent, cluster)
-		awaitedGauge.Dec()
-	}
-}
-
-// lost reports one of them.
+// lost reports a cluster that the hub has lost.
 func (r *reporter) lost(ctx context.Context, mirrored client.Object, message string) {
 	logf.FromContext(ctx).Info("The hub has lost a cluster; what it exported stays", "cluster", mirrored.GetName())
 	r.events.Eventf(mirrored, nil, corev1.EventTypeWarning, reasonNotRejoined, "Import",

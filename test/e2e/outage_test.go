@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/clusterset/clusterset/api"
@@ -268,53 +267,6 @@ func TestHubThatLosesItsData(t *testing.T) {
 			kube.Eventually(t, func() error { return m.Gone(ns, "brief") })
 		}
 	}
-	f.Settle()
-	kube.Eventually(t, func() error { return nothingHeld(f) })
-	stop()
-	stillAnswer(f, want)
-}
-
-// Importers wait for a member that doesn't join again, but no longer than --await-rejoin.
-func TestAwaitRejoinEnds(t *testing.T) {
-	f := outages(t)
-	ns := f.Namespace("ends")
-	beijing, tianjin, shanghai := f.Member("beijing"), f.Member("tianjin"), f.Member("shanghai")
-	want := everywhere(f, ns)
-	stop := throughout(f, map[*fleettest.Member]map[string]string{tianjin: want[tianjin]})
-	shanghai.KillAgent()
-	beijing.RestartAgent("--await-rejoin", "10s")
-	kube.Eventually(t, func() error { return f.Recorded("beijing", ns, "web", true) })
-	lose(f.Hub, "beijing", "tianjin", "shanghai")
-	deleteAll(&f.Hub.Cluster, &clustersetv1alpha1.ExportedService{}, client.InNamespace(api.MemberNamespace("shanghai")))
-	began := time.Now()
-	for _, m := range []*fleettest.Member{beijing, tianjin} {
-		if err := m.Join(t.Context(), f.Hub, "--rejoin"); err != nil {
-			t.Fatal(err)
-		}
-	}
-	kube.Eventually(t, func() error {
-		return tianjin.HasEvent("MemberCluster", "", "shanghai", "NotRejoined", "hasn't joined again")
-	})
-	kube.Eventually(t, func() error { return importedFrom(beijing, ns, "web", "beijing", "tianjin") })
-	if after := time.Since(began); after < 8*time.Second { // creation times have a resolution of one second
-		t.Errorf("beijing gave shanghai up after %s", after)
-	}
-	fleettest.Took(t, "giving a lost cluster up", began)
-	kube.Eventually(t, func() error {
-		err := beijing.Get("", "shanghai", &clustersetv1alpha1.MemberCluster{})
-		if !apierrors.IsNotFound(err) {
-			return fmt.Errorf("beijing still has the MemberCluster of shanghai: %w", err)
-		}
-		return nil
-	})
-	if err := importedFrom(tianjin, ns, "web", "beijing", "tianjin", "shanghai"); err != nil {
-		t.Error(err)
-	}
-	if err := shanghai.Join(t.Context(), f.Hub, "--rejoin"); err != nil {
-		t.Fatal(err)
-	}
-	shanghai.StartAgent()
-	beijing.RestartAgent()
 	f.Settle()
 	kube.Eventually(t, func() error { return nothingHeld(f) })
 	stop()

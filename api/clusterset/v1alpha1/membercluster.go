@@ -296,8 +296,8 @@ const (
 	// ReasonMostMembersHeard goes with ExpiryPaused=False.
 	ReasonMostMembersHeard = "MostMembersHeard"
 
-	// ConditionLeft is True if the cluster has left the set, and its rights and records are deleted. The MemberCluster is then
-	// in phase Expired, and is deleted a week later. Otherwise the condition is absent.
+	// ConditionLeft is True if the cluster has left the set, and its rights and records are deleted. The MemberCluster is then in phase Expired, has no
+	// other condition, and is deleted a week later. Otherwise the condition is absent.
 	ConditionLeft = "Left"
 
 	// ConditionForgotten is True from when the hub process begins to delete the records of a cluster that has been silent for very long, until it
@@ -307,7 +307,7 @@ const (
 	// ReasonSilent goes with Forgotten=True.
 	ReasonSilent = "Silent"
 
-	// ReasonDeleted goes with Left=True, and then with Ready=False: the MemberCluster was deleted, by `clusterset leave` or by hand.
+	// ReasonDeleted goes with Left=True: the MemberCluster was deleted, by `clusterset leave` or by hand.
 	ReasonDeleted = "Deleted"
 
 	// ConditionJoined is whether the hub process has made the cluster a member, if that is enabled (hub --manage-members).
