@@ -323,7 +323,7 @@ const (
 	ExtendingSlicePrefix = "extending-"
 )
 
-// MemberFinalizer keeps a deleted MemberCluster on the hub for a while, so that all members see that the cluster has left. A missing
+// MemberFinalizer keeps a deleted MemberCluster on the hub for a while, so that all members see that it says Left. A missing
 // MemberCluster means that the hub lost it. The hub process removes the finalizer after a week, `clusterset join` when the name is used
 // again.
 //

@@ -3,8 +3,7 @@ package cli
 import (
 	"strings"
 	"testing"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"time"
 
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/cli/objects"
@@ -13,7 +12,7 @@ import (
 // A drain warns unless another cluster is in the set, heard and not drained itself. A cluster that has left can't be drained.
 func TestWhoIsDrainedAndWhoServes(t *testing.T) {
 	left := memberIn("shanghai", clustersetv1alpha1.MemberReady, false)
-	left.DeletionTimestamp = &metav1.Time{}
+	left.SetLeft(time.Now())
 	for _, c := range []struct {
 		name   string
 		other  *clustersetv1alpha1.MemberCluster

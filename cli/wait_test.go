@@ -112,7 +112,7 @@ func TestDrainWaitsForTheOthers(t *testing.T) {
 // Whether a cluster left or is drained matters, and nothing else that a MemberCluster says.
 func TestDrainsAndLeaves(t *testing.T) {
 	left := memberIn("shanghai", "", false)
-	left.DeletionTimestamp = ptr.To(metav1.Now())
+	left.SetLeft(time.Now())
 	digest := func(all ...*clustersetv1alpha1.MemberCluster) string {
 		var of []clustersetv1alpha1.MemberCluster
 		for _, m := range all {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -22,7 +23,7 @@ func TestVisible(t *testing.T) {
 		}
 	}
 	left := member("left", "x")
-	left.DeletionTimestamp = &metav1.Time{}
+	left.SetLeft(time.Now())
 	var many []clustersetv1alpha1.MemberCluster
 	for i := range 30 {
 		many = append(many, member(fmt.Sprintf("c%02d", i), "x"))
@@ -82,7 +83,7 @@ func TestClustersWithoutTheNamespace(t *testing.T) {
 	apart := member("apart", "shop")
 	apart.Spec.Communities = []string{"x"}
 	left := member("left", "shop")
-	left.DeletionTimestamp = &metav1.Time{}
+	left.SetLeft(time.Now())
 	all, toC := Desired{Service: &clustersetv1alpha1.ExportedService{}}, Desired{Service: &clustersetv1alpha1.ExportedService{}}
 	toC.Service.Spec.ExportTo = []string{"c"}
 	export := &mcsv1beta1.ServiceExport{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}

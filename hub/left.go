@@ -6,13 +6,13 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/clusterset/clusterset/api"
@@ -20,26 +20,27 @@ import (
 	"github.com/clusterset/clusterset/hub/access"
 )
 
-// stuckRetry is how often the deletion of a MemberCluster is retried while something of its cluster is left.
-const stuckRetry = time.Hour
-
 // memberCRD is the CustomResourceDefinition of MemberCluster.
 const memberCRD = "memberclusters." + clustersetv1alpha1.GroupName
 
-// leave finishes the deletion of a MemberCluster: it deletes the member's rights and records, sets the status to Left, and
-// after a while removes the finalizer. `clusterset leave` does the same and more, and may be running.
+// leaves reports whether a cluster isn't, or won't be, a member any more.
+func leaves(mc *clustersetv1alpha1.MemberCluster) bool {
+	return mc.Left() || mc.DeletionTimestamp != nil
+}
+
+// leave finishes a leave: it deletes the member's rights and records, makes the MemberCluster say so, and after a while removes the finalizer.
+// `clusterset leave` does the same and more, and may be running.
 func (r *reconciler) leave(ctx context.Context, mc *clustersetv1alpha1.MemberCluster) (reconcile.Result, error) {
-	if !controllerutil.ContainsFinalizer(mc, api.MemberFinalizer) {
-		return reconcile.Result{}, nil // only another finalizer keeps it
+	if mc.DeletionTimestamp != nil {
+		switch going, err := r.kindGoes(ctx); {
+		case err != nil:
+			return reconcile.Result{}, err
+		case going: // with all MemberClusters, which isn't a leave
+			return reconcile.Result{}, r.letGo(ctx, mc)
+		}
 	}
-	switch going, err := r.kindGoes(ctx); {
-	case err != nil:
-		return reconcile.Result{}, err
-	case going:
-		// All MemberClusters are being deleted with their kind. That isn't a leave.
-		return reconcile.Result{}, r.letGo(ctx, mc)
-	}
-	if !meta.IsStatusConditionTrue(mc.Status.Conditions, clustersetv1alpha1.ConditionLeft) {
+	status := leftStatus(mc, r.now())
+	if !equality.Semantic.DeepEqual(status, mc.Status) {
 		// Our cache may be behind a join that has reused the name.
 		var now clustersetv1alpha1.MemberCluster
 		switch err := r.live.Get(ctx, client.ObjectKeyFromObject(mc), &now); {
@@ -51,21 +52,12 @@ func (r *reconciler) leave(ctx context.Context, mc *clustersetv1alpha1.MemberClu
 		if err := r.takeAway(ctx, mc.Name); err != nil {
 			return reconcile.Result{}, err
 		}
-		if err := r.writeStatus(ctx, mc, leftStatus(mc, r.now())); err != nil {
+		if err := r.writeStatus(ctx, mc, status); err != nil {
 			return reconcile.Result{}, err
 		}
 	}
-	if due := mc.DeletionTimestamp.Add(r.keepLeft).Sub(r.now()); due > 0 {
+	if due := status.Conditions[0].LastTransitionTime.Add(r.keepLeft).Sub(r.now()); due > 0 {
 		return reconcile.Result{RequeueAfter: due}, nil
-	}
-	// Records that exist after their cluster's leave is announced would count as those of a cluster that the hub has lost.
-	left, err := r.exported(ctx, mc.Name)
-	if err != nil {
-		return reconcile.Result{}, err
-	}
-	if left > 0 {
-		log.FromContext(ctx).Info("Something keeps records of a cluster that has left; clusterset leave removes them", "member", mc.Name, "records", left)
-		return reconcile.Result{RequeueAfter: stuckRetry}, r.deleteRecords(ctx, mc.Name)
 	}
 	return reconcile.Result{}, r.letGo(ctx, mc)
 }
@@ -112,7 +104,9 @@ func (r *reconciler) kindGoes(ctx context.Context) (bool, error) {
 // letGo removes our finalizer.
 func (r *reconciler) letGo(ctx context.Context, mc *clustersetv1alpha1.MemberCluster) error {
 	released := mc.DeepCopy()
-	controllerutil.RemoveFinalizer(released, api.MemberFinalizer)
+	if !controllerutil.RemoveFinalizer(released, api.MemberFinalizer) {
+		return nil // only another finalizer keeps it
+	}
 	// The list is replaced as a whole, hence the optimistic lock.
 	patch := client.MergeFromWithOptions(mc, client.MergeFromWithOptimisticLock{})
 	if err := client.IgnoreNotFound(r.client.Patch(ctx, released, patch)); err != nil {
@@ -121,20 +115,12 @@ func (r *reconciler) letGo(ctx context.Context, mc *clustersetv1alpha1.MemberClu
 	return nil
 }
 
-// leftStatus returns the status of a cluster that has left. Agents from before this condition see it as Expired.
+// leftStatus returns the status of a cluster that has left.
 func leftStatus(mc *clustersetv1alpha1.MemberCluster, now time.Time) clustersetv1alpha1.MemberClusterStatus {
-	status := *mc.Status.DeepCopy()
-	status.Phase, status.ExportedServices = clustersetv1alpha1.MemberExpired, new(int32)
-	meta.RemoveStatusCondition(&status.Conditions, clustersetv1alpha1.ConditionExpiryPaused)
-	for _, c := range []metav1.Condition{
-		{Type: clustersetv1alpha1.ConditionReady, Status: metav1.ConditionFalse, Message: "the cluster has left the set"},
-		{
-			Type: clustersetv1alpha1.ConditionLeft, Status: metav1.ConditionTrue,
-			Message: "its rights and records are deleted; clusterset join can use the name again",
-		},
-	} {
-		c.Reason, c.ObservedGeneration, c.LastTransitionTime = clustersetv1alpha1.ReasonDeleted, mc.Generation, metav1.NewTime(now)
-		meta.SetStatusCondition(&status.Conditions, c)
+	left := mc.DeepCopy()
+	left.SetLeft(now)
+	return clustersetv1alpha1.MemberClusterStatus{
+		Phase: clustersetv1alpha1.MemberExpired, ExportedServices: new(int32),
+		Conditions: []metav1.Condition{*meta.FindStatusCondition(left.Status.Conditions, clustersetv1alpha1.ConditionLeft)},
 	}
-	return status
 }

@@ -39,7 +39,6 @@ type reconciler struct {
 	mu        sync.Mutex
 	liveness  *liveness.Liveness
 	decisions map[string]liveness.Decision
-	forgotten map[string]bool      // whose records have been deleted
 	quotas    map[string]quotaSeen // by namespace
 }
 
@@ -53,7 +52,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	case err != nil:
 		return reconcile.Result{}, fmt.Errorf("get MemberCluster %s: %w", req.Name, err)
 	}
-	if mc.Left() {
+	if leaves(&mc) {
 		r.drop(ctx, mc.Name) // not a member's silence
 		return r.leave(ctx, &mc)
 	}
@@ -93,10 +92,13 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if again == 0 || settled != 0 && settled < again {
 		again = settled
 	}
-	if decision.Forget && (again == 0 || forgetAgain < again) {
+	if !decision.Forget {
+		return reconcile.Result{RequeueAfter: again}, nil
+	}
+	if again == 0 || forgetAgain < again {
 		again = forgetAgain
 	}
-	return reconcile.Result{RequeueAfter: again}, r.forget(ctx, &mc, decision.Forget, exported)
+	return reconcile.Result{RequeueAfter: again}, r.forget(ctx, &mc, exported)
 }
 
 // lease reads a member's heartbeat. It returns nil if there is none: not yet, or because the cluster isn't a member of this hub
@@ -122,7 +124,7 @@ func (r *reconciler) knowAll(ctx context.Context) error {
 	}
 	now := r.now()
 	for i := range all.Items {
-		if !all.Items[i].Left() {
+		if !leaves(&all.Items[i]) {
 			r.know(&all.Items[i], now)
 		}
 	}
@@ -201,7 +203,6 @@ func (r *reconciler) enqueue(ctx context.Context, names []string, except string)
 func (r *reconciler) drop(ctx context.Context, name string) {
 	r.mu.Lock()
 	r.liveness.Drop(name)
-	delete(r.forgotten, name)
 	r.told.forget(name)
 	delete(r.quotas, api.MemberNamespace(name))
 	r.mu.Unlock()

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -31,43 +30,29 @@ func (r *reconciler) exported(ctx context.Context, cluster string) (int, error) 
 	return len(list.Items), nil
 }
 
-// forgetAgain is when to look again for records of a member that has been silent for very long. Nothing of it changes, so there are no events.
+// forgetAgain is when to look again for records of a member that is forgotten: some may come back, as from a backup of the hub. Nothing of it
+// changes then, so there are no events.
 const forgetAgain = time.Minute
 
-// forget deletes the records of a member that has been silent for very long, also those that come back, as from a backup of the hub. If the
-// member returns, its exporter writes them again.
-func (r *reconciler) forget(ctx context.Context, mc *clustersetv1alpha1.MemberCluster, forget bool, exported int) error {
-	r.mu.Lock()
-	was := r.forgotten[mc.Name]
-	if !forget {
-		delete(r.forgotten, mc.Name)
-	}
-	r.mu.Unlock()
-	if !forget || was && exported == 0 {
+// forget deletes the records of a member that has been silent for very long. Its MemberCluster already says so. If the member returns, its
+// exporter writes them again.
+func (r *reconciler) forget(ctx context.Context, mc *clustersetv1alpha1.MemberCluster, exported int) error {
+	if mc.ForgottenAt().IsZero() { // until now
+		metricForgotten.Inc()
+	} else if exported == 0 {
 		return nil
 	}
-	if err := r.deleteRecords(ctx, mc.Name); err != nil {
-		return err
-	}
-	r.mu.Lock()
-	r.forgotten[mc.Name] = true
-	r.mu.Unlock()
-	if exported > 0 && !was { // otherwise it has been reported, by an earlier process if there are no records
-		metricForgotten.Inc()
-		r.events.Eventf(mc, nil, corev1.EventTypeWarning, "RecordsForgotten", "WatchHeartbeat",
-			"Deleted the %d services the cluster had exported: it has been silent for too long", exported)
-	}
-	return nil
+	return r.deleteRecords(ctx, mc.Name)
 }
 
 // deleteRecords also deletes records that someone else deleted so that they wait for a garbage collector, which a bare API server doesn't have.
+// ExportedServices go last: as long as there is one, something is left.
 func (r *reconciler) deleteRecords(ctx context.Context, cluster string) error {
 	in, now := client.InNamespace(api.MemberNamespace(cluster)), client.PropagationPolicy(metav1.DeletePropagationBackground)
-	if err := r.client.DeleteAllOf(ctx, &clustersetv1alpha1.ExportedService{}, in, now); err != nil {
-		return fmt.Errorf("delete ExportedServices of %s: %w", cluster, err)
-	}
-	if err := r.client.DeleteAllOf(ctx, &clustersetv1alpha1.ExportedEndpoints{}, in, now); err != nil {
-		return fmt.Errorf("delete ExportedEndpoints of %s: %w", cluster, err)
+	for _, kind := range []client.Object{&clustersetv1alpha1.ExportedEndpoints{}, &clustersetv1alpha1.ExportedService{}} {
+		if err := r.client.DeleteAllOf(ctx, kind, in, now); err != nil {
+			return fmt.Errorf("delete the records of %s: %w", cluster, err)
+		}
 	}
 	return nil
 }

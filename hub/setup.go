@@ -104,8 +104,7 @@ func Setup(mgr manager.Manager, opts Options) error {
 
 		maxServices: opts.MaxServices,
 
-		forgotten: make(map[string]bool),
-		quotas:    make(map[string]quotaSeen),
+		quotas: make(map[string]quotaSeen),
 	}
 	err := Control(mgr, "clusterset-hub", controller.Options{
 		Reconciler:              r,

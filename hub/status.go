@@ -66,6 +66,9 @@ func statusOf(mc *clustersetv1alpha1.MemberCluster, d liveness.Decision, f facts
 	if f.namespaces != nil {
 		status.Namespaces = *f.namespaces
 	}
+	if d.Phase == clustersetv1alpha1.MemberReady {
+		meta.RemoveStatusCondition(&status.Conditions, clustersetv1alpha1.ConditionForgotten)
+	}
 	for _, c := range conditions(mc, d, f) {
 		c.ObservedGeneration = mc.Generation
 		c.LastTransitionTime = metav1.NewTime(now)
@@ -99,6 +102,12 @@ func conditions(mc *clustersetv1alpha1.MemberCluster, d liveness.Decision, f fac
 		ready.Message = "no heartbeat " + since + "; the cluster's endpoints aren't answered until it returns"
 	}
 	all := []metav1.Condition{ready}
+	if d.Forget { // until it is heard, also by a process that hasn't listened for long enough yet
+		all = append(all, metav1.Condition{
+			Type: clustersetv1alpha1.ConditionForgotten, Status: metav1.ConditionTrue, Reason: clustersetv1alpha1.ReasonSilent,
+			Message: "the cluster has been silent for too long, so its records are deleted; it writes them again when it returns",
+		})
+	}
 	errs := mc.Validate()
 	for _, c := range []struct {
 		kind            string
@@ -142,7 +151,7 @@ func conditions(mc *clustersetv1alpha1.MemberCluster, d liveness.Decision, f fac
 var bad = map[string]metav1.ConditionStatus{
 	clustersetv1alpha1.ConditionReady: metav1.ConditionFalse, clustersetv1alpha1.ConditionValid: metav1.ConditionFalse,
 	clustersetv1alpha1.ConditionExpiryPaused: metav1.ConditionTrue, clustersetv1alpha1.ConditionLimited: metav1.ConditionTrue,
-	clustersetv1alpha1.ConditionCloned: metav1.ConditionTrue,
+	clustersetv1alpha1.ConditionCloned: metav1.ConditionTrue, clustersetv1alpha1.ConditionForgotten: metav1.ConditionTrue,
 }
 
 var opposite = map[metav1.ConditionStatus]metav1.ConditionStatus{metav1.ConditionTrue: metav1.ConditionFalse, metav1.ConditionFalse: metav1.ConditionTrue}
@@ -171,9 +180,6 @@ func transitions(was, now []metav1.Condition) []news {
 		old := meta.FindStatusCondition(was, c.Type)
 		if old != nil && old.Status == c.Status && old.Reason == c.Reason || c.Status == metav1.ConditionUnknown {
 			continue
-		}
-		if c.Type == clustersetv1alpha1.ConditionReady && c.Reason == clustersetv1alpha1.ReasonDeleted {
-			continue // the condition Left implies it
 		}
 		kind := corev1.EventTypeNormal
 		if c.Status == bad[c.Type] {

@@ -80,7 +80,7 @@ func TestALeaveIsFollowedBesideAForeignMemberCluster(t *testing.T) {
 		return &clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "shanghai", UID: uid, Labels: labels}}
 	}
 	left := member("1", nil)
-	left.DeletionTimestamp, left.Finalizers = &metav1.Time{Time: time.Unix(1e9, 0)}, []string{api.MemberFinalizer}
+	left.SetLeft(time.Unix(1e9, 0))
 	slice := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "x", Labels: desired.Labels()}}
 	slice.Labels[api.LabelSourceCluster] = "shanghai"
 	for _, c := range []struct {

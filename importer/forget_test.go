@@ -2,6 +2,7 @@ package importer
 
 import (
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -15,7 +16,7 @@ func TestClustersThatLeftAreForgotten(t *testing.T) {
 	member := func(name, uid string, left bool) clustersetv1alpha1.MemberCluster {
 		m := clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(uid)}}
 		if left {
-			m.DeletionTimestamp = &metav1.Time{}
+			m.SetLeft(time.Unix(1e9, 0))
 		}
 		return m
 	}

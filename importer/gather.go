@@ -3,13 +3,11 @@ package importer
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
@@ -17,6 +15,7 @@ import (
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/importer/desired"
+	"github.com/clusterset/clusterset/importer/effective"
 	"github.com/clusterset/clusterset/internal/record"
 )
 
@@ -59,7 +58,7 @@ func (r *reconciler) hasLeft(ctx context.Context, namespace string) bool {
 		return false
 	}
 	c, err := r.clusterOf(ctx, cluster, nil)
-	return err == nil && c.Member != nil && c.Left()
+	return err == nil && c.Member != nil && effective.Gone(c.Member, c.Here)
 }
 
 // gatherMembers reads this cluster's MemberCluster and those of the clusters that the records come from. again is when one of
@@ -67,18 +66,17 @@ func (r *reconciler) hasLeft(ctx context.Context, namespace string) bool {
 func (r *reconciler) gatherMembers(ctx context.Context, in *desired.Input) (again time.Duration, err error) {
 	in.Members, in.Returning = make(map[string]*clustersetv1alpha1.MemberCluster, len(in.Services)+1), map[string]bool{}
 	read := func(cluster string) error {
-		// These objects belong to the caches and must not be changed.
-		member := &clustersetv1alpha1.MemberCluster{}
-		err := r.hub.Get(ctx, client.ObjectKey{Name: cluster}, member, client.UnsafeDisableDeepCopy)
-		if apierrors.IsNotFound(err) {
-			// The hub was probably emptied. Use the last known location: without one the cluster's endpoints would lose their
-			// rank.
-			err = r.local.cache.Get(ctx, client.ObjectKey{Name: cluster}, member, client.UnsafeDisableDeepCopy)
+		c, err := r.clusterOf(ctx, cluster, nil)
+		if err != nil {
+			return err
 		}
-		if client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("get MemberCluster %s: %w", cluster, err)
+		// If the hub was emptied, or restored to an earlier time at which the cluster had left, the last known location counts: without one its
+		// endpoints would lose their rank.
+		member := c.Member
+		if member == nil || member.Left() && !effective.Gone(member, c.Here) {
+			member = c.Here
 		}
-		if err == nil {
+		if member != nil {
 			in.Members[cluster] = usable(ctx, member)
 		}
 		if left := r.returning.left(cluster); left > 0 && cluster != in.Cluster {

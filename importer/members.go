@@ -20,16 +20,17 @@ import (
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/importer/desired"
+	"github.com/clusterset/clusterset/importer/effective"
 	"github.com/clusterset/clusterset/internal/labels"
 )
 
 // mirror keeps a local copy of each of the hub's MemberClusters, which DNS uses for ranking. When a cluster goes silent, one
 // object changes in every member, and not each of its endpoints.
 type mirror struct {
-	hub    client.Reader // the hub's cache
-	own    string        // this cluster
-	local  *local
-	report *reporter
+	cluster string        // this cluster
+	hub     client.Reader // the hub's cache
+	local   *local
+	report  *reporter
 }
 
 // memberSources returns the sources that enqueue MemberClusters: the hub's and our copies. A change of our own enqueues all.
@@ -55,6 +56,9 @@ func memberSources(hub, local cache.Cache, own string) []source.Source {
 
 // Reconcile implements reconcile.Reconciler for the name of a MemberCluster.
 func (m *mirror) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	if err := m.count(ctx); err != nil {
+		return reconcile.Result{}, err
+	}
 	var here *clustersetv1alpha1.MemberCluster
 	found := &clustersetv1alpha1.MemberCluster{}
 	if ok, err := get(ctx, m.local, "", req.Name, found); err != nil {
@@ -63,30 +67,22 @@ func (m *mirror) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 		here = found
 	}
 	there := &clustersetv1alpha1.MemberCluster{}
-	err := m.hub.Get(ctx, req.NamespacedName, there)
-	switch {
-	case client.IgnoreNotFound(err) != nil:
-		return reconcile.Result{}, fmt.Errorf("get MemberCluster %s from the hub: %w", req.Name, err)
-	case (err != nil || there.Left()) && (here == nil || !desired.Owned(here)):
-		m.report.foreign(ctx, memberKey(req.Name), nil)
-		m.report.awaited(req.Name, false)
-		return reconcile.Result{}, nil // a user gave a location to a cluster of another MCS implementation
+	switch err := m.hub.Get(ctx, req.NamespacedName, there); {
+	case apierrors.IsNotFound(err):
+		return m.without(ctx, req.Name, here, nil)
 	case err != nil:
-		return m.await(ctx, here)
-	case there.Left() && here.UID != there.UID && here.Annotations[api.AnnotationHubUID] != string(there.UID):
-		return m.await(ctx, here) // an earlier one, from a backup of the hub
-	case there.Left() && here.UID != there.UID:
-		m.report.awaited(req.Name, false)
-		return reconcile.Result{}, m.local.remove(ctx, here)
-	case there.Left(), here != nil && here.UID == there.UID:
-		m.report.awaited(req.Name, false)
-		return reconcile.Result{}, nil // there is no copy here, or this cluster is the hub
+		return reconcile.Result{}, fmt.Errorf("get MemberCluster %s from the hub: %w", req.Name, err)
+	case there.Left():
+		return m.without(ctx, req.Name, here, there)
+	}
+	if here != nil && here.UID == there.UID {
+		return reconcile.Result{}, nil // this cluster is the hub
 	}
 	if err := api.CheckClusterName(there.Name); err != nil {
 		logf.FromContext(ctx).Info("Skipped a MemberCluster of the hub", "reason", err.Error())
 		return reconcile.Result{}, nil
 	}
-	if here == nil && req.Name != m.own {
+	if here == nil && req.Name != m.cluster {
 		switch is, known, err := m.hubIsHere(ctx); {
 		case err != nil:
 			return reconcile.Result{}, err
@@ -96,8 +92,7 @@ func (m *mirror) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 			return reconcile.Result{}, nil
 		}
 	}
-	m.report.awaited(req.Name, false)
-	err = m.copy(ctx, here, there)
+	err := m.copy(ctx, here, there)
 	var foreign *foreignError
 	switch {
 	case errors.As(err, &foreign):
@@ -110,6 +105,22 @@ func (m *mirror) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 	return reconcile.Result{}, err
 }
 
+// count sets the metric of the clusters that the hub has lost. Each change of a copy is reconciled, so it is right in the end.
+func (m *mirror) count(ctx context.Context) error {
+	var here clustersetv1alpha1.MemberClusterList
+	if err := m.local.cache.List(ctx, &here, client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("list MemberClusters: %w", err)
+	}
+	lost := 0
+	for i := range here.Items {
+		if meta.IsStatusConditionFalse(here.Items[i].Status.Conditions, clustersetv1alpha1.ConditionOnHub) {
+			lost++
+		}
+	}
+	awaitedGauge.Set(float64(lost))
+	return nil
+}
+
 // hubIsHere reports whether this cluster is the hub, by its own MemberCluster. known is false until that exists here too.
 //
 // A MemberCluster that is missing here doesn't prove that the hub is another cluster. With two caches of one API server, the
@@ -117,35 +128,50 @@ func (m *mirror) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 // everyone would treat the cluster that left as a member.
 func (m *mirror) hubIsHere(ctx context.Context) (is, known bool, err error) {
 	there, here := &clustersetv1alpha1.MemberCluster{}, &clustersetv1alpha1.MemberCluster{}
-	err = m.hub.Get(ctx, client.ObjectKey{Name: m.own}, there)
+	err = m.hub.Get(ctx, client.ObjectKey{Name: m.cluster}, there)
 	if apierrors.IsNotFound(err) {
 		return false, true, nil // there is nothing to wait for
 	}
 	if err != nil {
-		return false, false, fmt.Errorf("get MemberCluster %s from the hub: %w", m.own, err)
+		return false, false, fmt.Errorf("get MemberCluster %s from the hub: %w", m.cluster, err)
 	}
-	if known, err = get(ctx, m.local, "", m.own, here); err != nil || !known {
+	if known, err = get(ctx, m.local, "", m.cluster, here); err != nil || !known {
 		return false, false, err
 	}
 	return here.UID == there.UID, true, nil
 }
 
-// await records on our copy of a MemberCluster that the hub doesn't have it, and hasn't said that the cluster has left. The copy stays until it does,
-// or somebody deletes the copy (C44).
+// without keeps or removes our copy of a MemberCluster that the hub doesn't have (there is nil), or that says that its cluster has left.
+func (m *mirror) without(ctx context.Context, name string, here, there *clustersetv1alpha1.MemberCluster) (reconcile.Result, error) {
+	ours := here != nil && desired.Owned(here)
+	gone := effective.Gone(there, here) || there == nil && !here.Joined() // what only described a cluster went with who removed it
+	switch {
+	case !ours: // a user gave a location to a cluster of another MCS implementation, or this cluster is the hub
+		m.report.foreign(ctx, memberKey(name), nil)
+		return reconcile.Result{}, nil
+	case !gone:
+		return m.await(ctx, here)
+	case name == m.cluster: // it stays as it is, like all else here (C40)
+		return reconcile.Result{}, nil
+	}
+	return reconcile.Result{}, m.local.remove(ctx, here)
+}
+
+// await says on our copy of a MemberCluster that the hub has lost it.
 func (m *mirror) await(ctx context.Context, here *clustersetv1alpha1.MemberCluster) (reconcile.Result, error) {
-	m.report.awaited(here.Name, true)
-	said := meta.FindStatusCondition(here.Status.Conditions, clustersetv1alpha1.ConditionOnHub)
+	said := meta.IsStatusConditionFalse(here.Status.Conditions, clustersetv1alpha1.ConditionOnHub)
+	message := fmt.Sprintf("the hub has lost %s, which hasn't left and hasn't joined again; what it exported stays until it does, or until this MemberCluster is deleted", here.Name)
 	err := ensureStatus(ctx, m.local, here, func(c *clustersetv1alpha1.MemberCluster) {
 		meta.SetStatusCondition(&c.Status.Conditions, metav1.Condition{
 			Type: clustersetv1alpha1.ConditionOnHub, Status: metav1.ConditionFalse, Reason: clustersetv1alpha1.ReasonNotRejoined,
-			Message: "the hub has lost this cluster, which hasn't left; what it exported stays", ObservedGeneration: c.Generation,
+			Message: message, ObservedGeneration: c.Generation,
 		})
 	})
 	if isStale(err) {
 		return reconcile.Result{RequeueAfter: staleRetry}, nil
 	}
-	if err == nil && said == nil {
-		m.report.lost(ctx, here)
+	if err == nil && !said {
+		m.report.lost(ctx, here, message)
 	}
 	return reconcile.Result{}, err
 }
@@ -178,14 +204,14 @@ func (m *mirror) copy(ctx context.Context, here, there *clustersetv1alpha1.Membe
 }
 
 func (m *mirror) copySpec(ctx context.Context, here, there *clustersetv1alpha1.MemberCluster) (*clustersetv1alpha1.MemberCluster, error) {
-	notes := map[string]string{api.AnnotationHubUID: string(there.UID)}
+	said := map[string]string{api.AnnotationHubUID: string(there.UID)}
 	if there.Joined() {
-		notes[api.AnnotationJoined] = there.JoinedAt().UTC().Format(time.RFC3339)
+		said[api.AnnotationJoined] = there.JoinedAt().UTC().Format(time.RFC3339)
 	}
 	fresh := &clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: there.Name}}
 	return ensure(ctx, m.local, existing(here), fresh, func(c *clustersetv1alpha1.MemberCluster) {
 		c.Labels = labels.Merge(c.Labels, desired.Labels(), nil)
-		c.Annotations = labels.Merge(c.Annotations, notes, nil)
+		c.Annotations = labels.Merge(c.Annotations, said, nil)
 		there.Spec.DeepCopyInto(&c.Spec)
 	})
 }

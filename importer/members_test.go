@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -22,6 +23,7 @@ import (
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/importer/desired"
+	"github.com/clusterset/clusterset/importer/effective"
 )
 
 // In the cluster that is also the hub, one cache may still contain a MemberCluster that a leave has deleted while the other
@@ -49,7 +51,7 @@ func TestWhatLeftTheHubIsNotMadeAgain(t *testing.T) {
 			}
 			here := builder.Build()
 			m := &mirror{
-				hub: hub, own: "beijing", local: &local{cache: here, live: here, client: here, echoes: newEchoes()}, report: newReporter(events.NewFakeRecorder(10), clock.RealClock{}),
+				cluster: "beijing", hub: hub, local: &local{cache: here, live: here, client: here, echoes: newEchoes()}, report: newReporter(events.NewFakeRecorder(10), clock.RealClock{}),
 			}
 			result, err := m.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Name: "shanghai"}})
 			if err != nil || (result.RequeueAfter > 0) != c.wait {
@@ -159,7 +161,7 @@ func TestInvalidMemberClusterIsCopiedAsFarAsPossible(t *testing.T) {
 					},
 				}).Build()
 			m := &mirror{
-				hub: hub, own: "beijing", local: &local{cache: here, live: here, client: here, echoes: newEchoes()}, report: newReporter(events.NewFakeRecorder(10), clock.RealClock{}),
+				cluster: "beijing", hub: hub, local: &local{cache: here, live: here, client: here, echoes: newEchoes()}, report: newReporter(events.NewFakeRecorder(10), clock.RealClock{}),
 			}
 			if _, err := m.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Name: "shanghai"}}); (err != nil) != (c.refuses != nil) {
 				t.Errorf("refused: %v", err)
@@ -175,27 +177,70 @@ func TestInvalidMemberClusterIsCopiedAsFarAsPossible(t *testing.T) {
 	}
 }
 
-// A cluster that the hub lost is no longer waited for once a person deletes its copy here, as the Event advises.
-func TestALostClusterThatIsGivenUpIsNotAwaited(t *testing.T) {
-	member := func(cluster string, uid types.UID) *clustersetv1alpha1.MemberCluster {
-		return &clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: cluster, UID: uid}}
+// A copy goes if the MemberCluster that it was made of says that the cluster has left. While that is missing, or another one says so, as in a
+// backup of the hub, it stays and says that the hub has lost it, until somebody deletes it. Rule C44 of docs/spec/control-plane.md.
+func TestWhatTheHubDoesNotHaveStays(t *testing.T) {
+	of := func(cluster string, uid types.UID, change ...func(*clustersetv1alpha1.MemberCluster)) *clustersetv1alpha1.MemberCluster {
+		m := &clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: cluster, UID: uid}}
+		for _, c := range change {
+			c(m)
+		}
+		return m
 	}
-	left := member("shanghai", "3")
-	left.DeletionTimestamp, left.Finalizers = &metav1.Time{Time: time.Now()}, []string{api.MemberFinalizer}
-	for what, onHub := range map[string][]client.Object{"the hub doesn't know it": nil, "it has left": {left}} {
+	left := func(m *clustersetv1alpha1.MemberCluster) { m.SetLeft(time.Unix(1e9, 0)) }
+	copied := func(m *clustersetv1alpha1.MemberCluster) {
+		m.Labels, m.Annotations = desired.Labels(), map[string]string{api.AnnotationHubUID: "3"}
+	}
+	joined := func(m *clustersetv1alpha1.MemberCluster) {
+		m.Annotations[api.AnnotationJoined] = "2026-01-01T00:00:00Z"
+	}
+	const gone, stays, lost = "gone", "stays", "lost"
+	for what, c := range map[string]struct {
+		cluster   string
+		hub, here *clustersetv1alpha1.MemberCluster
+		want      string
+		gone      bool // as importers see it
+	}{
+		"it left":                                {"shanghai", of("shanghai", "3", left), of("shanghai", "4", copied, joined), gone, true},
+		"an earlier one left":                    {"shanghai", of("shanghai", "2", left), of("shanghai", "4", copied, joined), lost, false},
+		"it is missing":                          {"shanghai", nil, of("shanghai", "4", copied, joined), lost, false},
+		"it is missing, and was only described":  {"shanghai", nil, of("shanghai", "4", copied), gone, false},
+		"it is missing, and the copy is deleted": {"shanghai", nil, nil, gone, true},
+		"it left, and the copy is deleted":       {"shanghai", of("shanghai", "2", left), nil, gone, true},
+		"it is a user's here":                    {"shanghai", nil, of("shanghai", "4"), stays, true},
+		"it left this cluster, which is the hub": {"shanghai", of("shanghai", "3", left), of("shanghai", "3", left), stays, true},
+		"it is here":                             {"shanghai", of("shanghai", "3"), of("shanghai", "4", copied, joined), stays, false},
+		"this cluster is missing":                {"beijing", nil, of("beijing", "4", copied, joined), lost, false},
+		"this cluster left":                      {"beijing", of("beijing", "3", left), of("beijing", "4", copied, joined), stays, true},
+	} {
+		if is := effective.Gone(c.hub, c.here); is != c.gone {
+			t.Errorf("%s: gone: %v", what, is)
+		}
+		objects := func(o *clustersetv1alpha1.MemberCluster) *fake.ClientBuilder {
+			b := fake.NewClientBuilder().WithScheme(testScheme).WithStatusSubresource(&clustersetv1alpha1.MemberCluster{})
+			if o != nil {
+				b.WithObjects(o)
+			}
+			return b
+		}
+		here := objects(c.here).Build()
 		m := &mirror{
-			hub: fake.NewClientBuilder().WithScheme(testScheme).WithObjects(append(onHub, member("beijing", "1"))...).Build(),
-			own: "beijing", report: newReporter(events.NewFakeRecorder(10), clock.RealClock{}),
+			cluster: "beijing", hub: objects(c.hub).Build(), report: newReporter(events.NewFakeRecorder(10), clock.RealClock{}),
+			local: &local{cache: here, live: here, client: here, echoes: newEchoes()},
 		}
-		here := fake.NewClientBuilder().WithScheme(testScheme).Build()
-		m.local = &local{cache: here, live: here, client: here, echoes: newEchoes()}
-		m.report.awaited("shanghai", true)
-		if _, err := m.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Name: "shanghai"}}); err != nil {
-			t.Error(err)
+		for range 2 {
+			if _, err := m.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Name: c.cluster}}); err != nil {
+				t.Errorf("%s: %v", what, err)
+			}
 		}
-		if m.report.absent["shanghai"] {
-			t.Errorf("%s: it is still waited for", what)
-			m.report.awaited("shanghai", false)
+		is, got := stays, &clustersetv1alpha1.MemberCluster{}
+		if err := here.Get(t.Context(), client.ObjectKey{Name: c.cluster}, got); apierrors.IsNotFound(err) {
+			is = gone
+		} else if meta.IsStatusConditionFalse(got.Status.Conditions, clustersetv1alpha1.ConditionOnHub) {
+			is = lost
+		}
+		if is != c.want {
+			t.Errorf("%s: the copy %s, want %s", what, is, c.want)
 		}
 	}
 }
@@ -204,13 +249,13 @@ func TestALostClusterThatIsGivenUpIsNotAwaited(t *testing.T) {
 func TestForeignMemberClusterIsTold(t *testing.T) {
 	count := func() float64 { return metric(t, "clusterset_importer_foreign_objects", "kind", "MemberCluster") }
 	member := func(name string, uid types.UID, labels map[string]string) *clustersetv1alpha1.MemberCluster {
-		return &clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: name, UID: uid, Labels: labels, Finalizers: []string{api.MemberFinalizer}}}
+		return &clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: name, UID: uid, Labels: labels}}
 	}
 	hub := fake.NewClientBuilder().WithScheme(testScheme).WithObjects(member("beijing", "1", nil), member("shanghai", "3", nil)).Build()
 	here := fake.NewClientBuilder().WithScheme(testScheme).WithObjects(member("beijing", "2", desired.Labels()), member("shanghai", "4", nil)).Build()
 	recorder := events.NewFakeRecorder(10)
 	m := &mirror{
-		hub: hub, own: "beijing", local: &local{cache: here, live: here, client: here, echoes: newEchoes()}, report: newReporter(recorder, clock.RealClock{}),
+		cluster: "beijing", hub: hub, local: &local{cache: here, live: here, client: here, echoes: newEchoes()}, report: newReporter(recorder, clock.RealClock{}),
 	}
 	before := count()
 	reconciled := func() {
@@ -226,7 +271,12 @@ func TestForeignMemberClusterIsTold(t *testing.T) {
 	if said := <-recorder.Events; !strings.Contains(said, "don't follow what the hub says of cluster shanghai, but this object, which") {
 		t.Error(said)
 	}
-	if err := hub.Delete(t.Context(), member("shanghai", "3", nil)); err != nil {
+	left := &clustersetv1alpha1.MemberCluster{}
+	if err := hub.Get(t.Context(), client.ObjectKey{Name: "shanghai"}, left); err != nil {
+		t.Fatal(err)
+	}
+	left.SetLeft(time.Unix(1e9, 0))
+	if err := hub.Update(t.Context(), left); err != nil {
 		t.Fatal(err)
 	}
 	reconciled()

@@ -40,7 +40,7 @@ var (
 
 	awaitedGauge = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "clusterset_importer_awaited_clusters",
-		Help: "Clusters that the hub has lost and that haven't joined again. Their exports are kept for a while.",
+		Help: "Clusters that the hub has lost and that haven't joined again. Their exports stay.",
 	})
 
 	lateGauge = prometheus.NewGaugeVec(prometheus.GaugeOpts{

@@ -293,8 +293,7 @@ func (s *missing) changeMember(name string, how []string) {
 		case "cidrs":
 			m.Spec.CIDRs = strings.Split(value, ",")
 		case "left":
-			m.DeletionTimestamp, m.Finalizers = new(metav1.NewTime(s.clock.Now())), []string{api.MemberFinalizer}
-			s.say(m, clustersetv1alpha1.ConditionLeft)
+			m.SetLeft(s.clock.Now())
 		case "forgotten":
 			s.say(m, clustersetv1alpha1.ConditionForgotten)
 		case "lost":
@@ -339,7 +338,7 @@ func (s *missing) settle() {
 		return
 	}
 	s.again = 0
-	m := &mirror{hub: s.hub, own: "here", local: s.local, report: s.report}
+	m := &mirror{cluster: "here", hub: s.hub, local: s.local, report: s.report}
 	for name := range s.members {
 		for range 3 {
 			result, err := m.Reconcile(s.t.Context(), reconcile.Request{NamespacedName: client.ObjectKey{Name: name}})

@@ -13,7 +13,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
-	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/internal/nodes"
 	"github.com/clusterset/clusterset/test/kube"
@@ -25,8 +24,7 @@ func TestNetworksThatComeOrGo(t *testing.T) {
 	member := func(left bool, cidrs ...string) *clustersetv1alpha1.MemberCluster {
 		m := &clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "shanghai"}, Spec: clustersetv1alpha1.MemberClusterSpec{CIDRs: cidrs}}
 		if left {
-			m.DeletionTimestamp = &metav1.Time{Time: time.Now()}
-			m.Finalizers = []string{api.MemberFinalizer}
+			m.SetLeft(time.Now())
 		}
 		return m
 	}

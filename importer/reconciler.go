@@ -290,11 +290,8 @@ func (r *reconciler) clusterOf(ctx context.Context, name string, own *clusterset
 	if c.Member, err = memberIn(ctx, r.hub, name); err != nil {
 		return c, err
 	}
-	if c.Copy, err = memberIn(ctx, r.local.cache, name); err != nil {
+	if c.Here, err = memberIn(ctx, r.local.cache, name); err != nil {
 		return c, err
-	}
-	if c.Copy != nil && !desired.Owned(c.Copy) && (c.Member == nil || c.Copy.UID != c.Member.UID) {
-		c.Copy = nil // a user's
 	}
 	if c.Member != nil && own != nil {
 		c.Apart = name != own.Name && !communities.Share(own.Spec.Communities, c.Member.Spec.Communities)

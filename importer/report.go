@@ -103,7 +103,6 @@ type reporter struct {
 	mu         sync.Mutex
 	services   map[types.NamespacedName]*reported
 	namespaces map[string]bool                 // missing ones that were mentioned
-	absent     map[string]bool                 // clusters that are waited for
 	extended   map[types.NamespacedName]string // why Services that ask for it aren't extended; empty: they are
 	paces      map[string]*rate.Limiter        // by cluster, of what it may cause to be told as often as it likes
 }
@@ -119,7 +118,7 @@ type reported struct {
 
 func newReporter(recorder events.EventRecorder, c clock.PassiveClock) *reporter {
 	return &reporter{
-		events: recorder, clock: c, services: map[types.NamespacedName]*reported{}, namespaces: map[string]bool{}, absent: map[string]bool{},
+		events: recorder, clock: c, services: map[types.NamespacedName]*reported{}, namespaces: map[string]bool{},
 		extended: map[types.NamespacedName]string{}, paces: map[string]*rate.Limiter{},
 	}
 }
@@ -280,27 +279,11 @@ func memberNamed(cluster string) *clustersetv1alpha1.MemberCluster {
 	}
 }
 
-// awaited counts the clusters that the hub has lost and that haven't rejoined.
-func (r *reporter) awaited(cluster string, is bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.absent[cluster] == is {
-		return
-	}
-	if is {
-		r.absent[cluster] = true
-		awaitedGauge.Inc()
-	} else {
-		delete(r.absent, cluster)
-		awaitedGauge.Dec()
-	}
-}
-
-// lost reports one of them.
-func (r *reporter) lost(ctx context.Context, mirrored client.Object) {
+// lost reports a cluster that the hub has lost.
+func (r *reporter) lost(ctx context.Context, mirrored client.Object, message string) {
 	logf.FromContext(ctx).Info("The hub has lost a cluster; what it exported stays", "cluster", mirrored.GetName())
 	r.events.Eventf(mirrored, nil, corev1.EventTypeWarning, reasonNotRejoined, "Import",
-		"the hub has lost cluster %s, which hasn't left; what it exported stays. Run clusterset join %[1]s --rejoin; or, if it won't come back, delete its MemberCluster here, in each member", mirrored.GetName())
+		"%s. Run clusterset join %s --rejoin; or, if it won't come back, delete its MemberCluster here, in each member", message, mirrored.GetName())
 }
 
 // namespaceMissing reports a namespace that clusters export services from and that doesn't exist here.

@@ -131,7 +131,7 @@ func (i *importer) Start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	members, err := i.controller("importer-members", &mirror{hub: hub, own: i.options.Cluster, local: l, report: report},
+	members, err := i.controller("importer-members", &mirror{cluster: i.options.Cluster, hub: hub, local: l, report: report},
 		1, memberSources(hub, i.mgr.GetCache(), i.options.Cluster))
 	if err != nil {
 		return err

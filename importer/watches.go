@@ -198,7 +198,8 @@ func memberChanged() predicate.Predicate {
 		UpdateFunc: func(e event.UpdateEvent) bool {
 			was, is := e.ObjectOld.(*clustersetv1alpha1.MemberCluster), e.ObjectNew.(*clustersetv1alpha1.MemberCluster)
 			return !equality.Semantic.DeepEqual(was.Spec, is.Spec) || was.Status.Phase != is.Status.Phase ||
-				!slices.Equal(was.Status.Zones, is.Status.Zones) || was.Left() != is.Left()
+				!slices.Equal(was.Status.Zones, is.Status.Zones) || was.Left() != is.Left() ||
+				!was.ForgottenAt().Equal(is.ForgottenAt())
 		},
 		GenericFunc: func(event.GenericEvent) bool { return false },
 	}

@@ -190,6 +190,7 @@ func TestJoinMakesAMemberAndLeaveUndoesIt(t *testing.T) {
 			t.Errorf("leaving again: found %v, %v", found, err)
 		}
 		mustJoin(t, hub, join.Options{Cluster: "beijing"})
+		mc = &clustersetv1alpha1.MemberCluster{}
 		if err := admin.Get(ctx, types.NamespacedName{Name: "beijing"}, mc); err != nil || mc.Left() {
 			t.Errorf("after joining again: %+v, %v", mc.ObjectMeta, err)
 		}

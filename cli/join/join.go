@@ -253,7 +253,8 @@ func inUse(cluster, what string) error {
 // has on the hub: perhaps no hub process has run since, and one that comes back would take it for the new member's.
 func removeLeft(ctx context.Context, c client.Client, cluster string) (was *clustersetv1alpha1.MemberCluster, err error) {
 	was = &clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: cluster}}
-	if found, err := get(ctx, c, was); err != nil || !found || !was.Left() { // without the kind, creating it says what to do
+	found, err := get(ctx, c, was)
+	if err != nil || !found || !was.Left() && was.DeletionTimestamp == nil { // without the kind, creating it says what to do
 		return nil, err
 	}
 	if _, err := removeRights(ctx, c, cluster); err != nil {
@@ -262,9 +263,14 @@ func removeLeft(ctx context.Context, c client.Client, cluster string) (was *clus
 	if err := removeRecords(ctx, c, cluster); err != nil {
 		return nil, err
 	}
+	if was.DeletionTimestamp == nil { // leave was interrupted
+		if _, err := remove(ctx, c, was.DeepCopy()); err != nil {
+			return nil, err
+		}
+	}
 	err = wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, 10*time.Second, true, func(ctx context.Context) (bool, error) {
 		mc := &clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: cluster}}
-		if found, err := get(ctx, c, mc); err != nil || !found || !mc.Left() {
+		if found, err := get(ctx, c, mc); err != nil || !found || mc.UID != was.UID {
 			return true, err
 		}
 		if !controllerutil.ContainsFinalizer(mc, api.MemberFinalizer) {

@@ -2,6 +2,7 @@ package join
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/clusterset/clusterset/api"
@@ -25,7 +27,7 @@ import (
 // that will never return, and can be repeated if interrupted. found reports whether there was anything to remove.
 //
 // The credentials are deleted first, so that an agent that is still running can't rewrite what is being deleted. The records
-// are deleted after the leave is announced, so that no member considers them lost.
+// are deleted after the leave is announced, so that no member considers them lost. If this ends in between, the hub process does the rest.
 func Leave(ctx context.Context, hub Server, cluster string) (found bool, err error) {
 	if err := api.CheckMemberName(cluster); err != nil {
 		return false, fmt.Errorf("leave: cluster name %q %w", cluster, err)
@@ -51,6 +53,11 @@ func Leave(ctx context.Context, hub Server, cluster string) (found bool, err err
 	if found, err = removeRights(ctx, c, cluster); err != nil {
 		return false, err
 	}
+	if there {
+		if err := announce(ctx, c, mc); err != nil {
+			return false, err
+		}
+	}
 	existed, err := remove(ctx, c, mc)
 	if err != nil {
 		return false, err
@@ -73,6 +80,27 @@ func Leave(ctx context.Context, hub Server, cluster string) (found bool, err err
 		return false, err
 	}
 	return found, awaitNamespaceGone(ctx, c, cluster)
+}
+
+// announce makes a MemberCluster say that its cluster has left. One that was created since under its name is another cluster's.
+func announce(ctx context.Context, c client.Client, mc *clustersetv1alpha1.MemberCluster) error {
+	err := retry.RetryOnConflict(retry.DefaultRetry, func() error { // the hub process writes it too
+		var now clustersetv1alpha1.MemberCluster
+		switch err := c.Get(ctx, client.ObjectKeyFromObject(mc), &now); {
+		case err != nil:
+			return err
+		case now.UID != mc.UID:
+			return errors.New("it was replaced meanwhile")
+		case now.Left():
+			return nil
+		}
+		now.SetLeft(time.Now())
+		return c.Status().Update(ctx, &now, client.FieldOwner(api.FieldManagerCLI))
+	})
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("make MemberCluster %s say that it has left: %w", mc.Name, err)
+	}
+	return nil
 }
 
 // removeRights deletes a member's account and what it may do, and reports whether there was any of it.

@@ -70,20 +70,24 @@ func TestWhatIsPutIntoAMember(t *testing.T) {
 func TestRejoinOfTheOldHubKeepsTheAgeOfItsExports(t *testing.T) {
 	created, said := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), time.Date(2026, 2, 1, 12, 0, 0, 0, time.UTC)
 	joined := map[string]string{api.AnnotationJoined: said.Format(time.RFC3339)}
-	left := metav1.NewTime(created.Add(time.Hour))
 	for name, c := range map[string]struct {
 		mc   metav1.ObjectMeta
+		left bool
 		want time.Time
 	}{
-		"a copy":              {metav1.ObjectMeta{Annotations: joined}, said},
-		"the hub's":           {metav1.ObjectMeta{Finalizers: []string{api.MemberFinalizer}}, created},
-		"the hub's, rejoined": {metav1.ObjectMeta{Finalizers: []string{api.MemberFinalizer}, Annotations: joined}, said},
-		"it has left":         {metav1.ObjectMeta{Finalizers: []string{api.MemberFinalizer}, DeletionTimestamp: &left}, time.Time{}},
-		"only described":      {metav1.ObjectMeta{}, time.Time{}},
-		"another's":           {metav1.ObjectMeta{Name: "shanghai", Annotations: joined}, time.Time{}},
+		"a copy":              {metav1.ObjectMeta{Annotations: joined}, false, said},
+		"the hub's":           {metav1.ObjectMeta{Finalizers: []string{api.MemberFinalizer}}, false, created},
+		"the hub's, rejoined": {metav1.ObjectMeta{Finalizers: []string{api.MemberFinalizer}, Annotations: joined}, false, said},
+		"it has left":         {metav1.ObjectMeta{Finalizers: []string{api.MemberFinalizer}}, true, time.Time{}},
+		"only described":      {metav1.ObjectMeta{}, false, time.Time{}},
+		"another's":           {metav1.ObjectMeta{Name: "shanghai", Annotations: joined}, false, time.Time{}},
 	} {
 		c.mc.Name, c.mc.CreationTimestamp = cmp.Or(c.mc.Name, "beijing"), metav1.NewTime(created)
-		member := fake.NewClientBuilder().WithScheme(connect.NewScheme()).WithObjects(&clustersetv1alpha1.MemberCluster{ObjectMeta: c.mc}).Build()
+		mc := &clustersetv1alpha1.MemberCluster{ObjectMeta: c.mc}
+		if c.left {
+			mc.SetLeft(created)
+		}
+		member := fake.NewClientBuilder().WithScheme(connect.NewScheme()).WithObjects(mc).Build()
 		o := join.Options{Cluster: "beijing"}
 		if err := o.Recall(t.Context(), member); err != nil || !o.Joined.Equal(c.want) {
 			t.Errorf("%s: %v, %v, want %v", name, o.Joined, err, c.want)

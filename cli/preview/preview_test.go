@@ -7,9 +7,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
@@ -226,7 +226,7 @@ func TestSummary(t *testing.T) {
 // Impossible changes fail with an error that states the reason.
 func TestRefused(t *testing.T) {
 	left := shop(t)
-	left.member("hangzhou").DeletionTimestamp = &metav1.Time{}
+	left.member("hangzhou").SetLeft(time.Now())
 	for _, c := range []struct {
 		what Change
 		want string

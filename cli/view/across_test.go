@@ -126,7 +126,7 @@ func TestOverlaps(t *testing.T) {
 	left := inNetworks()
 	for i := range left {
 		left[i].Spec.CIDRs, left[i].Spec.Network = []string{"10.244.0.0/16"}, ""
-		left[i].DeletionTimestamp = &left[i].CreationTimestamp
+		left[i].SetLeft(now)
 	}
 	if p := overlaps(left); p != nil {
 		t.Errorf("clusters that have left: %v", p)

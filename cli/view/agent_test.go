@@ -40,7 +40,7 @@ func TestTheAgentHereIsKnownByItsLease(t *testing.T) {
 		return &m
 	}
 	left := func(m *clustersetv1alpha1.MemberCluster) {
-		m.DeletionTimestamp, m.Finalizers = ago(time.Minute), []string{"x"}
+		m.SetLeft(now)
 	}
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: api.SystemNamespace, Name: api.HubSecret, Labels: map[string]string{api.LabelCluster: "beijing"}}}
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: api.SystemNamespace, Name: "agent", Labels: map[string]string{labelPart: PartMember}}}

@@ -154,6 +154,7 @@ func clusterOf(mc *clustersetv1alpha1.MemberCluster, now time.Time) Cluster {
 		c.Message = ready.Message
 	}
 	joined := meta.FindStatusCondition(mc.Status.Conditions, clustersetv1alpha1.ConditionJoined)
+	c.forgotten = !mc.ForgottenAt().IsZero()
 	c.handOver = joined != nil && joined.Reason == clustersetv1alpha1.ReasonCredentialsWait
 	for _, f := range flaws {
 		if said := meta.FindStatusCondition(mc.Status.Conditions, f.condition); said != nil && said.Status == f.status {
@@ -374,6 +375,7 @@ var harmless = []string{api.ConditionReachable, api.ConditionImported}
 var cures = map[string]string{
 	api.ConditionVisible:   "name clusters or communities that it is for in " + api.AnnotationExportTo + ", or delete the ServiceExport",
 	api.ConditionEndpoints: "start its pods in one of the clusters, or end its exports",
+	api.ConditionConfirmed: "start the agents of these clusters, or clusterset join --rejoin those that the hub has lost; if a service shall go, end its export there",
 }
 
 // Of returns a problem for each condition that isn't as it should be, whatever its type: those of ours and of the Multi-Cluster Services API are True

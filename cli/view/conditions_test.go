@@ -30,9 +30,9 @@ func TestEveryConditionIsReported(t *testing.T) {
 		l.Members[0].Status.Phase = clustersetv1alpha1.MemberSuspect
 		member(clustersetv1alpha1.ConditionReady, metav1.ConditionFalse)(l)
 	}
-	left := func(l *LocalFacts) {
-		l.Members[0].DeletionTimestamp = ago(time.Minute)
-		member(clustersetv1alpha1.ConditionLeft, metav1.ConditionTrue)(l)
+	forgotten := func(l *LocalFacts) { // so does the phase
+		l.Members[0].Status.Phase = clustersetv1alpha1.MemberExpired
+		member(clustersetv1alpha1.ConditionForgotten, metav1.ConditionTrue)(l)
 	}
 	exporting := func(kind, reason string) change {
 		return func(l *LocalFacts) {
@@ -45,7 +45,8 @@ func TestEveryConditionIsReported(t *testing.T) {
 	}{
 		"ConditionReady":               {silent, "Suspect"},
 		"ConditionExpiryPaused":        {member(clustersetv1alpha1.ConditionExpiryPaused, metav1.ConditionTrue), "ExpiryPaused"},
-		"ConditionLeft":                {left, phaseLeft},
+		"ConditionLeft":                {member(clustersetv1alpha1.ConditionLeft, metav1.ConditionTrue), phaseLeft},
+		"ConditionForgotten":           {forgotten, "Expired"},
 		"ConditionJoined":              {member(clustersetv1alpha1.ConditionJoined, metav1.ConditionFalse), "NotJoined"},
 		"ConditionCommunitiesEnforced": {member(clustersetv1alpha1.ConditionCommunitiesEnforced, metav1.ConditionFalse), "NotEnforced"},
 		"ConditionLimited":             {member(clustersetv1alpha1.ConditionLimited, metav1.ConditionTrue), "Limited"},
@@ -57,6 +58,7 @@ func TestEveryConditionIsReported(t *testing.T) {
 		"ConditionVisible":             {exporting(api.ConditionVisible, api.ReasonNoPeers), api.ReasonNoPeers},
 		"ConditionComplete":            {exporting(api.ConditionComplete, api.ReasonNotUsed), api.ReasonNotUsed},
 		"ConditionEndpoints":           {exporting(api.ConditionEndpoints, api.ReasonNoEndpoints), api.ReasonNoEndpoints},
+		"ConditionConfirmed":           {exporting(api.ConditionConfirmed, api.ReasonNoRecord), api.ReasonNoRecord},
 		"ConditionImported":            {exporting(api.ConditionImported, api.ReasonNamespaceMissing), MissingElsewhere},
 	}
 	alerts := map[string]string{"ConditionTruncated": "ClustersetEndpointsTruncated"}

@@ -81,7 +81,7 @@ func hubProblems(h *Hub, f Facts) (all []Problem) {
 	}
 	for _, name := range h.Awaited {
 		all = append(all, Problem{
-			Name: name, What: "MemberCluster", Reason: "LostByHub", Message: "the hub has lost it, and it hasn't joined again; what it exported is kept for a while",
+			Name: name, What: "MemberCluster", Reason: "LostByHub", Message: "the hub has lost it, and it hasn't joined again; what it exported stays",
 			Cure: "clusterset join " + name + " --rejoin --hub-context HUB --context " + name + "; if it is gone for good, kubectl delete membercluster " + name + " in each member",
 		})
 	}
@@ -127,7 +127,11 @@ func clusterProblems(c *Cluster, hub *Hub, now time.Time) (all []Problem) {
 	case string(clustersetv1alpha1.MemberSuspect):
 		add(c.Phase, "it sends no heartbeats; its endpoints are used only if no others are left", look+gone)
 	case string(clustersetv1alpha1.MemberExpired):
-		add(c.Phase, "it has sent no heartbeat for too long; its endpoints aren't answered", look+gone)
+		message := "it has sent no heartbeat for too long; its endpoints aren't answered"
+		if c.forgotten {
+			message += ", and its records are deleted until it returns"
+		}
+		add(c.Phase, message, look+gone)
 	case phaseLeft: // its MemberCluster stays for a week, so that agents that were offline learn of it
 		if c.Local {
 			add(c.Phase, "this cluster has left the set: the others don't use it, and it imports nothing",

@@ -36,7 +36,7 @@ func TestWhatIsBrokenIsAProblem(t *testing.T) {
 		return member(name, "", clustersetv1alpha1.MemberReady, nil)
 	}
 	left := ready("gone")
-	left.DeletionTimestamp = ago(time.Minute)
+	left.SetLeft(now)
 	hub := func(change ...func(*HubFacts)) *HubFacts {
 		h := &HubFacts{Members: []clustersetv1alpha1.MemberCluster{ready("beijing"), ready("shanghai")}, Exports: []clustersetv1alpha1.ExportedService{
 			exported("beijing", "web", "http", now), exported("shanghai", "web", "http", now), exported("shanghai", "db", "http", now),
@@ -126,7 +126,7 @@ func TestNamespacesThatOtherClustersLack(t *testing.T) {
 	apart := with("lyon", "default")
 	apart.Spec.Communities = []string{"x"}
 	gone := with("lyon", "default")
-	gone.DeletionTimestamp = ago(time.Minute)
+	gone.SetLeft(now)
 	web := exported("beijing", "web", "http", now)
 	toShanghai := exported("beijing", "web", "http", now)
 	toShanghai.Spec.ExportTo = []string{"shanghai"}
@@ -312,7 +312,7 @@ func TestStatusNamesAMemberThatDoesNotFollow(t *testing.T) {
 		return m
 	}
 	copied := func(m *clustersetv1alpha1.MemberCluster) { m.Labels = desired.Labels() }
-	gone := func(m *clustersetv1alpha1.MemberCluster) { m.DeletionTimestamp = ago(time.Minute) }
+	gone := func(m *clustersetv1alpha1.MemberCluster) { m.SetLeft(now) }
 	says := func(said Heartbeat) *HubFacts {
 		return &HubFacts{Members: []clustersetv1alpha1.MemberCluster{with("beijing", "1"), with("shanghai", "2"), with("gone", "3", gone)}, Heard: map[string]Heartbeat{"beijing": said}}
 	}
@@ -373,7 +373,8 @@ func TestStatusAfterTheHubMoved(t *testing.T) {
 // nothing says it, it is told what isn't checked.
 func TestStatusWithTheRightsOfCLI(t *testing.T) {
 	copied, left := member("shanghai", "", clustersetv1alpha1.MemberReady, nil), member("beijing", "", clustersetv1alpha1.MemberReady, nil)
-	copied.Labels, left.DeletionTimestamp, left.Finalizers = desired.Labels(), ago(time.Minute), []string{api.MemberFinalizer}
+	copied.Labels = desired.Labels()
+	left.SetLeft(now)
 	reach := &clustersetv1alpha1.Reachability{ObjectMeta: metav1.ObjectMeta{Name: clustersetv1alpha1.ReachabilityName}, Cluster: "beijing", Stamp: metav1.NowMicro()}
 	for name, c := range map[string]struct {
 		reach []client.Object

@@ -125,6 +125,8 @@ type Cluster struct {
 	unheard bool
 	// said are the problems that conditions of its MemberCluster say.
 	said []Problem
+	// forgotten says that it was silent for so long that its records are deleted.
+	forgotten bool
 	// handOver says that nobody has used its credentials, which wait on the hub.
 	handOver bool
 	// cantFollow is a cluster of which it says that it can't follow the hub.

@@ -63,7 +63,7 @@ func TestReadersAreMembersWithAnAccountOfOurs(t *testing.T) {
 	binding := readers(
 		[]clustersetv1alpha1.MemberCluster{
 			member("b", nil), member("a", nil), member("foreign", nil), member("anothers", nil), member("none", nil),
-			member("left", func(mc *clustersetv1alpha1.MemberCluster) { mc.DeletionTimestamp = &metav1.Time{Time: time.Now()} }),
+			member("left", func(mc *clustersetv1alpha1.MemberCluster) { mc.SetLeft(time.Now()) }),
 			member("copy", func(mc *clustersetv1alpha1.MemberCluster) {
 				mc.Labels = map[string]string{api.LabelManagedBy: api.ManagedByImporter}
 			}),

@@ -109,6 +109,8 @@ func (r *reconciler) reconcile(ctx context.Context, cluster string) (reconcile.R
 		return reconcile.Result{}, nil // a copy that its importer is about to delete
 	case mc.Left():
 		return reconcile.Result{}, errors.Join(r.keepReaders(ctx, cluster, false), r.takeAway(ctx, cluster))
+	case mc.DeletionTimestamp != nil:
+		return reconcile.Result{}, nil // package hub makes it say that it has left, unless its kind goes
 	}
 	account, err := r.makeMember(ctx, mc)
 	foreign := new(access.ForeignError)

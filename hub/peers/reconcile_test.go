@@ -49,7 +49,7 @@ func TestOtherChangesCauseNoReconcile(t *testing.T) {
 		{"its zone", func(mc *clustersetv1alpha1.MemberCluster) { mc.Spec.Zone = "z" }, false},
 		{"its communities", func(mc *clustersetv1alpha1.MemberCluster) { mc.Spec.Communities = []string{"y"} }, true},
 		{"it is silent", func(mc *clustersetv1alpha1.MemberCluster) { mc.Status.Phase = clustersetv1alpha1.MemberSuspect }, true},
-		{"it leaves", func(mc *clustersetv1alpha1.MemberCluster) { mc.DeletionTimestamp = new(metav1.Now()) }, true},
+		{"it leaves", func(mc *clustersetv1alpha1.MemberCluster) { mc.SetLeft(time.Now()) }, true},
 		{"somebody else says that communities are enforced", func(mc *clustersetv1alpha1.MemberCluster) {
 			mc.Status.Conditions = []metav1.Condition{{Type: clustersetv1alpha1.ConditionCommunitiesEnforced}}
 		}, true},

@@ -3,7 +3,6 @@ package effective
 import (
 	"time"
 
-	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 )
 
@@ -28,7 +27,7 @@ type State struct {
 // Cluster is what is known of a cluster.
 type Cluster struct {
 	Member *clustersetv1alpha1.MemberCluster // the hub's; nil: it has none
-	Copy   *clustersetv1alpha1.MemberCluster // the copy of it here; nil: there is none
+	Here   *clustersetv1alpha1.MemberCluster // the one here; nil: there is none
 	Apart  bool                              // it shares no community with this one
 	Unread bool                              // its records haven't all been read yet
 }
@@ -81,7 +80,7 @@ func (s *State) goes(cluster string, was *clustersetv1alpha1.ExportedServiceSpec
 	switch {
 	case !s.Known:
 		return false
-	case c.Left(), c.Apart, c.forgotten(was.Revision), said && withdrawn >= was.Revision:
+	case Gone(c.Member, c.Here), c.Apart, c.forgotten(was.Revision), said && withdrawn >= was.Revision:
 		return true
 	case c.Unread:
 		return false
@@ -113,17 +112,11 @@ func (c Cluster) Ready() bool {
 	return c.Member != nil && c.Member.Status.Phase == clustersetv1alpha1.MemberReady
 }
 
-// Left reports whether the cluster has left (C44): its MemberCluster says so, and isn't an earlier one, from a backup of the hub; or the hub has none, and
-// somebody has deleted the copy here.
-func (c Cluster) Left() bool {
-	if c.Member == nil {
-		return c.Copy == nil
-	}
-	return c.Member.Left() && (c.Copy == nil || c.Copy.Annotations[api.AnnotationHubUID] == string(c.Member.UID) || c.Copy.UID == c.Member.UID)
-}
-
 // forgotten reports whether the hub process has forgotten the cluster later than it wrote that revision.
 func (c Cluster) forgotten(revision int64) bool {
+	if c.Member == nil {
+		return false
+	}
 	at := c.Member.ForgottenAt()
 	return !at.IsZero() && at.UnixMilli() > revision
 }

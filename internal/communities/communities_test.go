@@ -3,8 +3,7 @@ package communities
 import (
 	"slices"
 	"testing"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"time"
 
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 )
@@ -99,7 +98,7 @@ func TestRead(t *testing.T) {
 	member := func(name string, left bool, in ...string) (m clustersetv1alpha1.MemberCluster) {
 		m.Name, m.Spec.Communities = name, in
 		if left {
-			m.DeletionTimestamp = &metav1.Time{}
+			m.SetLeft(time.Unix(1e9, 0))
 		}
 		return m
 	}

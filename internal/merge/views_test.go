@@ -21,7 +21,7 @@ func TestViews(t *testing.T) {
 		members[name] = &clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: clustersetv1alpha1.MemberClusterSpec{Communities: in}}
 	}
 	gone := members["a"].DeepCopy()
-	gone.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
+	gone.SetLeft(time.Unix(1, 0))
 	members["gone"] = gone
 	for _, c := range []struct {
 		name string

@@ -45,16 +45,23 @@ type MemberCluster struct {
 	Status MemberClusterStatus `json:"status,omitempty"`
 }
 
-// Left reports whether the cluster has left the set: its MemberCluster is deleted, by `clusterset leave` or by hand, and stays for a week
-// so that all members see it (api.MemberFinalizer). A cluster without a MemberCluster hasn't left: the hub lost it.
-func (m *MemberCluster) Left() bool { return m.DeletionTimestamp != nil }
+// Left reports whether the cluster has left the set. Its MemberCluster says so, and stays for a week so that all members see it
+// (api.MemberFinalizer). One that is being deleted and doesn't say so hasn't left yet: perhaps its kind is being deleted. A cluster without a
+// MemberCluster hasn't left either: the hub lost it.
+func (m *MemberCluster) Left() bool {
+	return meta.IsStatusConditionTrue(m.Status.Conditions, ConditionLeft)
+}
 
-// ForgottenAt returns when the hub process began to delete the cluster's records, because it had been silent for very long, by its clock; zero if it
-// hasn't, or the cluster is nil.
+// SetLeft makes a MemberCluster say that its cluster has left.
+func (m *MemberCluster) SetLeft(now time.Time) {
+	meta.SetStatusCondition(&m.Status.Conditions, metav1.Condition{
+		Type: ConditionLeft, Status: metav1.ConditionTrue, Reason: ReasonDeleted, ObservedGeneration: m.Generation, LastTransitionTime: metav1.NewTime(now),
+		Message: "its rights and records are deleted; clusterset join can use the name again",
+	})
+}
+
+// ForgottenAt returns when the hub began to delete the records of a cluster that is silent, by its clock; zero if it hasn't.
 func (m *MemberCluster) ForgottenAt() time.Time {
-	if m == nil {
-		return time.Time{}
-	}
 	if c := meta.FindStatusCondition(m.Status.Conditions, ConditionForgotten); c != nil && c.Status == metav1.ConditionTrue {
 		return c.LastTransitionTime.Time
 	}
@@ -289,8 +296,8 @@ const (
 	// ReasonMostMembersHeard goes with ExpiryPaused=False.
 	ReasonMostMembersHeard = "MostMembersHeard"
 
-	// ConditionLeft is True if the cluster has left the set, and its rights and records are deleted. The MemberCluster is then
-	// in phase Expired, and is deleted a week later. Otherwise the condition is absent.
+	// ConditionLeft is True if the cluster has left the set, and its rights and records are deleted. The MemberCluster is then in phase Expired, has no
+	// other condition, and is deleted a week later. Otherwise the condition is absent.
 	ConditionLeft = "Left"
 
 	// ConditionForgotten is True from when the hub process begins to delete the records of a cluster that has been silent for very long, until it
@@ -300,7 +307,7 @@ const (
 	// ReasonSilent goes with Forgotten=True.
 	ReasonSilent = "Silent"
 
-	// ReasonDeleted goes with Left=True, and then with Ready=False: the MemberCluster was deleted, by `clusterset leave` or by hand.
+	// ReasonDeleted goes with Left=True: the MemberCluster was deleted, by `clusterset leave` or by hand.
 	ReasonDeleted = "Deleted"
 
 	// ConditionJoined is whether the hub process has made the cluster a member, if that is enabled (hub --manage-members).
@@ -376,8 +383,8 @@ const (
 	// ReasonHubRefusesToken goes with HubAnswers=False: the hub doesn't accept the agent's token, because it was revoked, has expired or is another hub's.
 	ReasonHubRefusesToken = "RefusesToken"
 
-	// ConditionOnHub is False on a member's copy of a MemberCluster that the hub has lost, with or without the rest of its
-	// data, while the importer waits for the cluster to rejoin. Otherwise the condition is absent.
+	// ConditionOnHub is False on a member's copy of a MemberCluster that the hub has lost, until it is back or somebody deletes the copy. Otherwise
+	// the condition is absent.
 	ConditionOnHub = "OnHub"
 	// ReasonNotRejoined goes with OnHub=False.
 	ReasonNotRejoined = "NotRejoined"
