@@ -59,7 +59,9 @@ func expired(all []clustersetv1alpha1.ExportedService, now time.Time) []*cluster
 			withdrawn = append(withdrawn, &all[i])
 		}
 	}
-	slices.SortFunc(withdrawn, func(a, b *clustersetv1alpha1.ExportedService) int { return cmp.Compare(a.Spec.Revision, b.Spec.Revision) })
+	slices.SortFunc(withdrawn, func(a, b *clustersetv1alpha1.ExportedService) int {
+		return cmp.Compare(a.Spec.Revision, b.Spec.Revision)
+	})
 	day := now.Add(-withdrawnFor).UnixMilli()
 	old := len(withdrawn)
 	if i := slices.IndexFunc(withdrawn, func(s *clustersetv1alpha1.ExportedService) bool { return s.Spec.Revision >= day }); i >= 0 {
