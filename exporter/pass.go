@@ -72,15 +72,19 @@ func (p *pass) tried(key types.NamespacedName) (read []unread, round int) {
 	return p.unread[key], p.round
 }
 
-// done records that a key has been reconciled with both sides known, or as far as possible, unless another pass has begun meanwhile.
-func (p *pass) done(key types.NamespacedName, round int) {
+// done records that a key has been reconciled with both sides known, unless another pass has begun meanwhile. A service that the hub refuses is as
+// done as it can be: it must not hold back the whole cluster's heartbeat.
+func (p *pass) done(key types.NamespacedName, round int, refused bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if round == p.round {
-		delete(p.pending, key)
-		delete(p.unread, key)
-		p.check()
+	if round != p.round {
+		return
 	}
+	if !refused {
+		delete(p.unread, key)
+	}
+	delete(p.pending, key)
+	p.check()
 }
 
 // check ends the pass if it is done. The caller holds the lock.

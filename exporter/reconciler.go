@@ -117,8 +117,7 @@ func (r *reconciler) reconcile(ctx context.Context, key types.NamespacedName, kn
 	out.failing, out.refusing = known.failing.note(out.transient() != nil), known.refusing.note(out.refused)
 	known.counted.replace(entryOf(src, want, out, conflict, stop.held))
 	if out.err == nil || out.refused {
-		// A record that the hub rejects is as done as it can be: it must not hold back the whole cluster's heartbeat.
-		r.pass.done(key, round)
+		r.pass.done(key, round, out.refused)
 	}
 	later, err := r.report(ctx, src, want, out, conflict, &known.told)
 	return r.next(ctx, out, soonest(stop.retry, later, again), errors.Join(marking, err))
