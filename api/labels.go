@@ -232,6 +232,10 @@ const (
 	// reading records, and only the hub process changes its rules.
 	AnnotationConfined = Domain + "/confined"
 
+	// LabelWithdrawn, with any value, is on the ExportedServices whose spec says that they are withdrawn, so that the hub process can count the others
+	// by their metadata. Nothing else depends on it.
+	LabelWithdrawn = Domain + "/withdrawn"
+
 	// AnnotationWithdrawn, with any value, marks a record on the hub that its exporter is about to delete, because the service is
 	// un-exported or the endpoints are gone. Importers see it on the deleted record. A record that is deleted without it was deleted by
 	// someone else, and its exporter is about to write it again.
@@ -372,6 +376,17 @@ func ParseExportedServiceName(name string) (namespace, service string, ok bool) 
 		return "", "", false
 	}
 	return namespace, service, true
+}
+
+// ParseExportedEndpointsName splits a name that ExportedEndpointsName returned into the service that the record is about, and what follows it and a
+// dot. ok is false for any other name.
+func ParseExportedEndpointsName(name string) (namespace, service, suffix string, ok bool) {
+	at := strings.LastIndexByte(name, '.')
+	if at < 0 {
+		return "", "", "", false
+	}
+	namespace, service, ok = ParseExportedServiceName(name[:at])
+	return namespace, service, name[at+1:], ok
 }
 
 // ExportedEndpointsName returns the name of the ExportedEndpoints that holds the chunk'th (from 0) part of a Service's

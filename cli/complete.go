@@ -181,7 +181,9 @@ func serviceWords(ctx context.Context, cmd *cobra.Command) (words []string) {
 			return nil
 		}
 		for i := range all.Items {
-			words = append(words, all.Items[i].Spec.ServiceNamespace+"/"+all.Items[i].Spec.ServiceName)
+			if s := &all.Items[i]; s.Exports() {
+				words = append(words, s.Spec.ServiceNamespace+"/"+s.Spec.ServiceName)
+			}
 		}
 	default:
 		imports, err := from.ServiceImports(ctx)

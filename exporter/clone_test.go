@@ -91,7 +91,7 @@ func (h *leaseHub) start(t *testing.T, run string, skew time.Duration) *agent {
 	ready := make(chan struct{})
 	a := &agent{}
 	a.heartbeat = &heartbeat{
-		interval: c.name.Interval, after: ready, claim: c, current: nothing, catchUp: nothing, hurry: func() {},
+		interval: c.name.Interval, after: ready, claim: c, upToDate: nothing,
 		relist: func() { a.relists.Add(1) },
 		renew: func(context.Context) error {
 			h.write(func() {

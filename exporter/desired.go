@@ -15,6 +15,7 @@ import (
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/internal/merge"
 	"github.com/clusterset/clusterset/internal/policy"
 	"github.com/clusterset/clusterset/internal/record"
 )
@@ -111,6 +112,12 @@ func desired(src Source) Desired {
 		}
 	}
 	d.addExternal(&src)
+	for i := range d.Endpoints {
+		_, _, suffix, _ := api.ParseExportedEndpointsName(d.Endpoints[i].Name)
+		service.Spec.Endpoints = append(service.Spec.Endpoints, suffix)
+	}
+	slices.Sort(service.Spec.Endpoints)
+	service.Spec.Endpoints = service.Spec.Endpoints[:min(len(service.Spec.Endpoints), merge.MaxSlices)] // more aren't imported
 	return d
 }
 

@@ -35,22 +35,12 @@ type heartbeat struct {
 	renew    func(context.Context) error
 	back     <-chan struct{} // the hub may be back
 	relist   func()          // makes the hub's caches read everything again
-	changed  <-chan struct{} // someone else keeps changing our records; see written
-	// current returns once the cache has what the hub has, which may have lost something while it was unreachable, and catchUp writes
-	// what couldn't be written meanwhile. If that takes longer, their error is errBehind.
-	current, catchUp func(context.Context) error
-	hurry            func() // tries at once whether the hub takes records
+	// upToDate writes what the hub may have lost, or couldn't be written, while it was unreachable. If that takes longer, its error is errBehind.
+	upToDate func(context.Context) error
 
-	known  bool      // the cache has had what the hub has, and nothing says that the hub was away or restored since
-	behind time.Time // since when heartbeats are held back for records; zero: they aren't
-	heard  time.Time // when the hub was last back
-	again  int       // how many heartbeats in a row were retried before their time
-	atOdds bool      // whether changed caused the current heartbeat
+	heard time.Time // when the hub was last back
+	again int       // how many heartbeats in a row were retried before their time
 }
-
-// maxHeldBack is for how many intervals heartbeats wait for records. A record that the hub never accepts must not make the
-// whole cluster expire. The attempt that is under way then still ends.
-const maxHeldBack = 5
 
 // returning is for how many intervals after the hub is back a failed heartbeat is retried after only a moment: the sooner this
 // cluster sees the hub's state, the sooner all answers are right. An API server that is starting may reject the first one. The moment is a
@@ -82,14 +72,14 @@ func (h *heartbeat) run(ctx context.Context) error {
 			return nil
 		case errors.Is(err, errLost):
 			_ = h.claim.take(ctx) // writes nothing to the hub meanwhile, except that it yields to a clone
-			failing, h.atOdds = true, false
+			failing = true
 			continue
 		case err != nil && !failing:
 			logger.Error(err, "Heartbeat failed; the hub will consider this cluster silent if that continues")
 		case err == nil && failing:
 			logger.Info("Heartbeats arrive again")
 		}
-		failing, h.atOdds = err != nil, false
+		failing = err != nil
 		if failing && (errors.Is(err, errBehind) || time.Since(h.heard) < returning*h.interval) {
 			tick.Reset(min(h.interval/10<<h.again, h.interval))
 			h.again = min(h.again+1, 4)
@@ -105,14 +95,7 @@ func (h *heartbeat) run(ctx context.Context) error {
 			if sleep(ctx, time.Duration(h.phase*float64(h.interval/spread))) != nil {
 				return nil // it was stopped
 			}
-			h.heard, h.again, h.known = time.Now(), 0, false
-			h.hurry()
-		case <-h.changed:
-			// Wait only a moment: while we find out who that is, the Lease should show that we are running.
-			h.atOdds = true
-			if sleep(ctx, h.interval/10) != nil {
-				return nil // it was stopped
-			}
+			h.heard, h.again = time.Now(), 0
 		}
 	}
 }
@@ -139,7 +122,6 @@ func (h *heartbeat) beat(ctx context.Context, late bool) error {
 	ctx, cancel := context.WithTimeout(ctx, h.interval)
 	defer cancel()
 	setBack, err := h.claim.check(ctx)
-	h.known = h.known && err == nil && !setBack
 	if setBack {
 		log.FromContext(ctx).WithName("heartbeat").Info("The hub has been restored from a backup: this cluster's Lease isn't what was last written. Reading everything again")
 		h.relist()
@@ -154,7 +136,6 @@ func (h *heartbeat) beat(ctx context.Context, late bool) error {
 		metricHeartbeats.WithLabelValues(resultError).Inc()
 		return err
 	}
-	h.known = false // until it is needed again
 	metricHeartbeats.WithLabelValues(resultOK).Inc()
 	metricLastHeartbeat.SetToCurrentTime()
 	return nil
@@ -166,8 +147,7 @@ func (h *heartbeat) bringUpToDate(ctx context.Context, anew bool) error {
 		return nil
 	}
 	h.claim.doubtful = true
-	defer func() { h.claim.doubtful = !h.known }()
-	if h.claim.is() == membership.Contested || h.atOdds { // records that two agents keep changing are never up to date
+	if h.claim.is() == membership.Contested { // records that two agents keep changing are never up to date
 		return nil
 	}
 	if anew && !h.claim.name.Confirmed() { // otherwise the hub has just been asked for it
@@ -175,31 +155,13 @@ func (h *heartbeat) bringUpToDate(ctx context.Context, anew bool) error {
 			return err // the hub is still away, and there is nothing to try
 		}
 	}
-	err := h.readAndWrite(ctx)
-	switch {
-	case err != nil && !anew: // heartbeats have waited for long enough
-		return nil
-	case err != nil && h.behind.IsZero():
-		h.behind = time.Now()
-		return err
-	case err != nil && time.Since(h.behind) < maxHeldBack*h.interval:
-		return err
-	}
-	h.behind = time.Time{}
-	return nil
-}
-
-// readAndWrite brings the cache, and then the hub, up to date. A hub that only refuses writes needn't be read again each time.
-func (h *heartbeat) readAndWrite(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, h.interval/2)
 	defer cancel()
-	if !h.known {
-		if err := h.current(ctx); err != nil {
-			return err
-		}
-		h.known = true
+	if err := h.upToDate(ctx); err != nil {
+		return err
 	}
-	return h.catchUp(ctx)
+	h.claim.doubtful = false
+	return nil
 }
 
 // maxZones is how many zones a heartbeat states, as many as a MemberCluster's status has room for.
@@ -207,18 +169,14 @@ const maxZones = 64
 
 // renewLease returns a function that renews a member's Lease and creates it if it doesn't exist: one server-side apply does
 // both, without reading first.
-func renewLease(hub client.Client, c *claim, lacking func() string, opts Options) func(context.Context) error {
+func renewLease(hub client.Client, c *claim, opts Options) func(context.Context) error {
 	namespace := api.MemberNamespace(opts.Cluster)
 	identity, _ := os.Hostname() // only for people to read
 	return func(ctx context.Context) error {
 		annotations := map[string]string{
 			api.AnnotationAgentVersion: opts.Version, api.AnnotationRun: c.name.Run, api.AnnotationStarted: c.name.Started.UTC().Format(time.RFC3339Nano),
-			api.AnnotationIncomplete: api.IncompleteAll,
 		}
 		always := maps.Clone(annotations)
-		if !c.doubtful {
-			annotations[api.AnnotationIncomplete] = lacking()
-		}
 		if own := c.name.Cluster; own != "" {
 			annotations[api.AnnotationClusterUID] = own
 		}

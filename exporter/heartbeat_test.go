@@ -3,7 +3,6 @@ package exporter
 import (
 	"context"
 	"errors"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -11,7 +10,6 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/clusterset/clusterset/exporter/membership"
 )
@@ -25,16 +23,14 @@ func nothing(context.Context) error { return nil }
 
 // start runs a heartbeat until the test ends. What isn't set does nothing; the first pass is done.
 func (h *heartbeat) start(t *testing.T) {
-	h.interval, h.hurry = 10*time.Second, func() {}
+	h.interval = 10 * time.Second
 	if h.after == nil {
 		ready := make(chan struct{})
 		close(ready)
 		h.after = ready
 	}
-	for _, f := range []*func(context.Context) error{&h.current, &h.catchUp} {
-		if *f == nil {
-			*f = nothing
-		}
+	if h.upToDate == nil {
+		h.upToDate = nothing
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
@@ -50,27 +46,20 @@ func (h *heartbeat) start(t *testing.T) {
 // Rule C20 of docs/spec/control-plane.md.
 func TestNoHeartbeatBeforeTheFirstPass(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newPass()
+		finished := make(chan struct{})
 		var beats []time.Duration
 		began := time.Now()
-		h := &heartbeat{after: p.finished, claim: unclaimed(), renew: func(context.Context) error {
+		h := &heartbeat{after: finished, claim: unclaimed(), renew: func(context.Context) error {
 			beats = append(beats, time.Since(began))
 			return errors.New("the hub is away") // a failure doesn't stop the next heartbeat
 		}}
 		h.start(t)
-
-		other := types.NamespacedName{Namespace: "shop", Name: "db"}
-		p.done(web) // before the pass has begun, so it doesn't count
-		p.begin([]types.NamespacedName{web, other})
-		elapse(time.Minute)
-		p.done(web)
-		elapse(time.Minute)
+		elapse(2 * time.Minute)
 		synctest.Wait()
 		if len(beats) != 0 {
-			t.Fatalf("heartbeats at %v with a service pending", beats)
+			t.Fatalf("heartbeats at %v before the first pass is done", beats)
 		}
-		p.done(other)
-		p.done(other)
+		close(finished)
 		elapse(25 * time.Second)
 		synctest.Wait()
 		if len(beats) != 3 || beats[0] != 2*time.Minute || beats[2] != 2*time.Minute+20*time.Second {
@@ -83,98 +72,36 @@ func TestNoHeartbeatBeforeTheFirstPass(t *testing.T) {
 func TestHeartbeatWaitsForWhatChangedMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
-		// The goroutines below run while the test sleeps. The race detector doesn't accept that as synchronization, so all of them lock.
-		var mu sync.Mutex
-		var noRoute error
-		var works bool
-		var beats, tries []time.Duration
-		waiting, changed := newPass(), false
+		away, behind := true, true
+		var beats []time.Duration
 		h := &heartbeat{
-			claim: &claim{lease: func(context.Context) (*coordinationv1.Lease, error) {
-				mu.Lock()
-				defer mu.Unlock()
-				return nil, noRoute
-			}},
+			claim: unclaimed(),
 			renew: func(context.Context) error {
-				mu.Lock()
-				defer mu.Unlock()
-				if noRoute == nil {
-					beats = append(beats, time.Since(began))
+				if away {
+					return errors.New("no route")
 				}
-				return noRoute
+				beats = append(beats, time.Since(began))
+				return nil
 			},
-			catchUp: func(ctx context.Context) error {
-				mu.Lock()
-				keys := map[bool][]types.NamespacedName{true: {web}}[changed]
-				mu.Unlock()
-				return waiting.again(ctx, keys)
+			upToDate: func(ctx context.Context) error {
+				if away || !behind {
+					return nil
+				}
+				<-ctx.Done()
+				return errBehind
 			},
 		}
-		go func() {
-			for {
-				select {
-				case <-t.Context().Done():
-					return
-				case e := <-waiting.keys:
-					mu.Lock()
-					tries = append(tries, time.Since(began))
-					if works {
-						changed = false
-						waiting.done(e.Object)
-					} else {
-						waiting.tried(e.Object)
-					}
-					mu.Unlock()
-				}
-			}
-		}()
 		h.start(t)
-		expect := func(what string, wantBeats, wantTries int) {
-			t.Helper()
-			synctest.Wait()
-			mu.Lock()
-			defer mu.Unlock()
-			if len(beats) != wantBeats || len(tries) != wantTries {
-				t.Errorf("%s: heartbeats at %v, tries at %v; want %d and %d", what, beats, tries, wantBeats, wantTries)
-			}
+		elapse(15 * time.Second)
+		away = false
+		elapse(17 * time.Second)
+		behind = false
+		elapse(13 * time.Second)
+		synctest.Wait()
+		// At 20 s it waits for 5 s. It tries again after 1 s, until 31 s, and after 2 s.
+		if len(beats) != 2 || beats[0] != 33*time.Second {
+			t.Errorf("heartbeats at %v", beats)
 		}
-		become := func(away, written bool) {
-			mu.Lock()
-			defer mu.Unlock()
-			noRoute, works = nil, written
-			if away {
-				noRoute = errors.New("no route")
-			}
-		}
-		elapse(5 * time.Second)
-		expect("the hub is there", 1, 0)
-		become(true, false)
-		mu.Lock()
-		changed = true
-		mu.Unlock()
-		elapse(30 * time.Second) // beats at 10, 20, 30
-		expect("the hub is away", 1, 0)
-		become(false, false)
-		elapse(10 * time.Second) // 40
-		expect("it is back, and the record isn't written yet", 1, 1)
-		become(false, true)
-		elapse(10 * time.Second) // 50
-		expect("it is", 2, 2)
-		elapse(10 * time.Second) // 60
-		expect("nothing to catch up with", 3, 2)
-
-		// A record that is never written holds heartbeats back for no longer than maxHeldBack. Each attempt lasts five seconds. The next one
-		// follows a second later, then two, four and eight, and then ten.
-		become(true, false)
-		mu.Lock()
-		changed = true
-		mu.Unlock()
-		elapse(10 * time.Second) // 70
-		become(false, false)
-		elapse(54 * time.Second)
-		expect("held back", 3, 2+6)
-		elapse(5 * time.Second)
-		expect("held back for long enough", 4, 2+6)
 	})
 }
 
@@ -215,79 +142,6 @@ func TestReturningHubIsAskedAgainSoon(t *testing.T) {
 			t.Errorf("everything was listed again %d times, heartbeats at %v", relists, renewed)
 		}
 	})
-}
-
-// Whatever services meet, they delay the cluster's first heartbeat by no more than a minute: one that fails because a webhook is down, one
-// whose request hangs or whose turn never ends, and those that wait behind it. If the hub is only slow, the pass takes as long as it takes.
-// Rule C20 of docs/spec/control-plane.md.
-func TestServicesHoldTheFirstPassForAMinute(t *testing.T) {
-	other := types.NamespacedName{Namespace: "shop", Name: "db"}
-	const long = passPatience + 30*time.Second
-	for _, c := range []struct {
-		name      string
-		reconcile func(p *pass, key types.NamespacedName)
-		took      time.Duration
-	}{
-		{"one fails again and again", func(p *pass, key types.NamespacedName) {
-			p.tried(key)
-			if key == other {
-				p.done(key)
-				return
-			}
-			for p.isPending(web) {
-				p.tried(web)
-				elapse(retryConflict)
-			}
-		}, passPatience},
-		{"one hangs, and the other waits behind it", func(p *pass, key types.NamespacedName) {
-			if key == web {
-				p.tried(key)
-			}
-		}, passPatience},
-		{"one is late, but the hub is only slow", func(p *pass, key types.NamespacedName) {
-			if key == other {
-				elapse(long)
-			}
-			p.tried(key)
-			p.done(key)
-		}, long},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				p, began := newPass(), time.Now()
-				go func() {
-					for range 2 {
-						key := (<-p.keys).Object
-						go c.reconcile(p, key)
-					}
-				}()
-				if err := p.queue(t.Context(), []types.NamespacedName{web, other}); err != nil {
-					t.Fatal(err)
-				}
-				if took := time.Since(began); took != c.took || !p.isDone() {
-					t.Errorf("the pass took %s and is done: %v; want %s", took, p.isDone(), c.took)
-				}
-				elapse(time.Second)
-			})
-		})
-	}
-}
-
-func (p *pass) isPending(key types.NamespacedName) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	_, pending := p.pending[key]
-	return pending
-}
-
-func TestPassOverNothingIsDone(t *testing.T) {
-	p := newPass()
-	p.begin(nil)
-	select {
-	case <-p.finished:
-	default:
-		t.Error("a cluster that exports nothing never sends a heartbeat")
-	}
 }
 
 func TestHangingHeartbeatIsGivenUpInTimeForTheNext(t *testing.T) {

@@ -31,8 +31,7 @@ func abandoned(src Source) bool {
 // docs/spec/control-plane.md.
 func (r *reconciler) staying(ctx context.Context, src Source, want Desired, onHub *clustersetv1alpha1.ExportedService, known *serviceState, marking bool) (Desired, stopped, error) {
 	missing := src.Service == nil || src.Service.DeletionTimestamp != nil
-	// What was given up by a process before this one isn't brought back.
-	nothing := onHub == nil || withdrawn(onHub) || src.Excluded
+	nothing := !onHub.Exports() || src.Excluded
 	since := known.missing.note(missing && !nothing)
 	switch {
 	case src.Export != nil:
@@ -76,7 +75,7 @@ func (r *reconciler) staying(ctx context.Context, src Source, want Desired, onHu
 // nameAlone returns the record of a service that has no addresses, because its Service is gone.
 func nameAlone(src Source, onHub *clustersetv1alpha1.ExportedService) *clustersetv1alpha1.ExportedService {
 	name := &clustersetv1alpha1.ExportedService{ObjectMeta: record.Meta(src.Cluster, src.Key, onHub.Name), Spec: *onHub.Spec.DeepCopy()}
-	name.Spec.ClusterIPs = nil
+	name.Spec.ClusterIPs, name.Spec.Endpoints = nil, nil
 	service, _ := name.Sanitized()
 	return service
 }
@@ -98,12 +97,16 @@ func keptExport(onHub *clustersetv1alpha1.ExportedService, key types.NamespacedN
 
 // abandonedAll returns the services on the hub that have a Service but no ServiceExport, and how many services are on the hub.
 func (r *reconciler) abandonedAll(ctx context.Context) (keys []types.NamespacedName, exported int, err error) {
-	var records clustersetv1alpha1.ExportedServiceList
-	if err := r.cached(ctx, &records); err != nil {
+	records, _, err := r.cached(ctx)
+	if err != nil {
 		return nil, 0, err
 	}
-	for i := range records.Items {
-		key := keyOfService(&records.Items[i])
+	for i := range records {
+		if !records[i].Exports() {
+			continue
+		}
+		exported++
+		key := keyOfService(&records[i])
 		src := Source{Service: &corev1.Service{}}
 		switch err := r.local.Get(ctx, key, src.Service); {
 		case apierrors.IsNotFound(err):
@@ -118,7 +121,7 @@ func (r *reconciler) abandonedAll(ctx context.Context) (keys []types.NamespacedN
 			keys = append(keys, key)
 		}
 	}
-	return keys, len(records.Items), nil
+	return keys, exported, nil
 }
 
 // served checks with a dry run whether the member would accept a ServiceExport. It wouldn't if the CustomResourceDefinition is

@@ -217,43 +217,6 @@ endpoints: [{addresses: [10.9.0.1]}]
 		w.awaitCondition("away", "Valid=False/InvalidServiceType", "Ready=False/Failed")
 		w.awaitRecords("away", -1)
 	})
-	t.Run("heartbeats name a service that the hub refuses", func(t *testing.T) {
-		w.hub.Apply(t, []byte(`
-apiVersion: admissionregistration.k8s.io/v1
-kind: ValidatingAdmissionPolicy
-metadata: {name: refuses}
-spec:
-  matchConstraints: {resourceRules: [{apiGroups: [clusterset.dev], apiVersions: ["*"], resources: [exportedservices], operations: [CREATE]}]}
-  validations: [{expression: "object.metadata.name != 'refused.shop'"}]
----
-apiVersion: admissionregistration.k8s.io/v1
-kind: ValidatingAdmissionPolicyBinding
-metadata: {name: refuses}
-spec: {policyName: refuses, validationActions: [Deny]}
-`))
-		kube.Eventually(t, func() error {
-			o := &clustersetv1alpha1.ExportedService{ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace("beijing"), Name: "refused.shop"}, Spec: orphan.Spec}
-			o.Spec.ServiceName = "refused"
-			if err := w.onHub.Create(ctx, o, client.DryRunAll); !apierrors.IsInvalid(err) {
-				return fmt.Errorf("the policy isn't in force: %w", err)
-			}
-			return nil
-		})
-		named := func(want string) {
-			kube.Eventually(t, func() error {
-				lease, err := w.lease()
-				if is, said := lease.Annotations[api.AnnotationIncomplete]; err != nil || !said || is != want {
-					return fmt.Errorf("the heartbeat names %q, want %q: %w", is, want, err)
-				}
-				return nil
-			})
-		}
-		named("")
-		w.member.Apply(t, manifest(webService, "refused"), manifest(webExport, "refused", "v1beta1"))
-		named("shop/refused")
-		w.member.Delete(t, manifest(webExport, "refused", "v1beta1"))
-		named("")
-	})
 	t.Run("a namespace's mark exports its Services", func(t *testing.T) {
 		namespace := func(mark string) []byte {
 			return manifest(`{apiVersion: v1, kind: Namespace, metadata: {name: shop, annotations: {fabedge.io/global-service: "%s"}}}`, mark)

@@ -115,7 +115,7 @@ func TestMarkedServicesFollowWhileTheirKindIsGone(t *testing.T) {
 					}
 				}
 				service := before.Service.DeepCopy()
-				if err := hub.Get(t.Context(), client.ObjectKeyFromObject(service), service); err != nil || withdrawn(service) {
+				if err := hub.Get(t.Context(), client.ObjectKeyFromObject(service), service); err != nil || !service.Exports() {
 					t.Errorf("withdrawn, %v", err)
 				}
 				got := before.Endpoints[0].DeepCopy()
@@ -131,7 +131,7 @@ func TestMarkedServicesFollowWhileTheirKindIsGone(t *testing.T) {
 }
 
 // reconcilerOf returns a reconciler of beijing that has synced, and its caches of what is on the hub.
-func reconcilerOf(t *testing.T, local, hub client.WithWatch) (r *reconciler, services, endpoints toolscache.Indexer) {
+func reconcilerOf(t *testing.T, local client.WithWatch, hub client.Client) (r *reconciler, services, endpoints toolscache.Indexer) {
 	t.Helper()
 	onHub := indexes{
 		hubcache.NewIndex("service", func(s *clustersetv1alpha1.ExportedService) string { return keyOfService(s).String() }),
@@ -141,13 +141,13 @@ func reconcilerOf(t *testing.T, local, hub client.WithWatch) (r *reconciler, ser
 	endpoints = toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, toolscache.Indexers{})
 	r = &reconciler{
 		cluster: "beijing", local: local, exports: exports{local, mcs.Version("v1beta1")}, hub: hub, live: hub, onHub: onHub,
-		nodes: &nodeUsers{nodes: nodes.New(), of: sets.New[types.NamespacedName]()}, names: newNames(nil, nil), pass: newPass(), gate: newGate(),
+		nodes: &nodeUsers{nodes: nodes.New(), of: sets.New[types.NamespacedName]()}, names: newNames(nil, nil), pass: newPass(),
 		events: &events.FakeRecorder{}, others: newOthers(), places: places{most: DefaultMaxPerNamespace},
-		synced: func() bool { return true }, unheard: func() error { return nil },
+		synced: func() bool { return true }, unheard: func() error { return nil }, now: time.Now,
 		withdrawals: newWithdrawalGuard(DefaultHoldWithdrawals, DefaultReplaceFor),
 	}
 	r.withdrawals.served, r.withdrawals.count = r.exports.served, r.abandonedAll
-	if err := errors.Join(onHub.services.Use(services), onHub.endpoints.Use(endpoints), r.seat(t.Context())); err != nil {
+	if err := errors.Join(onHub.services.Use(services), onHub.endpoints.Use(endpoints), r.giveFirstPlaces(t.Context())); err != nil {
 		t.Fatal(err)
 	}
 	return r, services, endpoints

@@ -57,7 +57,7 @@ func init() { // a series that appears only with its first event looks like one 
 		metricServices.WithLabelValues(string(s))
 	}
 	for _, kind := range []string{kindService, kindEndpoints} {
-		for _, v := range []verb{verbCreate, verbUpdate, verbWithdraw, verbDelete} {
+		for _, v := range []verb{verbCreate, verbUpdate, verbDelete} {
 			for _, result := range []string{resultOK, resultRefused, resultConflict, resultError} {
 				metricWrites.WithLabelValues(kind, string(v), result)
 			}

@@ -4,12 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -21,60 +20,94 @@ import (
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 )
 
-// pass is a full export pass: every service with a source here or a record on the hub is reconciled once, with both sides
-// known. There is no heartbeat before a process's first pass is done: a cluster that was away would count as healthy while the
-// hub still has its old endpoints. Another pass follows when the hub is back after it was unreachable, or was restored.
-//
-// Records without a source, left by a process that died before it could remove them, are keys of the pass like any other, and
-// reconciling them removes them.
+// errBehind is why a heartbeat is delayed for a moment.
+var errBehind = errors.New("the hub doesn't have all changes made while it was unreachable")
+
+// passPatience is how long a pass waits for services that fail, for whatever reason: a webhook that is down rejects their records, or hangs.
+// They must not keep the whole cluster from its heartbeats, so that it expires; their ServiceExports say what is wrong.
+const passPatience = time.Minute
+
+// pass queues keys, and knows when all have been reconciled with both sides known: every service with a source here or a record on the hub. There
+// is no heartbeat before the first pass is done, nor after the hub was away or restored before another is: a cluster that returns would count as
+// healthy while the hub has its old endpoints.
 type pass struct {
 	keys     chan event.TypedGenericEvent[types.NamespacedName]
 	finished chan struct{} // closed when the first pass is done
 
 	mu      sync.Mutex
-	pending map[types.NamespacedName]time.Time // and when it was first tried, if it was; nil before the first pass has begun
-	over    chan struct{}                      // closed when the current pass is done
-	// incomplete are the exported services whose records the hub may lack (rule C75 of docs/spec/control-plane.md). Importers must not take
-	// the absence of such a record for an un-export, although heartbeats go on.
-	incomplete sets.Set[types.NamespacedName]
+	round   int                           // the number of passes that have begun
+	pending map[types.NamespacedName]bool // what the last one waits for, and whether it has been tried
+	over    chan struct{}                 // closed when nothing is pending; nil if nobody waits
+	unread  map[types.NamespacedName][]unread
 }
 
-// passPatience is how long the first pass waits for services that aren't done although they were tried, for whatever reason: a webhook
-// that is down rejects their records, or hangs. They must not keep the whole cluster from its heartbeats, so that it expires; their
-// ServiceExports say what is wrong. Services whose turn hasn't come are waited for, unless they wait for such a one.
-const passPatience = time.Minute
-
-// stuckAfter is how long a service isn't done for a reason that doesn't pass by itself, such as a cache that is behind.
-const stuckAfter = 10 * time.Second
+// unread is a record that the cache doesn't have as the hub has it: the cache is behind, or doesn't select the record, because its labels are gone.
+type unread struct{ kind, name string }
 
 func newPass() *pass {
-	return &pass{
-		keys:       make(chan event.TypedGenericEvent[types.NamespacedName]),
-		finished:   make(chan struct{}),
-		incomplete: sets.New[types.NamespacedName](),
-	}
+	return &pass{keys: make(chan event.TypedGenericEvent[types.NamespacedName]), finished: make(chan struct{})}
 }
 
-// begin sets the pass's keys and returns a channel that is closed when it is done.
-func (p *pass) begin(keys []types.NamespacedName) (over <-chan struct{}) {
+// begin begins a pass, and returns a channel that is closed when it is done.
+func (p *pass) begin(keys sets.Set[types.NamespacedName], unread map[types.NamespacedName][]unread) (over <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.pending = make(map[types.NamespacedName]time.Time, len(keys))
-	for _, key := range keys {
-		p.pending[key] = time.Time{}
+	p.round++
+	p.pending, p.unread, p.over = make(map[types.NamespacedName]bool, len(keys)), unread, make(chan struct{})
+	for key := range keys {
+		p.pending[key] = false
 	}
-	p.over = make(chan struct{})
 	over = p.over
 	p.check()
 	return over
 }
 
-// done records that a key has been reconciled with both sides known, or as far as possible.
-func (p *pass) done(key types.NamespacedName) {
+// tried records that a key is about to be reconciled. It returns which of its records have to be read from the hub itself, and what done needs.
+func (p *pass) tried(key types.NamespacedName) (read []unread, round int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if _, pending := p.pending[key]; pending {
+		p.pending[key] = true
+	}
+	return p.unread[key], p.round
+}
+
+// done records that a key has been reconciled with both sides known, unless another pass has begun meanwhile. A service that the hub refuses is as
+// done as it can be: it must not hold back the whole cluster's heartbeat.
+func (p *pass) done(key types.NamespacedName, round int, refused bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if round != p.round {
+		return
+	}
+	if !refused {
+		delete(p.unread, key)
+	}
 	delete(p.pending, key)
 	p.check()
+}
+
+// check ends the pass if it is done. The caller holds the lock.
+func (p *pass) check() {
+	if !p.isDone() {
+		metricPassPending.Set(float64(len(p.pending)))
+	}
+	if len(p.pending) == 0 && p.over != nil {
+		close(p.over)
+		p.over = nil
+	}
+}
+
+// stuck counts the services that have been tried and aren't done, and all that aren't.
+func (p *pass) stuck() (stuck, pending int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, tried := range p.pending {
+		if tried {
+			stuck++
+		}
+	}
+	return stuck, len(p.pending)
 }
 
 // isDone reports whether the first pass is done.
@@ -84,122 +117,6 @@ func (p *pass) isDone() bool {
 		return true
 	default:
 		return false
-	}
-}
-
-// tried records that a key is about to be reconciled. Whatever becomes of it, the first pass knows since when.
-func (p *pass) tried(key types.NamespacedName) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if since, pending := p.pending[key]; pending && since.IsZero() {
-		p.pending[key] = time.Now()
-	}
-}
-
-// giveUp ends the first pass if a key is stuck.
-func (p *pass) giveUp(ctx context.Context) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	stuck := 0
-	for _, since := range p.pending {
-		if !since.IsZero() && time.Since(since) >= stuckAfter {
-			stuck++
-		}
-	}
-	if stuck == 0 || p.isDone() {
-		return
-	}
-	log.FromContext(ctx).Info("Services fail in the first export pass; heartbeats begin without them", "services", stuck, "not done", len(p.pending))
-	p.incomplete = p.incomplete.Union(sets.KeySet(p.pending))
-	clear(p.pending)
-	p.check()
-}
-
-// lack records whether the hub may lack records of an exported service.
-func (p *pass) lack(key types.NamespacedName, lacks bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if lacks {
-		p.incomplete.Insert(key)
-	} else {
-		p.incomplete.Delete(key)
-	}
-}
-
-// maxIncomplete is how long the names of incomplete services in a heartbeat may be: the hub's policy admits no more in an annotation.
-const maxIncomplete = 256
-
-// lacking returns what a heartbeat says about the services whose records the hub may lack: those that failed, and those of a pass that
-// isn't done.
-func (p *pass) lacking() string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	var names []string
-	for key := range p.incomplete.Union(sets.KeySet(p.pending)) {
-		names = append(names, key.String())
-	}
-	slices.Sort(names)
-	if text := strings.Join(names, ","); len(text) <= maxIncomplete {
-		return text
-	}
-	return api.IncompleteAll
-}
-
-func (p *pass) check() {
-	first := !p.isDone()
-	if first {
-		metricPassPending.Set(float64(len(p.pending)))
-	}
-	if len(p.pending) > 0 || p.over == nil {
-		return
-	}
-	close(p.over)
-	p.over = nil
-	if first {
-		metricFirstPass.Set(1)
-		close(p.finished)
-	}
-}
-
-// run collects the keys once both sides are reliable, and queues each.
-func (p *pass) run(ctx context.Context, synced func() bool, collect func(context.Context) ([]types.NamespacedName, error)) error {
-	logger := log.FromContext(ctx).WithName("first-pass")
-	var said string
-	var keys []types.NamespacedName
-	err := wait.PollUntilContextCancel(ctx, time.Second, true, func(ctx context.Context) (done bool, err error) {
-		if synced() {
-			keys, err = collect(ctx)
-			if err != nil && err.Error() != said && ctx.Err() == nil {
-				said = err.Error()
-				logger.Error(err, "Can't list yet what this cluster exports, trying again")
-			}
-			return err == nil, nil
-		}
-		if said == "" {
-			said = "waiting"
-			logger.Info("Waiting for the hub before the first export pass")
-		}
-		return false, nil
-	})
-	if err != nil {
-		return nil //nolint:nilerr // it was stopped
-	}
-	return p.queue(ctx, keys)
-}
-
-func (p *pass) queue(ctx context.Context, keys []types.NamespacedName) error {
-	log.FromContext(ctx).Info("Beginning the first export pass", "services", len(keys))
-	over := p.begin(keys)
-	go p.send(ctx, keys)
-	for patience := passPatience; ; patience = time.Second {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-over:
-			return nil
-		case <-time.After(patience):
-			p.giveUp(ctx)
-		}
 	}
 }
 
@@ -215,24 +132,94 @@ func (p *pass) send(ctx context.Context, keys []types.NamespacedName) bool {
 	return true
 }
 
-// again reconciles all services once more and waits until that is done. If ctx ends first, the error is errBehind.
-func (p *pass) again(ctx context.Context, keys []types.NamespacedName) error {
-	over := p.begin(keys)
-	if p.send(ctx, keys) {
+// all reconciles services and waits until that is done, for those that fail at most until a time. If ctx ends first, the error is errBehind.
+func (p *pass) all(ctx context.Context, keys sets.Set[types.NamespacedName], unread map[types.NamespacedName][]unread, until time.Time) error {
+	over := p.begin(keys, unread)
+	sending, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go p.send(sending, keys.UnsortedList())
+	patience := time.NewTimer(time.Until(until))
+	defer patience.Stop()
+	for {
 		select {
+		case <-ctx.Done():
+			_, pending := p.stuck()
+			return fmt.Errorf("%w: %d services wait", errBehind, pending)
 		case <-over:
 			return nil
-		case <-ctx.Done():
+		case <-patience.C:
+			if stuck, pending := p.stuck(); stuck > 0 {
+				log.FromContext(ctx).Info("Services fail; heartbeats go on without them", "services", stuck, "not done", pending)
+				return nil
+			}
+			patience.Reset(time.Second)
 		}
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return fmt.Errorf("%w: %d services wait", errBehind, len(p.pending))
 }
 
-// collect returns the key of everything that has a source here or a record on the hub. Reads from a cache wait until it has
+// upToDate returns once the hub has what it should of this cluster, which may not be so when the hub was away or has been restored. It compares
+// the cache with what the hub has, and reconciles every service. Services that fail are waited for until a minute after the hub answered first. If ctx
+// ends before, the error is errBehind. One goroutine at a time may call it.
+func (r *reconciler) upToDate(ctx context.Context) error {
+	unread, err := r.findUnread(ctx)
+	var keys sets.Set[types.NamespacedName]
+	if err == nil {
+		keys, err = r.collect(ctx)
+	}
+	if err != nil {
+		r.behind = time.Time{}
+		return err
+	}
+	if r.behind.IsZero() {
+		r.behind = time.Now()
+	}
+	for key := range unread {
+		keys.Insert(key)
+	}
+	r.limiter.hurry()
+	if err := r.pass.all(ctx, keys, unread, r.behind.Add(passPatience)); err != nil {
+		return err
+	}
+	r.behind = time.Time{}
+	return nil
+}
+
+// firstPass brings the hub up to date once both sides can be read, and closes finished.
+func (r *reconciler) firstPass(ctx context.Context) error {
+	logger := log.FromContext(ctx).WithName("first-pass")
+	said := ""
+	say := func(message string) {
+		if said != message && ctx.Err() == nil {
+			said = message
+			logger.Info("Waiting for the hub before the first export pass", "reason", message)
+		}
+	}
+	err := wait.PollUntilContextCancel(ctx, time.Second, true, func(ctx context.Context) (done bool, err error) {
+		if !r.synced() {
+			say("it hasn't been read")
+			return false, nil
+		}
+		if !r.places.seeded() {
+			err = r.giveFirstPlaces(ctx)
+		}
+		if err == nil {
+			err = r.upToDate(ctx)
+		}
+		if err != nil {
+			say(err.Error())
+		}
+		return err == nil, nil
+	})
+	if err == nil {
+		metricFirstPass.Set(1)
+		close(r.pass.finished)
+	}
+	return nil //nolint:nilerr // it was stopped
+}
+
+// collect returns the key of everything that has a source here or a record in the cache of the hub. Reads from a cache wait until it has
 // synced: a record must not look orphaned because its source hasn't been read yet.
-func (r *reconciler) collect(ctx context.Context) ([]types.NamespacedName, error) {
+func (r *reconciler) collect(ctx context.Context) (sets.Set[types.NamespacedName], error) {
 	exports, err := r.exports.list(ctx)
 	if err != nil {
 		return nil, err
@@ -255,14 +242,87 @@ func (r *reconciler) collect(ctx context.Context) ([]types.NamespacedName, error
 			keys.Insert(client.ObjectKeyFromObject(svc))
 		}
 	}
-	var records clustersetv1alpha1.ExportedServiceList
+	records, endpoints, err := r.cached(ctx)
+	for i := range records {
+		keys.Insert(keyOfService(&records[i]))
+	}
+	for i := range endpoints {
+		keys.Insert(keyOfEndpoints(&endpoints[i]))
+	}
+	return keys, err
+}
+
+// cached lists our records in the cache of the hub. They must not be changed.
+func (r *reconciler) cached(ctx context.Context) ([]clustersetv1alpha1.ExportedService, []clustersetv1alpha1.ExportedEndpoints, error) {
+	var services clustersetv1alpha1.ExportedServiceList
 	var endpoints clustersetv1alpha1.ExportedEndpointsList
-	err = errors.Join(r.cached(ctx, &records), r.cached(ctx, &endpoints))
-	for i := range records.Items {
-		keys.Insert(keyOfService(&records.Items[i]))
+	for _, list := range []client.ObjectList{&services, &endpoints} {
+		if err := r.hub.List(ctx, list, client.InNamespace(api.MemberNamespace(r.cluster)), client.UnsafeDisableDeepCopy); err != nil {
+			return nil, nil, fmt.Errorf("list records: %w", err)
+		}
 	}
-	for i := range endpoints.Items {
-		keys.Insert(keyOfEndpoints(&endpoints.Items[i]))
+	return services.Items, endpoints.Items, nil
+}
+
+// findUnread lists the metadata of our records on the hub, and returns those that the cache has otherwise, or only one of both has.
+func (r *reconciler) findUnread(ctx context.Context) (map[types.NamespacedName][]unread, error) {
+	live := map[unread]string{} // and their resource versions
+	for _, kind := range []string{kindService, kindEndpoints} {
+		var list metav1.PartialObjectMetadataList
+		list.SetGroupVersionKind(clustersetv1alpha1.GroupVersion.WithKind(kind + "List"))
+		if err := r.live.List(ctx, &list, client.InNamespace(api.MemberNamespace(r.cluster))); err != nil {
+			return nil, fmt.Errorf("list %s: %w", kind, err)
+		}
+		for i := range list.Items {
+			live[unread{kind, list.Items[i].Name}] = versionOf(&list.Items[i])
+		}
 	}
-	return keys.UnsortedList(), err
+	services, endpoints, err := r.cached(ctx)
+	if err != nil {
+		return nil, err
+	}
+	cached := map[unread]string{}
+	for i := range services {
+		cached[unread{kindService, services[i].Name}] = versionOf(&services[i])
+	}
+	for i := range endpoints {
+		cached[unread{kindEndpoints, endpoints[i].Name}] = versionOf(&endpoints[i])
+	}
+	differ := map[types.NamespacedName][]unread{}
+	for at, version := range live {
+		has, known := cached[at]
+		if !known {
+			signal(r.unseen)
+		}
+		if has != version {
+			cached[at] = ""
+		} else {
+			delete(cached, at)
+		}
+	}
+	for at := range cached {
+		if key, ok := at.key(); ok {
+			differ[key] = append(differ[key], at)
+		}
+	}
+	return differ, nil
+}
+
+// versionOf identifies the content of a record, also on a hub that was restored.
+func versionOf(o metav1.Object) string { return string(o.GetUID()) + " " + o.GetResourceVersion() }
+
+// key returns the service that a record is about, by the record's name.
+func (u unread) key() (types.NamespacedName, bool) {
+	namespace, name, ok := api.ParseExportedServiceName(u.name)
+	if u.kind == kindEndpoints {
+		namespace, name, _, ok = api.ParseExportedEndpointsName(u.name)
+	}
+	return types.NamespacedName{Namespace: namespace, Name: name}, ok
+}
+
+func signal(to chan<- struct{}) {
+	select {
+	case to <- struct{}{}:
+	default:
+	}
 }

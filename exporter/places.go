@@ -9,8 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 )
 
 // places limits how many services of one namespace are exported, so that a tenant who may write ServiceExports in it can't use up what the
@@ -87,10 +85,10 @@ func (p *places) leave(key types.NamespacedName) (next types.NamespacedName, ok 
 	return next, false
 }
 
-// seat gives places to the services that are on the hub, and then to those with the oldest ServiceExports.
-func (r *reconciler) seat(ctx context.Context) error {
-	var records clustersetv1alpha1.ExportedServiceList
-	if err := r.cached(ctx, &records); err != nil {
+// giveFirstPlaces gives places to the services that are on the hub, and then to those with the oldest ServiceExports.
+func (r *reconciler) giveFirstPlaces(ctx context.Context) error {
+	records, _, err := r.cached(ctx)
+	if err != nil {
 		return err
 	}
 	waiting, err := r.exports.list(ctx)
@@ -101,8 +99,10 @@ func (r *reconciler) seat(ctx context.Context) error {
 		return cmp.Or(a.GetCreationTimestamp().Compare(b.GetCreationTimestamp().Time), cmp.Compare(a.GetName(), b.GetName()))
 	})
 	var order []types.NamespacedName
-	for i := range records.Items {
-		order = append(order, keyOfService(&records.Items[i]))
+	for i := range records {
+		if records[i].Exports() {
+			order = append(order, keyOfService(&records[i]))
+		}
 	}
 	for _, export := range waiting {
 		order = append(order, client.ObjectKeyFromObject(export))
@@ -116,7 +116,7 @@ func (r *reconciler) hasPlace(ctx context.Context, src Source, have Records) boo
 	switch {
 	case src.Export != nil && src.Export.DeletionTimestamp == nil && !src.Excluded:
 		return r.places.take(src.Key)
-	case have.Service == nil:
+	case !have.Service.Exports():
 		if next, ok := r.places.leave(src.Key); ok {
 			r.pass.send(ctx, []types.NamespacedName{next})
 		}

@@ -3,6 +3,7 @@ package exporter
 import (
 	"maps"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -12,6 +13,7 @@ import (
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/internal/labels"
+	"github.com/clusterset/clusterset/internal/record"
 )
 
 // Records are a service's records on the hub.
@@ -24,10 +26,9 @@ type Records struct {
 type verb string
 
 const (
-	verbCreate   verb = "create"
-	verbUpdate   verb = "update"
-	verbWithdraw verb = "withdraw" // say that a record is about to be deleted; see api.AnnotationWithdrawn
-	verbDelete   verb = "delete"
+	verbCreate verb = "create"
+	verbUpdate verb = "update"
+	verbDelete verb = "delete"
 )
 
 // step is one write to the hub.
@@ -38,19 +39,14 @@ type step struct {
 }
 
 // plan returns the steps that turn the records on the hub into the wanted ones. It is empty if they say the same: every write
-// there wakes every member.
+// there wakes every member. What is on the hub and isn't wanted is withdrawn.
 //
-// The order ensures that importers never see a service without endpoints: endpoints are written before their new service and stay
-// until it is gone, and new ones are written before old ones are deleted, as when an endpoint moves from one slice to another.
-// A changed service is written before its endpoints: importers know from it how its ports were called before, and from endpoints
-// alone they don't know which port a new name means.
-// Records are withdrawn before they are deleted; otherwise importers would wait a moment.
-// A record whose deletion someone else left pending is replaced: its finalizer would stay with an update, which the hub's policy then refuses,
-// and importers use the record until it is gone.
+// New and changed endpoints are written before their service, which lists them, and those that go are deleted after it: importers never see a
+// service without its endpoints, as when an endpoint moves from one slice to another.
 //
 // The time of the change that led to a record's endpoints is written with them, and alone is no reason to write.
-func plan(have Records, want Desired) []step {
-	var before, after []step
+func plan(have Records, want Desired, number numbering) (steps []step) {
+	var after []step
 	current := make(map[string]*clustersetv1alpha1.ExportedEndpoints, len(have.Endpoints))
 	for i := range have.Endpoints {
 		current[have.Endpoints[i].Name] = &have.Endpoints[i]
@@ -59,72 +55,119 @@ func plan(have Records, want Desired) []step {
 		w := &want.Endpoints[i]
 		h := current[w.Name]
 		delete(current, w.Name)
-		if h != nil && h.DeletionTimestamp != nil {
-			before = append(before, step{verbDelete, kindEndpoints, h.DeepCopy()})
-			h = nil
+		switch {
+		case h == nil:
+			steps = append(steps, step{verbCreate, kindEndpoints, w.DeepCopy()})
+		case h.DeletionTimestamp != nil:
+			steps = append(steps, replace(kindEndpoints, h, w.DeepCopy())...)
+		case !sameEndpoints(h, w):
+			steps = append(steps, step{verbUpdate, kindEndpoints, updatedEndpoints(h, w)})
 		}
-		if h == nil {
-			before = append(before, step{verbCreate, kindEndpoints, w.DeepCopy()})
-			continue
-		}
-		same := equality.Semantic.DeepEqual(h.Spec, w.Spec)
-		if same && labelled(h, w) && !withdrawn(h) {
-			continue
-		}
-		u := h.DeepCopy()
-		u.Labels, u.Spec = labels.Merge(h.Labels, w.Labels, nil), *w.Spec.DeepCopy()
-		delete(u.Annotations, api.AnnotationWithdrawn)
-		if !same {
-			delete(u.Annotations, corev1.EndpointsLastChangeTriggerTime)
-			u.Annotations = labels.Merge(u.Annotations, w.Annotations, nil)
-		}
-		before = append(before, step{verbUpdate, kindEndpoints, u})
 	}
 	for _, name := range slices.Sorted(maps.Keys(current)) {
-		h := current[name]
-		if want.Service != nil { // otherwise the withdrawn service covers its endpoints
-			after = append(after, step{verbWithdraw, kindEndpoints, h.DeepCopy()})
-		}
-		after = append(after, step{verbDelete, kindEndpoints, h.DeepCopy()})
+		after = append(after, step{verbDelete, kindEndpoints, current[name].DeepCopy()})
 	}
 
-	h, w := have.Service, want.Service
-	if h != nil && w != nil && h.DeletionTimestamp != nil {
-		before = append(before, step{verbDelete, kindService, h.DeepCopy()})
-		h = nil
+	h, w := have.Service, want.Service.DeepCopy()
+	if w == nil && h != nil {
+		w = withdrawn(h)
+	}
+	if w != nil {
+		w.Spec.Revision = number.next(h)
 	}
 	switch {
-	case h == nil && w == nil:
-	case h == nil:
-		before = append(before, step{verbCreate, kindService, w.DeepCopy()})
 	case w == nil:
-		before = append(before, step{verbWithdraw, kindService, h.DeepCopy()}, step{verbDelete, kindService, h.DeepCopy()})
-	case !equality.Semantic.DeepEqual(h.Spec, w.Spec) || !labelled(h, w) || withdrawn(h):
-		u := h.DeepCopy()
-		u.Labels, u.Spec = labels.Merge(h.Labels, w.Labels, nil), *w.Spec.DeepCopy()
-		delete(u.Annotations, api.AnnotationWithdrawn)
-		if update := (step{verbUpdate, kindService, u}); withdrawn(h) {
-			before = append(before, update)
-		} else {
-			before = slices.Insert(before, 0, update)
-		}
+	case h == nil:
+		steps = append(steps, step{verbCreate, kindService, w})
+	case h.DeletionTimestamp != nil:
+		steps = append(steps, replace(kindService, h, w)...)
+	case !sameService(h, w) || !number.counts(h):
+		steps = append(steps, step{verbUpdate, kindService, updatedService(h, w)})
 	}
-	return append(before, after...)
+	return append(steps, after...)
+}
+
+// replace returns the steps that replace a record whose deletion someone else left pending: its finalizer would stay with an update, which the
+// hub's policy then refuses, and importers use the record until it is gone.
+func replace(kind string, h, w client.Object) []step {
+	return []step{{verbDelete, kind, h.DeepCopyObject().(client.Object)}, {verbCreate, kind, w}} //nolint:forcetypeassert // it is one
+}
+
+// withdrawn returns the record that says that a service isn't exported any more.
+func withdrawn(h *clustersetv1alpha1.ExportedService) *clustersetv1alpha1.ExportedService {
+	cluster, _ := h.SourceCluster()
+	w := &clustersetv1alpha1.ExportedService{ObjectMeta: record.Meta(cluster, keyOfService(h), h.Name), Spec: clustersetv1alpha1.ExportedServiceSpec{
+		ServiceNamespace: h.Spec.ServiceNamespace, ServiceName: h.Spec.ServiceName, Type: h.Spec.Type, ExportedAt: h.Spec.ExportedAt, Withdrawn: true,
+	}}
+	w.Labels[api.LabelWithdrawn] = "true"
+	return w
+}
+
+// sameService reports whether a record on the hub says what it should. When it was written doesn't count.
+func sameService(h, w *clustersetv1alpha1.ExportedService) bool {
+	a, b := h.Spec, w.Spec
+	a.Revision, b.Revision = 0, 0
+	return equality.Semantic.DeepEqual(a, b) && labelled(h, w)
+}
+
+func updatedService(h, w *clustersetv1alpha1.ExportedService) *clustersetv1alpha1.ExportedService {
+	u := h.DeepCopy()
+	u.Labels, u.Spec = labels.Merge(u.Labels, w.Labels, []string{api.LabelWithdrawn}), w.Spec
+	return u
+}
+
+func sameEndpoints(h, w *clustersetv1alpha1.ExportedEndpoints) bool {
+	return equality.Semantic.DeepEqual(h.Spec, w.Spec) && labelled(h, w)
+}
+
+func updatedEndpoints(h, w *clustersetv1alpha1.ExportedEndpoints) *clustersetv1alpha1.ExportedEndpoints {
+	u := h.DeepCopy()
+	u.Labels, u.Spec = labels.Merge(h.Labels, w.Labels, nil), *w.Spec.DeepCopy()
+	if !equality.Semantic.DeepEqual(h.Spec, w.Spec) {
+		delete(u.Annotations, corev1.EndpointsLastChangeTriggerTime)
+		u.Annotations = labels.Merge(u.Annotations, w.Annotations, nil)
+	}
+	return u
+}
+
+// numbering gives a service's record its revision (rule C6 of docs/spec/control-plane.md).
+type numbering struct {
+	now  time.Time
+	last int64 // that this process wrote; 0: none
+}
+
+// next returns the revision of the next state of a record, which is on the hub or nil. It is larger than those that others may have seen, unless
+// they are so far ahead that no reader counts them.
+func (n numbering) next(onHub *clustersetv1alpha1.ExportedService) int64 {
+	next := max(n.now.UnixMilli(), n.last+1)
+	if onHub != nil {
+		next = max(next, onHub.Spec.RevisionAt(n.now)+1)
+	}
+	return next
+}
+
+// counts reports whether readers know the order of a record's state among others. One that somebody else gave no revision, or one far ahead, is
+// written again. If our own is ahead, because the clock was set back, it stays.
+func (n numbering) counts(onHub *clustersetv1alpha1.ExportedService) bool {
+	return onHub.Spec.RevisionAt(n.now) > 0 || onHub.Spec.Revision == n.last && n.last > 0
 }
 
 // stripRecords makes steps leave nothing of a record's metadata that isn't ours. Otherwise what others noted stays, but somebody, such as a thief of
 // the token before it was revoked, may have left so much that the hub's policy admits no more. S59 of docs/security.md.
-func stripRecords(steps []step, ours map[string]string) {
+func stripRecords(steps []step) {
 	for _, s := range steps {
 		if s.verb != verbCreate && s.verb != verbUpdate {
 			continue
 		}
 		notes := s.object.GetAnnotations()
 		maps.DeleteFunc(notes, func(key, _ string) bool { return key != corev1.EndpointsLastChangeTriggerTime })
-		s.object.SetLabels(ours)
+		maps.DeleteFunc(s.object.GetLabels(), func(key, _ string) bool { return !slices.Contains(ourLabels, key) })
 		s.object.SetManagedFields([]metav1.ManagedFieldsEntry{{}}) // the API server forgets them
 	}
 }
+
+// ourLabels are those of our records.
+var ourLabels = []string{api.LabelManagedBy, api.LabelCluster, api.LabelExportedNamespace, api.LabelExportedName, api.LabelWithdrawn}
 
 // labelled reports whether have carries all labels of want. People who look at the hub may have added others.
 func labelled(have, want client.Object) bool {
@@ -133,13 +176,7 @@ func labelled(have, want client.Object) bool {
 			return false
 		}
 	}
-	return true
-}
-
-// withdrawn reports whether the record was about to be deleted when it was wanted again.
-func withdrawn(o client.Object) bool {
-	_, yes := o.GetAnnotations()[api.AnnotationWithdrawn]
-	return yes
+	return have.GetLabels()[api.LabelWithdrawn] == want.GetLabels()[api.LabelWithdrawn]
 }
 
 const (

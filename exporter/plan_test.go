@@ -2,9 +2,10 @@ package exporter
 
 import (
 	"encoding/json"
-	"slices"
+	"math"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -27,18 +28,25 @@ func stored(t *testing.T, d Desired) Records {
 	if err := json.Unmarshal(content, &r); err != nil {
 		t.Fatal(err)
 	}
+	if r.Service != nil {
+		r.Service.Spec.Revision = 1
+	}
 	return r
 }
 
 func inWords(steps []step) string {
 	var words []string
 	for _, s := range steps {
-		words = append(words, string(s.verb)+" "+s.kind)
+		if service, ok := s.object.(*clustersetv1alpha1.ExportedService); ok && !service.Exports() && s.verb != verbDelete {
+			words = append(words, "withdraw")
+			continue
+		}
+		words = append(words, string(s.verb)+" "+strings.TrimPrefix(s.kind, "Exported"))
 	}
 	return strings.Join(words, ", ")
 }
 
-// Rules C5 and C6 of docs/spec/control-plane.md.
+// Rules C5, C6 and C9 of docs/spec/control-plane.md.
 func TestPlan(t *testing.T) {
 	one, two := exported(slice("web-1", 1)), exported(slice("web-1", 1), slice("web-2", 1))
 	none := exported()
@@ -46,101 +54,94 @@ func TestPlan(t *testing.T) {
 	moved := exported(slice("web-9", 1))
 	port := exported(slice("web-1", 1))
 	port.Service.Spec.Ports[0].Port = 81
-	renamed := exported(slice("web-1", 1, func(s *discoveryv1.EndpointSlice) { s.Ports[0].Name = &[]string{"web"}[0] }))
-	renamed.Service.Spec.Ports[0].Name = "web"
-	unready := exported(slice("web-1", 1, func(s *discoveryv1.EndpointSlice) {
-		no := false
-		s.Endpoints[0].Conditions.Ready = &no
-	}))
+	unready := exported(slice("web-1", 1, func(s *discoveryv1.EndpointSlice) { s.Endpoints[0].Conditions.Ready = &[]bool{false}[0] }))
+	pending := func(r *Records) { // somebody deleted them so that they wait for a garbage collector
+		for _, o := range []client.Object{r.Service, &r.Endpoints[0]} {
+			o.SetDeletionTimestamp(&epoch)
+			o.SetFinalizers([]string{metav1.FinalizerOrphanDependents})
+		}
+	}
+	withdraw := func(r *Records) {
+		r.Service = withdrawn(r.Service)
+		r.Service.Spec.Revision = 2
+	}
 	for _, c := range []struct {
 		name       string
 		have, want Source
+		change     func(*Records)
 		steps      string
 	}{
-		{"the same content writes nothing", two, two, ""},
-		{"endpoints come before their service", none, two, "create ExportedEndpoints, create ExportedEndpoints, create ExportedService"},
-		{"un-export removes the service first", two, none, "withdraw ExportedService, delete ExportedService, delete ExportedEndpoints, delete ExportedEndpoints"},
-		{"nothing exported, nothing there", none, none, ""},
-		{"new endpoints before old ones go", one, moved, "create ExportedEndpoints, withdraw ExportedEndpoints, delete ExportedEndpoints"},
-		{"a port changed", one, port, "update ExportedService"},
-		{"a port renamed: from the service importers know which", one, renamed, "update ExportedService, update ExportedEndpoints"},
-		{"readiness changed", one, unready, "update ExportedEndpoints"},
-		{"a slice more", one, two, "create ExportedEndpoints"},
+		{"the same content writes nothing", two, two, nil, ""},
+		{"endpoints come before their service", none, two, nil, "create Endpoints, create Endpoints, create Service"},
+		{"an un-export says so first", two, none, nil, "withdraw, delete Endpoints, delete Endpoints"},
+		{"its process died then", two, none, withdraw, "delete Endpoints, delete Endpoints"},
+		{"exported again", one, one, withdraw, "update Service"},
+		{"nothing exported, nothing there", none, none, nil, ""},
+		{"old endpoints go once the service doesn't list them", one, moved, nil, "create Endpoints, update Service, delete Endpoints"},
+		{"a port changed", one, port, nil, "update Service"},
+		{"readiness changed", one, unready, nil, "update Endpoints"},
+		{"a slice more", one, two, nil, "create Endpoints, update Service"},
+		{"a slice less", two, one, nil, "update Service, delete Endpoints"},
+		{"only endpoints are there", one, none, func(r *Records) { r.Service = nil }, "delete Endpoints"},
+		{"a withdrawn record that isn't empty", one, none, func(r *Records) { r.Service.Spec.Withdrawn = true }, "withdraw, delete Endpoints"},
+		{"another's label stays", one, one, func(r *Records) { r.Service.Labels["note"] = "x" }, ""},
+		{"a label of ours is lost", one, one, func(r *Records) { delete(r.Service.Labels, api.LabelCluster) }, "update Service"},
+		{"it claims to be withdrawn to those who count", one, one, func(r *Records) { r.Service.Labels[api.LabelWithdrawn] = "true" }, "update Service"},
+		{"endpoints have lost a label", one, one, func(r *Records) { delete(r.Endpoints[0].Labels, api.LabelCluster) }, "update Endpoints"},
+		{"no revision", one, one, func(r *Records) { r.Service.Spec.Revision = 0 }, "update Service"},
+		{"a revision that readers don't count", one, one, func(r *Records) { r.Service.Spec.Revision = math.MaxInt64 }, "update Service"},
+		{"deletion pending, exported", one, one, pending, "delete Endpoints, create Endpoints, delete Service, create Service"},
+		{"deletion pending, not exported", one, none, pending, "delete Service, withdraw, delete Endpoints"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if got := inWords(plan(stored(t, desired(c.have)), desired(c.want))); got != c.steps {
+			have := stored(t, desired(c.have))
+			if c.change != nil {
+				c.change(&have)
+			}
+			steps := plan(have, desired(c.want), numbering{now: epoch.Time})
+			if got := inWords(steps); got != c.steps {
 				t.Errorf("got %q, want %q", got, c.steps)
+			}
+			for _, s := range steps {
+				o := s.object
+				if s.verb == verbCreate && (len(o.GetFinalizers()) > 0 || o.GetDeletionTimestamp() != nil || o.GetResourceVersion() != "") {
+					t.Errorf("creates %+v", o)
+				}
+				if s.verb == verbUpdate && o.GetLabels()["note"] != have.Service.Labels["note"] {
+					t.Errorf("labels %v", o.GetLabels())
+				}
 			}
 		})
 	}
 }
 
-func TestPlanMendsOurLabelsAndLeavesOthers(t *testing.T) {
-	src := exported(slice("web-1", 1))
-	have := stored(t, desired(src))
-	have.Service.Labels["note"] = "an operator's"
-	if got := inWords(plan(have, desired(src))); got != "" {
-		t.Errorf("a foreign label leads to %q", got)
-	}
-	delete(have.Service.Labels, "clusterset.dev/cluster")
-	steps := plan(have, desired(src))
-	if inWords(steps) != "update ExportedService" || steps[0].object.GetLabels()["note"] == "" {
-		t.Errorf("got %q with labels %v", inWords(steps), steps[0].object.GetLabels())
-	}
-}
-
-// A process that died between withdrawing a record and deleting it leaves a withdrawn record. Its user may want it again.
-func TestPlanTakesAWithdrawalBack(t *testing.T) {
-	src := exported(slice("web-1", 1))
-	have := stored(t, desired(src))
-	for _, o := range []client.Object{have.Service, &have.Endpoints[0]} {
-		o.SetAnnotations(map[string]string{api.AnnotationWithdrawn: "true", "note": "an operator's"})
-	}
-	steps := plan(have, desired(src))
-	if inWords(steps) != "update ExportedEndpoints, update ExportedService" {
-		t.Fatalf("got %q", inWords(steps))
-	}
-	for _, s := range steps {
-		if a := s.object.GetAnnotations(); len(a) != 1 || a["note"] == "" {
-			t.Errorf("%s has annotations %v", s.kind, a)
+// Each state of a record has a larger revision than those that its readers may have seen, whatever the clock does. Rule C6 of
+// docs/spec/control-plane.md.
+func TestRevision(t *testing.T) {
+	now, day := epoch.UnixMilli(), (24 * time.Hour).Milliseconds()
+	for _, c := range []struct {
+		name              string
+		last, onHub, want int64
+	}{
+		{"the first", 0, 0, now},
+		{"later", now - 10, now - 10, now},
+		{"in the same millisecond", now, now, now + 1},
+		{"the clock was set back", now + 5*day, now + 5*day, now + 5*day + 1},
+		{"it was set back, and the agent restarted", 0, now + day/2, now + day/2 + 1},
+		{"it was set back by more than a day, and the agent restarted", 0, now + 5*day, now},
+		{"a thief's largest", now - 10, math.MaxInt64, now},
+		{"a thief's largest that counts", now - 10, now + day, now + day + 1},
+		{"the hub was restored", now + 5, now - day, now + 6},
+	} {
+		onHub := &clustersetv1alpha1.ExportedService{Spec: clustersetv1alpha1.ExportedServiceSpec{Revision: c.onHub}}
+		n := numbering{epoch.Time, c.last}
+		if got := n.next(onHub); got != c.want {
+			t.Errorf("%s: %d, want now + %d", c.name, got, c.want-now)
 		}
 	}
-}
-
-// A thief can delete a record so that the hub's API server keeps it for a garbage collector. Its true exporter replaces it.
-// Rule C6 of docs/spec/control-plane.md, S16 of docs/security.md.
-func TestAnExporterFreesItsRecords(t *testing.T) {
-	src := exported(slice("web-1", 1))
-	pending := func(o client.Object) {
-		o.SetDeletionTimestamp(&epoch)
-		o.SetFinalizers([]string{metav1.FinalizerOrphanDependents})
-	}
-	have := stored(t, desired(src))
-	pending(have.Service)
-	pending(&have.Endpoints[0])
-	steps := plan(have, desired(src))
-	if got := inWords(steps); got != "delete ExportedEndpoints, create ExportedEndpoints, delete ExportedService, create ExportedService" {
-		t.Fatalf("got %q", got)
-	}
-	for _, s := range steps {
-		if s.verb == verbCreate && (len(s.object.GetFinalizers()) > 0 || s.object.GetDeletionTimestamp() != nil || s.object.GetResourceVersion() != "") {
-			t.Errorf("creates %+v", s.object)
-		}
-	}
-	if got := inWords(plan(have, Desired{})); got != "withdraw ExportedService, delete ExportedService, delete ExportedEndpoints" {
-		t.Errorf("unwanted: got %q", got)
-	}
-}
-
-func TestPlanRemovesRecordsThatAreNobodys(t *testing.T) {
-	have := stored(t, desired(exported(slice("web-1", 1))))
-	have.Service = nil // a process died and left only an endpoint record
-	got := plan(have, Desired{})
-	if inWords(got) != "delete ExportedEndpoints" {
-		t.Errorf("got %q", inWords(got))
-	}
-	if !slices.ContainsFunc(got, func(s step) bool { _, ok := s.object.(*clustersetv1alpha1.ExportedEndpoints); return ok }) {
-		t.Error("no ExportedEndpoints among the steps")
+	ours := &clustersetv1alpha1.ExportedService{Spec: clustersetv1alpha1.ExportedServiceSpec{Revision: now + 5*day}}
+	if n := (numbering{epoch.Time, now + 5*day}); !n.counts(ours) {
+		t.Error("after the clock was set back, what we wrote is written again and again")
 	}
 }
 
@@ -161,22 +162,25 @@ func TestPlanCarriesTheTimeOfAChange(t *testing.T) {
 		steps      string
 		stated     string
 	}{
-		{"with a new record", exported(), at(1, first), "", "create ExportedEndpoints", first},
-		{"in one form", exported(), at(1, "2026-01-02T04:04:05.060+01:00"), "", "create ExportedEndpoints", first},
-		{"not from before the export", exported(), at(1, "2025-12-31T23:59:59Z"), "", "create ExportedEndpoints", ""},
-		{"not garbage", exported(), at(1, "a moment ago"), "", "create ExportedEndpoints", ""},
-		{"with other endpoints", at(1, first), at(2, second), "", "update ExportedEndpoints", second},
+		{"with a new record", exported(), at(1, first), "", "create Endpoints, update Service", first},
+		{"in one form", exported(), at(1, "2026-01-02T04:04:05.060+01:00"), "", "create Endpoints, update Service", first},
+		{"not from before the export", exported(), at(1, "2025-12-31T23:59:59Z"), "", "create Endpoints, update Service", ""},
+		{"not garbage", exported(), at(1, "a moment ago"), "", "create Endpoints, update Service", ""},
+		{"with other endpoints", at(1, first), at(2, second), "", "update Endpoints", second},
 		{"not alone", at(1, first), at(1, second), "", "", ""},
-		{"and is gone with the next change that has none", at(1, first), at(2, ""), "", "update ExportedEndpoints", ""},
-		{"and stays as it is when something else is mended", at(1, first), at(1, second), api.AnnotationWithdrawn, "update ExportedEndpoints", first},
-		{"beside what others noted", at(1, ""), at(2, second), "note", "update ExportedEndpoints", second},
+		{"and is gone with the next change that has none", at(1, first), at(2, ""), "", "update Endpoints", ""},
+		{"and stays as it is when something else is mended", at(1, first), at(1, second), "mend", "update Endpoints", first},
+		{"beside what others noted", at(1, ""), at(2, second), "note", "update Endpoints", second},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			have := stored(t, desired(c.have))
 			if c.note != "" {
+				if c.note == "mend" {
+					delete(have.Endpoints[0].Labels, api.LabelCluster)
+				}
 				have.Endpoints[0].Annotations = labels.Merge(have.Endpoints[0].Annotations, map[string]string{c.note: "true"}, nil)
 			}
-			steps := plan(have, desired(c.want))
+			steps := plan(have, desired(c.want), numbering{now: epoch.Time})
 			if inWords(steps) != c.steps {
 				t.Fatalf("got %q, want %q", inWords(steps), c.steps)
 			}

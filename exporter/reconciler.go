@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -22,7 +23,6 @@ import (
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/internal/namespaces"
-	"github.com/clusterset/clusterset/internal/record"
 	"github.com/clusterset/clusterset/internal/text"
 )
 
@@ -47,7 +47,7 @@ type reconciler struct {
 	events      events.EventRecorder
 	pass        *pass
 	states      states
-	gate        *gate
+	limiter     limiter
 	withdrawals withdrawalGuard
 	places      places
 	visible     visibility
@@ -56,10 +56,10 @@ type reconciler struct {
 	others      *rate.Limiter
 	statusless  sync.Once // says in the log that ServiceExports can have no status
 
-	// fought has an element if someone else has changed the same records again; see written.
-	fought chan struct{}
 	// unseen gets an element if records of ours are on the hub that our cache doesn't have.
 	unseen chan<- struct{}
+	behind time.Time // since when upToDate hasn't succeeded
+	now    func() time.Time
 }
 
 // maxBackoff is the longest wait before a failed service is retried. controller-runtime's default of a quarter of an hour would
@@ -68,13 +68,13 @@ const maxBackoff = 30 * time.Second
 
 // Reconcile implements reconcile.Reconciler. The request names a service, which may not exist.
 func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
-	r.pass.tried(req.NamespacedName)
 	defer r.states.tidy(req.NamespacedName)
-	return r.reconcile(ctx, req, r.states.get(req.NamespacedName))
+	return r.reconcile(ctx, req.NamespacedName, r.states.get(req.NamespacedName))
 }
 
-func (r *reconciler) reconcile(ctx context.Context, req reconcile.Request, known *serviceState) (reconcile.Result, error) {
-	src, err := r.source(ctx, req.NamespacedName)
+func (r *reconciler) reconcile(ctx context.Context, key types.NamespacedName, known *serviceState) (reconcile.Result, error) {
+	unread, round := r.pass.tried(key)
+	src, err := r.source(ctx, key)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
@@ -88,7 +88,9 @@ func (r *reconciler) reconcile(ctx context.Context, req reconcile.Request, known
 	var others []*clustersetv1alpha1.ExportedService
 	ready := r.synced() && r.places.seeded()
 	if ready {
-		have, others = r.records(src.Key)
+		if have, others, err = r.records(ctx, key, unread); err != nil {
+			return reconcile.Result{}, errors.Join(marking, err)
+		}
 		if !r.hasPlace(ctx, src, have) {
 			src.Full = r.places.most
 		}
@@ -104,7 +106,7 @@ func (r *reconciler) reconcile(ctx context.Context, req reconcile.Request, known
 			return reconcile.Result{}, errors.Join(marking, err)
 		}
 		var wait time.Duration
-		if out, wait = r.bring(ctx, src, have, want, known); wait > 0 {
+		if out, wait = r.bring(ctx, key, have, want, known); wait > 0 {
 			return reconcile.Result{RequeueAfter: wait}, nil
 		}
 	}
@@ -114,35 +116,47 @@ func (r *reconciler) reconcile(ctx context.Context, req reconcile.Request, known
 	}
 	out.failing, out.refusing = known.failing.note(out.transient() != nil), known.refusing.note(out.refused)
 	known.counted.replace(entryOf(src, want, out, conflict, stop.held))
-	r.pass.lack(src.Key, want.Service != nil && out.err != nil || want.Service == nil && marking != nil)
 	if out.err == nil || out.refused {
-		// A record that the hub rejects is as done as it can be: it must not hold back the whole cluster's heartbeat.
-		r.pass.done(src.Key)
+		r.pass.done(key, round, out.refused)
 	}
 	later, err := r.report(ctx, src, want, out, conflict, &known.told)
 	return r.next(ctx, out, soonest(stop.retry, later, again), errors.Join(marking, err))
 }
 
-// bring makes the hub have what it should of a service, or returns how long to leave that.
-func (r *reconciler) bring(ctx context.Context, src Source, have Records, want Desired, known *serviceState) (outcome, time.Duration) {
-	steps := plan(have, want)
+// bring makes the hub have what it should of a service, or returns how long to leave what somebody else changed there.
+func (r *reconciler) bring(ctx context.Context, key types.NamespacedName, have Records, want Desired, known *serviceState) (outcome, time.Duration) {
+	steps := plan(have, want, numbering{r.now(), known.revision})
 	if len(steps) == 0 {
-		r.gate.forget(src.Key)
+		if have.Service == nil && want.Service == nil {
+			known.revision, known.wrote = 0, written{}
+		}
 		return outcome{}, 0
 	}
-	othersDid, wait := known.wrote.ask(src, want, r.pass.isDone())
-	if wait == 0 {
-		wait = known.unread.wait(steps)
-	}
-	if wait > 0 {
+	says := fingerprint(want)
+	if wait := rewriteEvery - time.Since(known.wrote.at); says == known.wrote.says && wait > 0 {
 		return outcome{}, wait
 	}
-	if !known.refusing.IsZero() {
-		stripRecords(steps, record.Meta(r.cluster, src.Key, "").Labels)
+	if err := r.limiter.ask(key); err != nil {
+		return outcome{err: err}, 0
 	}
-	out := r.writeInTurn(ctx, src.Key, steps, &known.unread)
-	if out.err == nil && known.wrote.note(src, want, othersDid) {
-		signal(r.fought)
+	if !known.refusing.IsZero() {
+		stripRecords(steps)
+	}
+	for _, s := range steps {
+		if service, ok := s.object.(*clustersetv1alpha1.ExportedService); ok && s.verb != verbDelete {
+			known.revision = service.Spec.Revision // also if we never learn whether it was written
+		}
+	}
+	out := r.write(ctx, steps)
+	if err := out.transient(); err == nil || apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
+		if waited := r.limiter.answered(); len(waited) > 0 {
+			go r.pass.send(ctx, waited)
+		}
+	} else {
+		r.limiter.failed(key)
+	}
+	if out.err == nil {
+		known.wrote = written{says, time.Now()}
 	}
 	return out, 0
 }
@@ -161,6 +175,7 @@ func soonest(waits ...time.Duration) (wait time.Duration) {
 // of reporting on it.
 func (r *reconciler) next(ctx context.Context, out outcome, retry time.Duration, reported error) (reconcile.Result, error) {
 	failed := out.transient()
+	var waits waits
 	switch {
 	case apierrors.IsConflict(reported) && failed == nil:
 		// A watch of the hub brought the key back before our own cache had the status we last wrote.
@@ -170,6 +185,8 @@ func (r *reconciler) next(ctx context.Context, out outcome, retry time.Duration,
 		return reconcile.Result{}, errors.Join(reported, failed)
 	case out.refused:
 		return reconcile.Result{RequeueAfter: soonest(retry, min(max(out.refusing, retrySoon), retryRefused))}, nil
+	case errors.As(failed, &waits):
+		return reconcile.Result{RequeueAfter: time.Duration(waits)}, nil
 	case failed == nil && retry > 0:
 		// What could wait isn't urgent: when many are due at once, changes of other services come first.
 		low := handler.LowPriority
@@ -259,8 +276,9 @@ func (r *reconciler) honourMark(ctx context.Context, src Source) (waiting bool, 
 	return false, 0, nil
 }
 
-// records returns the hub's records of a service: our own, and those of every other member for the conflicts.
-func (r *reconciler) records(key types.NamespacedName) (have Records, others []*clustersetv1alpha1.ExportedService) {
+// records returns the hub's records of a service: our own, and those of every other member for the conflicts. Those that are unread are read from
+// the hub itself.
+func (r *reconciler) records(ctx context.Context, key types.NamespacedName, read []unread) (have Records, others []*clustersetv1alpha1.ExportedService, err error) {
 	own := api.MemberNamespace(r.cluster)
 	for _, s := range r.onHub.services.Of(key.String()) {
 		if s.Namespace == own {
@@ -270,9 +288,30 @@ func (r *reconciler) records(key types.NamespacedName) (have Records, others []*
 		}
 	}
 	for _, e := range r.onHub.endpoints.Of(key.String()) {
-		have.Endpoints = append(have.Endpoints, *e.DeepCopy())
+		if !slices.Contains(read, unread{kindEndpoints, e.Name}) {
+			have.Endpoints = append(have.Endpoints, *e.DeepCopy())
+		}
 	}
-	return have, others
+	for _, u := range read {
+		var o client.Object = &clustersetv1alpha1.ExportedService{}
+		if u.kind == kindEndpoints {
+			o = &clustersetv1alpha1.ExportedEndpoints{}
+		} else {
+			have.Service = nil
+		}
+		switch err := r.live.Get(ctx, client.ObjectKey{Namespace: own, Name: u.name}, o); {
+		case apierrors.IsNotFound(err):
+			continue
+		case err != nil:
+			return have, nil, fmt.Errorf("get %s %s: %w", u.kind, u.name, err)
+		}
+		if e, ok := o.(*clustersetv1alpha1.ExportedEndpoints); ok {
+			have.Endpoints = append(have.Endpoints, *e)
+		} else {
+			have.Service = o.(*clustersetv1alpha1.ExportedService) //nolint:forcetypeassert // it is one of both
+		}
+	}
+	return have, others, nil
 }
 
 // gatherExternal reads what the Service's external addresses are found with, also while only its ServiceExport is gone. done is called when they

@@ -46,8 +46,8 @@ func TestReplacedObjectsAreNotWithdrawn(t *testing.T) {
 	kept := make(chan error, 1)
 	go func() {
 		for e := range seen.ResultChan() {
-			if e.Type == watch.Deleted || e.Type == watch.Modified && e.Object.(client.Object).GetAnnotations()[api.AnnotationWithdrawn] != "" {
-				kept <- fmt.Errorf("%s %s %v", e.Type, e.Object.(client.Object).GetName(), e.Object.(client.Object).GetAnnotations())
+			if s, ok := e.Object.(*clustersetv1alpha1.ExportedService); e.Type == watch.Deleted || ok && !s.Exports() {
+				kept <- fmt.Errorf("%s %s", e.Type, s.Name)
 				return
 			}
 		}

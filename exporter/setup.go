@@ -162,21 +162,16 @@ func setup(mgr manager.Manager, hub cluster.Cluster, opts Options) (firstPass <-
 		phase:    phaseOf(opts.Cluster),
 		after:    r.pass.finished,
 		claim:    name,
-		renew:    renewLease(hub.GetClient(), name, r.pass.lacking, opts),
+		renew:    renewLease(hub.GetClient(), name, opts),
 		back:     opts.HubBack,
 		relist:   opts.Relist,
-		changed:  r.fought,
-		current:  r.current,
-		catchUp:  r.catchUp,
-		hurry:    r.gate.hurry,
+		upToDate: r.upToDate,
 	}
 	for _, run := range []manager.RunnableFunc{
 		name.take,
-		func(ctx context.Context) error {
-			return r.pass.run(ctx, r.synced, r.keys)
-		},
+		r.firstPass,
 		beat.run,
-		func(ctx context.Context) error { return r.gate.run(ctx, r.pass.send) },
+		r.expire,
 		r.names.run,
 		func(ctx context.Context) error { return r.visible.watch(ctx, hub.GetCache(), r.reportIn) },
 	} {
@@ -210,12 +205,10 @@ func newReconciler(mgr manager.Manager, hub cluster.Cluster, opts Options, name 
 		events:  mgr.GetEventRecorder("clusterset-exporter"),
 		pass:    newPass(),
 		places:  places{most: opts.MaxPerNamespace},
-		gate:    newGate(),
 		visible: visibility{own: opts.Cluster},
-		fought:  make(chan struct{}, 1),
 		unseen:  opts.Unseen,
-
-		others: newOthers(),
+		others:  newOthers(),
+		now:     time.Now,
 	}
 	name.report = r.reportAll
 	r.nodes = &nodeUsers{nodes: opts.Nodes, of: sets.New[types.NamespacedName]()}

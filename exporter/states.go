@@ -1,10 +1,17 @@
 package exporter
 
 import (
+	"encoding/json"
+	"hash/maphash"
 	"sync"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset/clusterset/api"
 )
 
 // states remembers the services that something is known of. Each is reconciled by one worker at a time, which alone uses its state.
@@ -29,27 +36,73 @@ func (s *states) get(key types.NamespacedName) *serviceState {
 func (s *states) tidy(key types.NamespacedName) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.of[key].over() {
+	if k := s.of[key]; k.remembered == (remembered{}) && k.external == nil {
 		delete(s.of, key)
 	}
 }
 
 // serviceState is what is remembered of a service from one reconcile to the next.
 type serviceState struct {
+	remembered
+	// external is AnnotationExternalAddresses of its ServiceExport, if it has it. Nil means that it isn't known.
+	external map[string]string
+}
+
+type remembered struct {
 	failing  since // to write its records
 	refusing since // the hub, to take them
 	missing  since // its Service, while its ServiceExport may still exist
-	// external is AnnotationExternalAddresses of its ServiceExport, if it has it. Nil means that it isn't known.
-	external map[string]string
-	counted  entry
+	revision int64 // of its record, as this process wrote it last
 	wrote    written
-	unread   unread
 	told     toldConditions
+	counted  entry
 }
 
-func (s *serviceState) over() bool {
-	return s.failing.IsZero() && s.refusing.IsZero() && s.missing.IsZero() && s.external == nil && s.counted == entry{} &&
-		s.wrote == written{} && len(s.unread) == 0 && s.told == toldConditions{}
+// rewriteEvery is the least time between two writes of a service's records, or of its ServiceExport's conditions, that are only needed because
+// someone else changed them (rule C79 of docs/spec/control-plane.md).
+const rewriteEvery = time.Second
+
+// written is what was written last of a service's records.
+type written struct {
+	says uint64 // see fingerprint
+	at   time.Time
+}
+
+var seed = maphash.MakeSeed()
+
+// fingerprint identifies records. It isn't 0.
+func fingerprint(want Desired) uint64 {
+	content, err := json.Marshal([]any{want.Service, want.Endpoints})
+	if err != nil {
+		panic(err) // they are sent to the hub as JSON, too
+	}
+	return maphash.Bytes(seed, content) | 1
+}
+
+// toldConditions is what was written last of a ServiceExport's conditions. Another MCS implementation beside ours writes the same ones, and each of
+// our writes may cause one of its own.
+type toldConditions struct {
+	says     uint64    // see fingerprintOfConditions
+	restored time.Time // when they were last written although they say the same
+	others   time.Time // when what other clusters change was last written alone
+}
+
+// ourConditions are those of a ServiceExport that are the exporter's.
+var ourConditions = sets.New(
+	string(mcsv1beta1.ServiceExportConditionValid), string(mcsv1beta1.ServiceExportConditionReady), string(mcsv1beta1.ServiceExportConditionConflict),
+	api.ConditionVisible, api.ConditionReachable, api.ConditionImported, api.ConditionComplete,
+)
+
+// fingerprintOfConditions identifies what our conditions of a ServiceExport say.
+func fingerprintOfConditions(export *mcsv1beta1.ServiceExport) uint64 {
+	sum := maphash.String(seed, string(export.UID))
+	for _, c := range export.Status.Conditions {
+		if ourConditions.Has(c.Type) {
+			c.LastTransitionTime = metav1.Time{}
+			sum += maphash.Comparable(seed, c)
+		}
+	}
+	return sum
 }
 
 // since is when something that still is so began.

@@ -4,12 +4,11 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"slices"
 	"sync"
 	"time"
 
-	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
@@ -35,7 +34,7 @@ const DefaultHoldWithdrawals = 10 * time.Minute
 // suggest a script that went wrong, or a deleted CustomResourceDefinition that took all its objects with it. Those services stay exported
 // until their ServiceExports are back, their Services are deleted too, or ten minutes have passed.
 //
-// One service asks the API server and counts, for all that wait. No request is made while it is locked.
+// One service asks the API server and counts, for all that wait. No request is made while mu is locked.
 type withdrawalGuard struct {
 	holdFor    time.Duration // 0: nothing is held
 	replaceFor time.Duration // see Options.ReplaceFor
@@ -45,31 +44,36 @@ type withdrawalGuard struct {
 	// count returns the services on the hub that have a Service but no ServiceExport, and how many services are on the hub.
 	count func(ctx context.Context) (going []types.NamespacedName, exported int, err error)
 
+	judging sync.Mutex // held by the service that asks and counts
 	mu      sync.Mutex
-	judging bool      // a service asks and counts at the moment
-	lost    bool      // the kind is gone
-	probed  time.Time // when the API server last said whether it is
-	arrived time.Time // when the last service came that waits
-	of      map[types.NamespacedName]*ending
-	gone    map[types.NamespacedName]time.Time // when exports ended recently
+	endings
 }
 
-// ending is a service on the hub whose ServiceExport is gone. It waits, until it is held or released.
+// endings are the services whose ServiceExports are gone while their Services exist. What is decided about them depends on nothing else.
+type endings struct {
+	of      map[types.NamespacedName]*ending
+	lost    bool      // the kind is gone
+	arrived time.Time // when the last one came
+}
+
+// ending is a service whose ServiceExport is gone. It waits, until it is held or released.
 type ending struct {
 	since    time.Time // when it was first missed
-	held     bool
-	until    time.Time // when it is held no longer, unless the kind is gone
+	until    time.Time // until when it is held; zero: it isn't
 	told     bool      // that it is held
 	released bool      // it is to be withdrawn
 }
 
-func (e *ending) waits() bool { return !e.held && !e.released }
+func (e *ending) waits() bool { return e.until.IsZero() && !e.released }
 
 // hold keeps a service exported until then.
-func (e *ending) hold(until time.Time) { e.held, e.until, e.released = true, until, false }
+func (e *ending) hold(until time.Time) { e.until, e.released = until, false }
+
+// counts reports whether a service goes at about the same time as one that goes now.
+func (e *ending) counts(now time.Time) bool { return e.waits() || now.Sub(e.since) <= goneFor }
 
 func newWithdrawalGuard(holdFor, replaceFor time.Duration) withdrawalGuard {
-	return withdrawalGuard{holdFor: holdFor, replaceFor: replaceFor, of: map[types.NamespacedName]*ending{}, gone: map[types.NamespacedName]time.Time{}}
+	return withdrawalGuard{holdFor: holdFor, replaceFor: replaceFor, endings: endings{of: map[types.NamespacedName]*ending{}}}
 }
 
 // stopped is what to do with a service whose Service or ServiceExport is gone.
@@ -82,165 +86,134 @@ type stopped struct {
 }
 
 // ask decides for one service whose ServiceExport is gone.
-func (b *withdrawalGuard) ask(ctx context.Context, key types.NamespacedName) (stopped, error) {
-	if s, known := b.look(key); known {
+func (g *withdrawalGuard) ask(ctx context.Context, key types.NamespacedName) (stopped, error) {
+	s, due := g.look(key)
+	switch {
+	case !due:
 		return s, nil
+	case !g.judging.TryLock():
+		return stopped{held: s.held, retry: judgeRetry}, nil
 	}
+	defer g.judging.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, judgeFor)
 	defer cancel()
 	var going []types.NamespacedName
 	var exported int
-	kind, err := b.served(ctx, key)
+	kind, err := g.served(ctx, key)
 	if kind == nil && err == nil {
-		going, exported, err = b.count(ctx)
+		going, exported, err = g.count(ctx)
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.judging = false
 	if err != nil {
 		return stopped{}, fmt.Errorf("count exports: %w", err)
 	}
-	e := b.at(key)
-	b.judge(ctx, e, kind, going, exported)
-	return b.answer(e), nil
-}
-
-// at returns what is known of a service. One that is new waits from now on.
-func (b *withdrawalGuard) at(key types.NamespacedName) *ending {
-	e := b.of[key]
-	if e == nil {
-		b.arrived = time.Now()
-		e = &ending{since: b.arrived}
-		b.of[key] = e
-	}
-	return e
-}
-
-// look returns what is known of a service. If it is time to decide, known is false, and the caller decides for all.
-func (b *withdrawalGuard) look(key types.NamespacedName) (s stopped, known bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	e := b.at(key)
-	switch now := time.Now(); {
-	case e.released:
-		return stopped{}, true
-	case e.held:
-		if !b.lost && e.until.After(now) || b.lost && now.Sub(b.probed) < kindRetry {
-			return b.answer(e), true
-		}
-	default:
-		if left := max(b.replaceFor-now.Sub(e.since), min(settleFor-now.Sub(b.arrived), settleMost-now.Sub(e.since))); left > 0 {
-			return stopped{retry: left}, true
-		}
-	}
-	if b.judging {
-		return stopped{held: e.held, retry: judgeRetry}, true
-	}
-	b.judging = true
-	return stopped{}, false
-}
-
-// judge decides for all that have waited, and for one whose time is over.
-func (b *withdrawalGuard) judge(ctx context.Context, one *ending, kind error, going []types.NamespacedName, exported int) {
-	logger := log.FromContext(ctx).WithName("withdrawals")
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	now := time.Now()
-	b.probed = now
-	if kind != nil {
-		if !b.lost {
-			b.lost = true
-			logger.Error(kind, "This cluster doesn't serve ServiceExports any more; what it exports stays exported")
-		}
-		for _, e := range b.of {
-			if e.waits() {
-				e.hold(time.Time{})
-			}
-		}
-		return
+	g.at(key, now)
+	if news := g.judge(now, kind != nil, sets.New(going...).Insert(key), exported, g.holdFor, g.replaceFor); news != "" {
+		log.FromContext(ctx).WithName("withdrawals").Info(news, "services without a ServiceExport", len(going), "of", exported, "reason", kind)
 	}
-	held := 0
-	for key, e := range b.of {
-		if !e.held {
-			continue
-		}
-		if b.lost {
-			e.until = now.Add(b.holdFor)
-			held++
-		}
-		if !e.until.After(now) {
-			b.letGo(key, e)
-		}
-	}
-	if b.lost {
-		b.lost = false
-		logger.Info("This cluster serves ServiceExports again; services without one stay exported for a while", "services", held, "until", now.Add(b.holdFor))
-	}
-	if one.waits() {
-		b.decide(logger, one, going, exported)
-	}
+	return g.answer(g.of[key], now), nil
 }
 
-// decide holds all services whose exports end if they are most of the cluster's. Otherwise it lets go those that have waited for long enough. Those
-// that were decided on and ended earlier don't count, although they are still on the hub.
-func (b *withdrawalGuard) decide(logger logr.Logger, one *ending, going []types.NamespacedName, exported int) {
+// look returns what is known of a service, and whether it is time to decide.
+func (g *withdrawalGuard) look(key types.NamespacedName) (s stopped, due bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	now := time.Now()
-	maps.DeleteFunc(b.gone, func(_ types.NamespacedName, at time.Time) bool { return now.Sub(at) > goneFor })
-	before := len(going)
-	going = slices.DeleteFunc(going, func(key types.NamespacedName) bool {
-		e := b.of[key]
-		return e != nil && !e.waits() && now.Sub(e.since) > goneFor
-	})
-	exported -= before - len(going)
-	gone := maps.Clone(b.gone)
-	for _, key := range going { // still on the hub, which refuses to withdraw it
-		delete(gone, key)
+	e := g.at(key, now)
+	if e.waits() {
+		left := max(g.replaceFor-now.Sub(e.since), min(settleFor-now.Sub(g.arrived), settleMost-now.Sub(e.since)))
+		return stopped{retry: left}, left <= 0
 	}
-	all := exported + len(gone)
-	if n := len(going) + len(gone); b.holdFor == 0 || n <= massExports || 2*n <= all {
-		for key, e := range b.of {
-			if e.waits() && now.Sub(e.since) >= b.replaceFor {
-				b.letGo(key, e)
-			}
-		}
-		return
-	}
-	until := now.Add(b.holdFor)
-	for _, key := range going {
-		if e := b.at(key); !e.held {
-			e.hold(until)
-		}
-	}
-	one.hold(until)
-	maps.DeleteFunc(b.of, func(_ types.NamespacedName, e *ending) bool { return e.waits() }) // their Services are gone too
-	logger.Info("Most ServiceExports of this cluster were deleted at once while their Services exist; the Services stay exported until the ServiceExports are back, or for a while. "+
-		"To confirm, delete the Services or start the agent with --hold-withdrawals=0", "services", len(going), "went before", len(gone), "of", all, "until", until)
+	return g.answer(e, now), !e.released && !e.until.After(now)
 }
 
 // answer returns what has been decided for a service.
-func (b *withdrawalGuard) answer(e *ending) stopped {
+func (g *withdrawalGuard) answer(e *ending, now time.Time) stopped {
 	switch {
 	case e.released:
 		return stopped{}
-	case !e.held:
+	case e.waits():
 		return stopped{retry: judgeRetry}
 	}
-	s := stopped{held: true, fresh: !e.told, retry: time.Until(e.until)}
-	if b.lost {
-		s.retry = kindRetry
-	}
+	s := stopped{held: true, fresh: !e.told, retry: e.until.Sub(now)}
 	e.told = true
 	return s
 }
 
-func (b *withdrawalGuard) letGo(key types.NamespacedName, e *ending) {
-	if !e.held { // otherwise it ended long ago
-		b.gone[key] = time.Now()
-	}
-	*e = ending{since: e.since, released: true}
+// forget forgets a service that is exported or has no Service.
+func (g *withdrawalGuard) forget(key types.NamespacedName) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	delete(g.of, key)
 }
 
-// forget forgets a service that is exported or has no Service.
-func (b *withdrawalGuard) forget(key types.NamespacedName) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	delete(b.of, key)
+// at returns what is known of a service. One that is new waits from now on.
+func (g *endings) at(key types.NamespacedName, now time.Time) *ending {
+	if g.of[key] == nil {
+		g.of[key], g.arrived = &ending{since: now}, now
+	}
+	return g.of[key]
+}
+
+// judge decides for all that have waited, and for those that have been held for long enough. lost means that the kind is gone; going are the services
+// on the hub that have a Service but no ServiceExport, and exported is how many are on the hub. It returns what is worth a line in the log.
+func (g *endings) judge(now time.Time, lost bool, going sets.Set[types.NamespacedName], exported int, holdFor, replaceFor time.Duration) (news string) {
+	was := g.lost
+	g.lost = lost
+	switch {
+	case lost:
+		for _, e := range g.of {
+			if !e.released {
+				e.hold(now.Add(kindRetry))
+			}
+		}
+		if !was {
+			return "This cluster doesn't serve ServiceExports any more; what it exports stays exported"
+		}
+		return ""
+	case was:
+		for _, e := range g.of {
+			if !e.released {
+				e.hold(now.Add(holdFor))
+			}
+		}
+		return "This cluster serves ServiceExports again; services without one stay exported for a while"
+	}
+	if n, all := g.together(now, going, exported); holdFor > 0 && n > massExports && 2*n > all {
+		for key := range going {
+			if e := g.at(key, now); e.until.IsZero() && e.counts(now) {
+				e.hold(now.Add(holdFor))
+			}
+		}
+		maps.DeleteFunc(g.of, func(_ types.NamespacedName, e *ending) bool { return e.waits() }) // their Services are gone too
+		news = "Most ServiceExports of this cluster were deleted at once while their Services exist; the Services stay exported until the ServiceExports are back, or for a while. " +
+			"To confirm, delete the Services or start the agent with --hold-withdrawals=0"
+	}
+	for _, e := range g.of {
+		if e.waits() && now.Sub(e.since) >= replaceFor || !e.until.IsZero() && !e.until.After(now) {
+			e.until, e.released = time.Time{}, true
+		}
+	}
+	return news
+}
+
+// together returns how many exports go at about the same time, or have just gone, and of how many. Those that were decided on and have stayed on
+// the hub since don't count.
+func (g *endings) together(now time.Time, going sets.Set[types.NamespacedName], exported int) (n, all int) {
+	all = exported
+	for key := range going {
+		if e := g.of[key]; e == nil || e.counts(now) {
+			n++
+		} else {
+			all--
+		}
+	}
+	for key, e := range g.of {
+		if e.released && e.counts(now) && !going.Has(key) {
+			n, all = n+1, all+1
+		}
+	}
+	return n, all
 }

@@ -73,7 +73,6 @@ func (b *braked) run(keys []types.NamespacedName) (held, gone int) {
 				gone++
 				delete(b.going, key)
 				b.exported--
-				b.forget(key)
 			default:
 				undecided = true
 				wait = max(wait, s.retry)

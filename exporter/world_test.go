@@ -137,7 +137,7 @@ const webExport = `{apiVersion: multicluster.x-k8s.io/%[2]s, kind: ServiceExport
 
 func manifest(format string, args ...any) []byte { return fmt.Appendf(nil, format, args...) }
 
-// awaitRecords waits until the hub has that many endpoints for the service. -1 means that the service itself isn't there.
+// awaitRecords waits until the hub has that many endpoints for the service. -1 means that it isn't exported.
 func (w *world) awaitRecords(name string, endpoints int) {
 	w.Helper()
 	kube.Eventually(w, func() error {
@@ -147,7 +147,7 @@ func (w *world) awaitRecords(name string, endpoints int) {
 		if client.IgnoreNotFound(err) != nil {
 			return err
 		}
-		if err == nil {
+		if err == nil && service.Exports() {
 			got = 0
 		}
 		var list clustersetv1alpha1.ExportedEndpointsList

@@ -4,41 +4,25 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset/clusterset/api"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/internal/schema"
 	"github.com/clusterset/clusterset/internal/text"
 )
 
-// writeInTurn writes a service's records unless the hub fails and it isn't the service's turn.
-func (r *reconciler) writeInTurn(ctx context.Context, key types.NamespacedName, steps []step, unread *unread) outcome {
-	if err := r.gate.ask(key); err != nil {
-		return outcome{err: err}
-	}
-	out := r.write(ctx, steps, unread)
-	switch err := out.transient(); {
-	case err == nil || apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err):
-		r.gate.answered(key)
-	default:
-		r.gate.failed(key, err)
-	}
-	return out
-}
-
 // write executes a plan's steps in order. It continues after a step that the hub rejects: a single record too many or too large
 // must not keep the others from being updated.
-func (r *reconciler) write(ctx context.Context, steps []step, unread *unread) outcome {
+func (r *reconciler) write(ctx context.Context, steps []step) outcome {
 	var refusals []error
 	for _, s := range steps {
 		err := r.take(ctx, s)
@@ -49,10 +33,9 @@ func (r *reconciler) write(ctx context.Context, steps []step, unread *unread) ou
 		metricWrites.WithLabelValues(s.kind, string(s.verb), result).Inc()
 		switch {
 		case err == nil:
-			unread.note(s)
 		case result != resultRefused:
 			return outcome{err: err}
-		case s.verb != verbWithdraw: // else the deletion that follows has the same effect, only later
+		default:
 			refusals = append(refusals, err)
 		}
 	}
@@ -74,52 +57,6 @@ func resultOf(err error) string {
 	return resultError
 }
 
-// unreadFor is how long a write is expected to be on its way into our cache. After that the hub was restored, or the watch hangs.
-const unreadFor = time.Second
-
-// unread are our last writes of a service's records, by kind and name, until the cache has them. A service that is reconciled before would be
-// written once more, in vain: the hub refuses an update of an earlier version. A hub that is back would get each record twice.
-type unread map[string]unreadWrite
-
-type unreadWrite struct {
-	version uint64
-	at      time.Time
-}
-
-func (u *unread) note(s step) {
-	at := s.kind + s.object.GetName()
-	if s.verb == verbDelete {
-		delete(*u, at)
-	}
-	version, err := strconv.ParseUint(s.object.GetResourceVersion(), 10, 64)
-	if err != nil || s.verb != verbCreate && s.verb != verbUpdate {
-		return // it is opaque, or says nothing of the record's content
-	}
-	if *u == nil {
-		*u = unread{}
-	}
-	(*u)[at] = unreadWrite{version, time.Now()}
-}
-
-// wait returns how long to wait before steps that were planned without our last writes. The event that ends that comes sooner.
-func (u unread) wait(steps []step) (wait time.Duration) {
-	for _, s := range steps {
-		at := s.kind + s.object.GetName()
-		last, known := u[at]
-		if !known {
-			continue
-		}
-		has, err := strconv.ParseUint(s.object.GetResourceVersion(), 10, 64)
-		left := unreadFor - time.Since(last.at)
-		if left <= 0 || s.verb != verbCreate && (err != nil || has >= last.version) {
-			delete(u, at)
-			continue
-		}
-		wait = max(wait, left)
-	}
-	return wait
-}
-
 // hubTimeout is how long a request to the hub may take: longer than an API server usually waits for a webhook (10 s), so that the reason of a
 // failure is known.
 const hubTimeout = 15 * time.Second
@@ -136,16 +73,31 @@ func (r *reconciler) take(ctx context.Context, s step) error {
 		return err
 	case verbUpdate:
 		return r.hub.Update(ctx, s.object, client.FieldOwner(api.FieldManagerExporter))
-	case verbWithdraw:
-		return client.IgnoreNotFound(r.hub.Patch(ctx, s.object, withdrawal, client.FieldOwner(api.FieldManagerExporter)))
 	default:
 		// Someone may have deleted it so that it waits for a garbage collector. A bare API server has none, and this deletion doesn't wait.
 		return client.IgnoreNotFound(r.hub.Delete(ctx, s.object, client.PropagationPolicy(metav1.DeletePropagationBackground)))
 	}
 }
 
-// withdrawal has no optimistic lock: the record is deleted even if someone has changed it meanwhile.
-var withdrawal = client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"`+api.AnnotationWithdrawn+`":"true"}}}`))
+// adopt writes a record that the hub has although our cache doesn't: the cache is behind, or the record has lost its labels.
+func (r *reconciler) adopt(ctx context.Context, want client.Object) error {
+	switch want := want.(type) {
+	case *clustersetv1alpha1.ExportedService:
+		there := &clustersetv1alpha1.ExportedService{}
+		if err := r.live.Get(ctx, client.ObjectKeyFromObject(want), there); err != nil || sameService(there, want) {
+			return err
+		}
+		want.Spec.Revision = max(want.Spec.Revision, numbering{now: r.now()}.next(there))
+		want.ResourceVersion = there.ResourceVersion
+	case *clustersetv1alpha1.ExportedEndpoints:
+		there := &clustersetv1alpha1.ExportedEndpoints{}
+		if err := r.live.Get(ctx, client.ObjectKeyFromObject(want), there); err != nil || sameEndpoints(there, want) {
+			return err
+		}
+		want.ResourceVersion = there.ResourceVersion
+	}
+	return r.hub.Update(ctx, want, client.FieldOwner(api.FieldManagerExporter))
+}
 
 // refused reports whether the hub understood and rejected the record: it is invalid or too large, over a quota, against a
 // policy, or in a namespace that doesn't exist, for example after a leave. Everything else is temporary: no connection, an expired
@@ -182,7 +134,7 @@ func (r *reconciler) report(
 	if !changed {
 		return 0, nil
 	}
-	says := versionOfConditions(export)
+	says := fingerprintOfConditions(export)
 	restores := says == last.says
 	if wait := rewriteEvery - time.Since(last.restored); restores && wait > 0 {
 		return wait, nil

@@ -24,6 +24,8 @@ const (
 	// DefaultMaxServices is the default of how many services a member may have on the hub. Importers take as many from one
 	// cluster.
 	DefaultMaxServices = 5000
+	// MaxWithdrawn is how many records that are withdrawn a member may have besides. Its exporter deletes the oldest beyond that.
+	MaxWithdrawn = 1000
 	// endpointsPerService is how many ExportedEndpoints a member may have per service.
 	endpointsPerService = 10
 
@@ -62,7 +64,7 @@ func (r *reconciler) keepLimits(ctx context.Context, mc *clustersetv1alpha1.Memb
 func (r *reconciler) keepQuota(ctx context.Context, cluster string, beats bool) (again time.Duration, err error) {
 	key := client.ObjectKey{Namespace: api.MemberNamespace(cluster), Name: api.RecordsQuota}
 	hard := corev1.ResourceList{
-		countServices:  *resource.NewQuantity(int64(r.maxServices), resource.DecimalSI),
+		countServices:  *resource.NewQuantity(int64(r.maxServices)+MaxWithdrawn, resource.DecimalSI),
 		countEndpoints: *resource.NewQuantity(int64(r.maxServices)*endpointsPerService, resource.DecimalSI),
 		countLeases:    *resource.NewQuantity(1, resource.DecimalSI),
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/cli/join"
+	"github.com/clusterset/clusterset/hub"
 	"github.com/clusterset/clusterset/internal/connect"
 	"github.com/clusterset/clusterset/test/kube"
 )
@@ -81,9 +82,10 @@ func TestMemberCannotFillTheHub(t *testing.T) {
 			Spec:       clustersetv1alpha1.ExportedEndpointsSpec{ServiceNamespace: "shop", ServiceName: "s0", AddressType: discoveryv1.AddressTypeIPv4},
 		}
 	}
-	for i := range 6 {
+	const room = 3 + hub.MaxWithdrawn
+	for i := range room + 3 {
 		err := thief.Create(t.Context(), service("thief", i))
-		if i < 3 && err != nil || i >= 3 && !apierrors.IsForbidden(err) {
+		if i < room && err != nil || i >= room && !apierrors.IsForbidden(err) {
 			t.Errorf("service %d: %v", i, err)
 		}
 	}
@@ -109,7 +111,7 @@ func TestMemberCannotFillTheHub(t *testing.T) {
 	w.awaitEvents("thief", clustersetv1alpha1.ReasonTooManyServices)
 
 	// Deleting records makes room for others.
-	if err := thief.Delete(t.Context(), service("thief", 1)); err != nil {
+	if err := thief.DeleteAllOf(t.Context(), service("thief", 1), client.InNamespace(api.MemberNamespace("thief"))); err != nil {
 		t.Fatal(err)
 	}
 	if err := thief.Delete(t.Context(), endpoints(7)); err != nil {

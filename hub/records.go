@@ -16,7 +16,7 @@ import (
 // implementation, and have neither a namespace nor a heartbeat here.
 func isMember(name string) bool { return api.CheckMemberName(name) == nil }
 
-// exported counts the services a member has on the hub.
+// exported counts the services a member exports to the hub: its records without those that are withdrawn.
 func (r *reconciler) exported(ctx context.Context, cluster string) (int, error) {
 	if !isMember(cluster) {
 		return 0, nil
@@ -27,7 +27,13 @@ func (r *reconciler) exported(ctx context.Context, cluster string) (int, error) 
 	if err := r.client.List(ctx, &list, client.InNamespace(api.MemberNamespace(cluster)), client.UnsafeDisableDeepCopy); err != nil {
 		return 0, fmt.Errorf("list ExportedServices of %s: %w", cluster, err)
 	}
-	return len(list.Items), nil
+	n := 0
+	for i := range list.Items {
+		if _, withdrawn := list.Items[i].Labels[api.LabelWithdrawn]; !withdrawn {
+			n++
+		}
+	}
+	return n, nil
 }
 
 // forgetAgain is when to look again for records of a member that is forgotten: some may come back, as from a backup of the hub. Nothing of it

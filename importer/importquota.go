@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/clusterset/clusterset/api"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/importer/desired"
 )
 
@@ -45,7 +46,7 @@ func newImportQuota(limit int, passed func(ctx context.Context, cluster string, 
 // over reports whether a record is beyond its cluster's limit.
 func (c *importQuota) over(record client.Object) bool {
 	cluster, entry, ok := cappedOf(record)
-	if !ok {
+	if !ok || !exports(record) {
 		return false
 	}
 	c.mu.Lock()
@@ -120,15 +121,22 @@ func cappedOf(record client.Object) (cluster string, entry capped, ok bool) {
 
 // note counts an ExportedService. It enqueues the services that are beyond the limit or within it because of that.
 func (c *importQuota) note(ctx context.Context, e change, q queue) {
-	if e.was != nil && e.is != nil && e.was.GetUID() == e.is.GetUID() {
+	was, is := e.was != nil && exports(e.was), e.is != nil && exports(e.is)
+	if was && is && e.was.GetUID() == e.is.GetUID() {
 		return // else it was recreated while the watch was broken
 	}
-	if e.was != nil {
+	if was {
 		enqueueNamed(q, c.remove(ctx, e.was))
 	}
-	if e.is != nil {
+	if is {
 		enqueueNamed(q, c.add(ctx, e.is))
 	}
+}
+
+// exports reports whether a record counts: withdrawn ones don't (C35).
+func exports(record client.Object) bool {
+	service, ok := record.(*clustersetv1alpha1.ExportedService)
+	return !ok || service.Exports()
 }
 
 func enqueueNamed(q queue, service types.NamespacedName) {

@@ -86,7 +86,7 @@ func NewState(objects []runtime.Object) *State {
 	for _, o := range objects {
 		switch r := o.(type) {
 		case *clustersetv1alpha1.ExportedService:
-			if key, _ := desired.ServiceOf(r); !left[of(r)] {
+			if key, _ := desired.ServiceOf(r); !left[of(r)] && r.Exports() {
 				at(key).services = append(at(key).services, r)
 			}
 		case *clustersetv1alpha1.ExportedEndpoints:

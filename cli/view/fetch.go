@@ -129,7 +129,7 @@ func FetchHub(ctx context.Context, c *objects.Cluster) *HubFacts {
 			return f
 		}
 	}
-	f.Exports = exports.Items
+	f.Exports = slices.DeleteFunc(exports.Items, func(s clustersetv1alpha1.ExportedService) bool { return !s.Exports() })
 	if f.Heard, f.Err = Heartbeats(ctx, c); f.Err == nil {
 		f.Process, f.Err = HubProcess(ctx, c)
 	}

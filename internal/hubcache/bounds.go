@@ -19,7 +19,7 @@ const maxMetadata = 4096
 // readLabels and readAnnotations are what is read of a record's metadata.
 var (
 	readLabels      = []string{api.LabelManagedBy, api.LabelCluster, api.LabelExportedNamespace, api.LabelExportedName}
-	readAnnotations = []string{api.AnnotationWithdrawn, corev1.EndpointsLastChangeTriggerTime}
+	readAnnotations = []string{corev1.EndpointsLastChangeTriggerTime}
 )
 
 // bound drops what is beyond the bounds of a record, which another cluster wrote. It leaves other objects alone.

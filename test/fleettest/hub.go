@@ -109,14 +109,16 @@ func (h *Hub) BackUp() (restore func(prepare func())) {
 	}
 }
 
-// Records returns the names of a member's records on the hub, of both kinds.
+// Records returns the names of a member's records on the hub, of both kinds, without those that are withdrawn.
 func (h *Hub) Records(member string) (names []string, err error) {
 	var services clustersetv1alpha1.ExportedServiceList
 	var endpoints clustersetv1alpha1.ExportedEndpointsList
 	in := client.InNamespace(api.MemberNamespace(member))
 	err = errors.Join(h.List(&services, in), h.List(&endpoints, in))
 	for i := range services.Items {
-		names = append(names, services.Items[i].Name)
+		if services.Items[i].Exports() {
+			names = append(names, services.Items[i].Name)
+		}
 	}
 	for i := range endpoints.Items {
 		names = append(names, endpoints.Items[i].Name)

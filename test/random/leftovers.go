@@ -51,6 +51,9 @@ func (r *Run) leftovers(w *World) error {
 		}
 		for _, o := range ObjectsOf(list) {
 			labels := o.GetLabels()
+			if s, ok := o.(*clustersetv1alpha1.ExportedService); ok && !s.Exports() {
+				continue
+			}
 			key := types.NamespacedName{Namespace: labels["clusterset.dev/service-namespace"], Name: labels["clusterset.dev/service-name"]}
 			if !slices.ContainsFunc(w.Parts(key), func(p Part) bool { return o.GetNamespace() == "clusterset-member-"+p.Name }) {
 				left = append(left, fmt.Sprintf("hub: %T %s", o, client.ObjectKeyFromObject(o)))

@@ -164,6 +164,9 @@ func (s *ExportedServiceSpec) RevisionAt(now time.Time) int64 {
 	return s.Revision
 }
 
+// Exports reports whether the record says that a service is exported: there is one, and it isn't withdrawn.
+func (e *ExportedService) Exports() bool { return e != nil && !e.Spec.Withdrawn }
+
 // ServicePolicy is which of a service's endpoints are used from which location. For what it leaves out, the configuration of
 // each DNS server and member agent applies.
 type ServicePolicy struct {
