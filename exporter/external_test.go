@@ -19,7 +19,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/sets"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset/clusterset/api"
@@ -407,23 +406,6 @@ func TestOneFamilyFailsToResolve(t *testing.T) {
 		if got := testutil.ToFloat64(metricResolveFailures) - before; got != tc.failures {
 			t.Errorf("%s: %v failures, want %v", tc.name, got, tc.failures)
 		}
-	}
-}
-
-// A service is told of the nodes' changes for as long as it uses them. Rule D91.
-func TestNodesOfNodePorts(t *testing.T) {
-	u := &nodeUsers{nodes: nodes.New(), of: sets.New[types.NamespacedName]()}
-	key := types.NamespacedName{Namespace: "shop", Name: "web"}
-	if all := u.nodesFor(key); all != nil || len(u.all()) != 1 {
-		t.Errorf("%v before they are known; users %v", all, u.all())
-	}
-	u.nodes.Set(t.Context(), nodes.Node{Name: "n"})
-	if all := u.nodesFor(key); len(all) != 1 || len(u.all()) != 1 {
-		t.Errorf("%v, users %v", all, u.all())
-	}
-	u.forget(key)
-	if len(u.all()) != 0 {
-		t.Errorf("users %v", u.all())
 	}
 }
 

@@ -13,8 +13,6 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/sets"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -51,7 +49,7 @@ func TestARefusedMarkIsTriedAgain(t *testing.T) {
 	}).Build()
 	r := &reconciler{
 		cluster: "beijing", local: local, exports: exports{local, mcs.Version("v1beta1")}, hub: fake.NewClientBuilder().WithScheme(scheme).Build(),
-		nodes: &nodeUsers{nodes: nodes.New(), of: sets.New[types.NamespacedName]()}, names: newNames(nil, nil), pass: newPass(),
+		nodes: nodes.New(), names: newNames(nil, nil), pass: newPass(),
 		events: &events.FakeRecorder{}, others: newOthers(), synced: func() bool { return false }, unheard: func() error { return errNotSynced },
 	}
 	result, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: web})
@@ -141,7 +139,7 @@ func reconcilerOf(t *testing.T, local client.WithWatch, hub client.Client) (r *r
 	endpoints = toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, toolscache.Indexers{})
 	r = &reconciler{
 		cluster: "beijing", local: local, exports: exports{local, mcs.Version("v1beta1")}, hub: hub, live: hub, onHub: onHub,
-		nodes: &nodeUsers{nodes: nodes.New(), of: sets.New[types.NamespacedName]()}, names: newNames(nil, nil), pass: newPass(),
+		nodes: nodes.New(), names: newNames(nil, nil), pass: newPass(),
 		events: &events.FakeRecorder{}, others: newOthers(), places: places{most: DefaultMaxPerNamespace},
 		synced: func() bool { return true }, unheard: func() error { return nil }, now: time.Now,
 		withdrawals: newWithdrawalGuard(DefaultHoldWithdrawals, DefaultReplaceFor),

@@ -18,18 +18,14 @@ type places struct {
 	most int
 
 	mu sync.Mutex
-	of map[string]*placesOf // by namespace; nil until it is known what is on the hub
-}
-
-type placesOf struct {
-	taken, waiting sets.Set[string]
+	of map[string]sets.Set[string] // by namespace; nil until it is known what is on the hub
 }
 
 // seed gives places in this order.
 func (p *places) seed(order []types.NamespacedName) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.of = map[string]*placesOf{}
+	p.of = map[string]sets.Set[string]{}
 	for _, key := range order {
 		p.give(key)
 	}
@@ -52,37 +48,27 @@ func (p *places) take(key types.NamespacedName) bool {
 func (p *places) give(key types.NamespacedName) bool {
 	of := p.of[key.Namespace]
 	if of == nil {
-		of = &placesOf{sets.New[string](), sets.New[string]()}
+		of = sets.New[string]()
 		p.of[key.Namespace] = of
 	}
-	if !of.taken.Has(key.Name) && of.taken.Len() >= p.most {
-		of.waiting.Insert(key.Name)
+	if !of.Has(key.Name) && of.Len() >= p.most {
 		return false
 	}
-	of.waiting.Delete(key.Name)
-	of.taken.Insert(key.Name)
+	of.Insert(key.Name)
 	return true
 }
 
-// leave frees the place of a service that isn't exported any more. next is one that can have a place now, if any waits.
-func (p *places) leave(key types.NamespacedName) (next types.NamespacedName, ok bool) {
+// leave frees the place of a service that isn't exported any more. others means that others may have waited for it.
+func (p *places) leave(key types.NamespacedName) (others bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	of := p.of[key.Namespace]
-	if of == nil {
-		return next, false
-	}
-	of.taken.Delete(key.Name)
-	of.waiting.Delete(key.Name)
-	if len(of.taken)+len(of.waiting) == 0 {
+	others = of.Has(key.Name) && of.Len() >= p.most
+	of.Delete(key.Name)
+	if of.Len() == 0 {
 		delete(p.of, key.Namespace)
 	}
-	if len(of.taken) < p.most {
-		for name := range of.waiting {
-			return types.NamespacedName{Namespace: key.Namespace, Name: name}, true
-		}
-	}
-	return next, false
+	return others
 }
 
 // giveFirstPlaces gives places to the services that are on the hub, and then to those with the oldest ServiceExports.
@@ -117,8 +103,8 @@ func (r *reconciler) hasPlace(ctx context.Context, src Source, have Records) boo
 	case src.Export != nil && src.Export.DeletionTimestamp == nil && !src.Excluded:
 		return r.places.take(src.Key)
 	case !have.Service.Exports():
-		if next, ok := r.places.leave(src.Key); ok {
-			r.pass.send(ctx, []types.NamespacedName{next})
+		if r.places.leave(src.Key) {
+			go r.reportIn(ctx, func(namespace string) bool { return namespace == src.Key.Namespace })
 		}
 	}
 	return true

@@ -32,8 +32,12 @@ func TestPlacesOfANamespace(t *testing.T) {
 				return
 			}
 			delete(has, k)
-			if next, ok := p.leave(k); ok {
-				ask(next)
+			if p.leave(k) {
+				for i := range 2 * services { // those of its namespace are reconciled
+					if k := key(i); wants[k] {
+						ask(k)
+					}
+				}
 			}
 		}
 		for range 300 {

@@ -23,6 +23,7 @@ import (
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/internal/namespaces"
+	"github.com/clusterset/clusterset/internal/nodes"
 	"github.com/clusterset/clusterset/internal/text"
 )
 
@@ -51,7 +52,7 @@ type reconciler struct {
 	withdrawals withdrawalGuard
 	places      places
 	visible     visibility
-	nodes       *nodeUsers
+	nodes       *nodes.Nodes
 	names       *names
 	others      *rate.Limiter
 	statusless  sync.Once // says in the log that ServiceExports can have no status
@@ -322,9 +323,7 @@ func (r *reconciler) gatherExternal(ctx context.Context, src *Source, have Recor
 		src.External.CIDRs = m.Spec.ExternalCIDRs
 	}
 	if src.Service != nil && (src.Export != nil || have.Service != nil) && hasNodePort(src.Service) {
-		src.External.Nodes = r.nodes.nodesFor(src.Key)
-	} else {
-		r.nodes.forget(src.Key)
+		src.External.Nodes = r.nodes.All()
 	}
 	src.External.Resolve, done = r.names.resolve(src.Key)
 	return done
@@ -337,6 +336,21 @@ func (r *reconciler) member(ctx context.Context, cluster string) *clustersetv1al
 		return nil // it is deleted, or our cache is behind
 	}
 	return m
+}
+
+// nodesChanged reconciles the Services that are reached at ports of the nodes.
+func (r *reconciler) nodesChanged(ctx context.Context) {
+	var services corev1.ServiceList
+	if err := r.local.List(ctx, &services, client.UnsafeDisableDeepCopy); err != nil {
+		return // it is stopping
+	}
+	var keys []types.NamespacedName
+	for i := range services.Items {
+		if hasNodePort(&services.Items[i]) {
+			keys = append(keys, client.ObjectKeyFromObject(&services.Items[i]))
+		}
+	}
+	r.pass.send(ctx, keys)
 }
 
 // reportAll reconciles every ServiceExport.

@@ -8,8 +8,6 @@ import (
 	"net"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
@@ -206,13 +204,13 @@ func newReconciler(mgr manager.Manager, hub cluster.Cluster, opts Options, name 
 		pass:    newPass(),
 		places:  places{most: opts.MaxPerNamespace},
 		visible: visibility{own: opts.Cluster},
+		nodes:   opts.Nodes,
 		unseen:  opts.Unseen,
 		others:  newOthers(),
 		now:     time.Now,
 	}
 	name.report = r.reportAll
-	r.nodes = &nodeUsers{nodes: opts.Nodes, of: sets.New[types.NamespacedName]()}
-	opts.Nodes.OnChange(func(ctx context.Context, _ bool) { go r.pass.send(ctx, r.nodes.all()) })
+	opts.Nodes.OnChange(func(ctx context.Context, _ bool) { go r.nodesChanged(ctx) })
 	r.names = newNames(net.DefaultResolver.LookupNetIP, r.pass.send)
 	r.withdrawals = newWithdrawalGuard(opts.HoldWithdrawals, opts.ReplaceFor)
 	r.withdrawals.served, r.withdrawals.count = exports.served, r.abandonedAll
