@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -55,9 +56,12 @@ func TestExporterKeepsTheHubUpToDate(t *testing.T) {
 	w.awaitCondition("web", "Valid=True/Valid", "Ready=True/Exported", "Conflict=False/NoConflicts")
 	kube.Eventually(t, func() error {
 		lease, err := w.lease()
-		if err != nil || lease.Spec.RenewTime == nil || lease.Annotations[api.AnnotationAgentVersion] != "v1.2.3" ||
-			lease.Annotations[api.AnnotationZones] != "a,b" {
+		if err != nil || lease.Spec.RenewTime == nil || len(lease.Annotations) > 0 {
 			return fmt.Errorf("lease %+v, %w", lease, err)
+		}
+		report, err := w.report()
+		if said := report.Spec; err != nil || said.AgentVersion != "v1.2.3" || !slices.Equal(said.Zones, []string{"a", "b"}) {
+			return fmt.Errorf("it reports %+v, %w", said, err)
 		}
 		return nil
 	})
@@ -216,43 +220,6 @@ endpoints: [{addresses: [10.9.0.1]}]
 			manifest(webExport, "away", "v1beta1"))
 		w.awaitCondition("away", "Valid=False/InvalidServiceType", "Ready=False/Failed")
 		w.awaitRecords("away", -1)
-	})
-	t.Run("heartbeats name a service that the hub refuses", func(t *testing.T) {
-		w.hub.Apply(t, []byte(`
-apiVersion: admissionregistration.k8s.io/v1
-kind: ValidatingAdmissionPolicy
-metadata: {name: refuses}
-spec:
-  matchConstraints: {resourceRules: [{apiGroups: [clusterset.dev], apiVersions: ["*"], resources: [exportedservices], operations: [CREATE]}]}
-  validations: [{expression: "object.metadata.name != 'refused.shop'"}]
----
-apiVersion: admissionregistration.k8s.io/v1
-kind: ValidatingAdmissionPolicyBinding
-metadata: {name: refuses}
-spec: {policyName: refuses, validationActions: [Deny]}
-`))
-		kube.Eventually(t, func() error {
-			o := &clustersetv1alpha1.ExportedService{ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace("beijing"), Name: "refused.shop"}, Spec: orphan.Spec}
-			o.Spec.ServiceName = "refused"
-			if err := w.onHub.Create(ctx, o, client.DryRunAll); !apierrors.IsInvalid(err) {
-				return fmt.Errorf("the policy isn't in force: %w", err)
-			}
-			return nil
-		})
-		named := func(want string) {
-			kube.Eventually(t, func() error {
-				lease, err := w.lease()
-				if is, said := lease.Annotations[api.AnnotationIncomplete]; err != nil || !said || is != want {
-					return fmt.Errorf("the heartbeat names %q, want %q: %w", is, want, err)
-				}
-				return nil
-			})
-		}
-		named("")
-		w.member.Apply(t, manifest(webService, "refused"), manifest(webExport, "refused", "v1beta1"))
-		named("shop/refused")
-		w.member.Delete(t, manifest(webExport, "refused", "v1beta1"))
-		named("")
 	})
 	t.Run("a namespace's mark exports its Services", func(t *testing.T) {
 		namespace := func(mark string) []byte {
