@@ -205,7 +205,11 @@ func (c *claim) write(ctx context.Context, change func(*coordinationv1.LeaseSpec
 	next := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{
 		Namespace: api.MemberNamespace(c.cluster), Name: api.HeartbeatLease, ResourceVersion: was.ResourceVersion, UID: was.UID,
 		Labels:        map[string]string{api.LabelManagedBy: api.ManagedByExporter, api.LabelCluster: c.cluster},
-		ManagedFields: []metav1.ManagedFieldsEntry{{}},
+		// The API server adds the time, by its clock, by which clusterset status tells a wrong clock from silence.
+		ManagedFields: []metav1.ManagedFieldsEntry{{
+			Manager: api.FieldManagerExporter, Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: coordinationv1.SchemeGroupVersion.String(),
+			FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:renewTime":{}}}`),
+		}},
 	}, Spec: coordinationv1.LeaseSpec{
 		HolderIdentity: &holder, LeaseDurationSeconds: new(int32(4 * c.interval / time.Second)),
 		AcquireTime: was.Spec.AcquireTime, RenewTime: was.Spec.RenewTime, LeaseTransitions: was.Spec.LeaseTransitions,

@@ -329,7 +329,7 @@ func TestLeaseIsOursAlone(t *testing.T) {
 		h.restore(stained)
 		elapse(10 * time.Second)
 		is := h.now()
-		if len(is.Annotations)+len(is.Finalizers) > 0 || len(is.Labels) != 2 || is.Labels[api.LabelCluster] != "beijing" || len(is.ManagedFields) != 1 || is.ManagedFields[0].Manager != "" {
+		if len(is.Annotations)+len(is.Finalizers) > 0 || len(is.Labels) != 2 || is.Labels[api.LabelCluster] != "beijing" || len(is.ManagedFields) != 1 || is.ManagedFields[0].Manager != api.FieldManagerExporter {
 			t.Errorf("the Lease is %+v", is.ObjectMeta)
 		}
 		holder := "thief"
