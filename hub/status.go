@@ -42,9 +42,8 @@ func factsOf(report *clustersetv1alpha1.MemberReport, exported int) facts {
 		}
 		return r
 	}, said.AgentVersion)
-	if f.zones = said.Zones; f.zones != nil {
-		f.zones = slices.Sorted(slices.Values(f.zones))
-	}
+	f.zones = slices.Clone(said.Zones) // empty isn't nil: that there are none is known
+	slices.Sort(f.zones)
 	if f.namespaces = said.Namespaces; f.namespaces != nil && clustersetv1alpha1.ParseNamespaces(*f.namespaces) == nil {
 		f.namespaces = new(string)
 	}
