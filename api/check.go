@@ -131,10 +131,9 @@ func CheckClusterName(s string) error {
 	return nil
 }
 
-// ClusterNames returns the names of clusters in a list that is separated by commas. Another cluster wrote it, and people read it, so it leaves
-// out what can't be one.
-func ClusterNames(list string) (names []string) {
-	for name := range strings.SplitSeq(list, ",") {
+// ClusterNames returns those of some words that can name clusters. Another cluster wrote them, and people read them.
+func ClusterNames(words []string) (names []string) {
+	for _, name := range words {
 		if CheckClusterName(name) == nil {
 			names = append(names, name)
 		}

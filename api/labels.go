@@ -140,28 +140,13 @@ const (
 	ReasonNotInExternalCIDRs = "NotInExternalCIDRs"
 	ReasonHeadless           = "Headless"
 
-	// AnnotationAgentVersion holds the member agent's version, on its heartbeat Lease.
-	AnnotationAgentVersion = Domain + "/agent-version"
+	// AnnotationRuns holds, on the agent's Lease in its own cluster (MemberLeaderLease), the runs of the agent that held the cluster's name, separated
+	// by commas, the latest last. A run is a process, named by a UUID (rule C26 of docs/spec/control-plane.md).
+	AnnotationRuns = Domain + "/runs"
 
-	// AnnotationClusterUID holds, on the heartbeat Lease, which cluster renews it: the UID of its kube-system namespace,
-	// which KEP-2149 suggests as a cluster's identity.
-	AnnotationClusterUID = Domain + "/cluster-uid"
-
-	// AnnotationRun holds, on the heartbeat Lease, which process of the agent renewed it: a random UUID.
-	AnnotationRun = Domain + "/run"
-
-	// AnnotationStarted holds, on the heartbeat Lease, when that process started, by its own clock (RFC 3339). Of two that renew the Lease
-	// in turn, because a cluster was restored from another's backup, the one that started later stops.
-	AnnotationStarted = Domain + "/started"
-
-	// AnnotationYields holds, on the heartbeat Lease, when the agent that stopped for this reason last reported that it is running (RFC
-	// 3339, by its own clock). The remaining agent removes it when the other one is gone.
-	AnnotationYields = Domain + "/yields"
-
-	// ReasonClusterCloned and ReasonNameTaken are why a ServiceExport isn't Ready while its cluster exports nothing: another agent uses
-	// this cluster's name, with the same identity or with another.
-	ReasonClusterCloned = "ClusterCloned"
-	ReasonNameTaken     = "NameTaken"
+	// ReasonNameTaken is why a ServiceExport isn't Ready while its cluster exports nothing: another agent, of another cluster or of a clone of this
+	// one, holds this cluster's name.
+	ReasonNameTaken = "NameTaken"
 
 	// ConditionVisible says, on a ServiceExport, which other clusters can import the service if communities or AnnotationExportTo
 	// exclude some: ReasonPeers with True, and with False ReasonNoPeers if AnnotationExportTo excludes all, or ReasonAlone if no other cluster is
@@ -171,29 +156,10 @@ const (
 	ReasonNoPeers    = "NoPeers"
 	ReasonAlone      = "Alone"
 
-	// AnnotationZones lists, on the heartbeat Lease, the zones of the cluster's nodes, separated by commas. It is absent if these aren't
-	// known.
-	AnnotationZones = Domain + "/zones"
-
-	// AnnotationBeacons lists, on the heartbeat Lease, the addresses at which the cluster's agents answer others that measure whether they
-	// can reach it, separated by commas; AnnotationBeaconServices lists ClusterIPs in front of them. They are absent if these aren't known;
-	// AnnotationBeacons is empty if the cluster has no beacons.
-	AnnotationBeacons        = Domain + "/beacons"
-	AnnotationBeaconServices = Domain + "/beacon-services"
-
-	// AnnotationUnreachable and AnnotationUnmeasured list, on the heartbeat Lease, the other clusters that the cluster can't reach, and
-	// those of which it doesn't know, separated by commas. They are absent until something has been measured.
-	AnnotationUnreachable = Domain + "/unreachable"
-	AnnotationUnmeasured  = Domain + "/unmeasured"
-
 	// AnnotationIncomplete lists, on the heartbeat Lease, the services that the cluster exports and whose records the hub may lack, as
 	// namespace/name, separated by commas. It is IncompleteAll if they are too many, or unknown. A Lease without it says nothing about records.
 	AnnotationIncomplete = Domain + "/incomplete"
 	IncompleteAll        = "*"
-
-	// AnnotationNamespaces holds, on the heartbeat Lease, the digest of the cluster's namespaces (NamespaceDigest). It is empty if it imports into
-	// others, too, or not into all, and absent if they aren't known yet.
-	AnnotationNamespaces = Domain + "/namespaces"
 
 	// ConditionImported says, on a ServiceExport, with False and ReasonNamespaceMissing which other clusters don't import the service because
 	// they don't have its namespace. It is absent if all have it.
@@ -219,14 +185,6 @@ const (
 
 	// AnnotationHubUID holds, on a member's copy of a MemberCluster, the UID of the one on the hub that was copied last.
 	AnnotationHubUID = Domain + "/hub-uid"
-
-	// AnnotationFollows holds, on the heartbeat Lease, a digest of the drains and leaves that the cluster acts on (DrainsAndLeaves). It is
-	// absent until the cluster has followed all that the hub had once.
-	AnnotationFollows = Domain + "/follows"
-
-	// AnnotationCantFollow names, on the heartbeat Lease, a cluster whose drain the cluster can't act on, because it has a MemberCluster of that
-	// name that isn't the importer's copy.
-	AnnotationCantFollow = Domain + "/cant-follow"
 
 	// AnnotationConfined, with any value, marks MemberClusterRole while communities decide what members read. The role then doesn't grant
 	// reading records, and only the hub process changes its rules.

@@ -120,7 +120,7 @@ func TestDerivedServiceNamesDiffer(t *testing.T) {
 
 func TestKeysAreValidLabelKeys(t *testing.T) {
 	for _, key := range []string{
-		LabelManagedBy, LabelCluster, LabelExportedNamespace, LabelExportedName, AnnotationAgentVersion,
+		LabelManagedBy, LabelCluster, LabelExportedNamespace, LabelExportedName,
 		AnnotationDerivedService, KeyGlobalService,
 	} {
 		if errs := validation.IsQualifiedName(key); len(errs) > 0 {

@@ -3,12 +3,11 @@ package cli
 import (
 	"context"
 	"errors"
-	"maps"
 	"net/netip"
 	"testing"
 	"time"
 
-	"github.com/clusterset/clusterset/api"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/internal/beacon"
 	"github.com/clusterset/clusterset/prober"
 	"github.com/clusterset/clusterset/test/freeport"
@@ -48,8 +47,9 @@ func TestBeaconLingers(t *testing.T) {
 		stated := []netip.AddrPort{netip.MustParseAddrPort("192.0.2.1:9471")}
 		m := &member{beaconBind: "192.0.2.1:9471", beaconAddresses: []string{"192.0.2.1:9471"}, announcer: prober.Announcer{Addresses: stated}}
 		<-m.serveBeacon(t.Context())
-		if notes := m.announcer.Notes(t.Context()); !maps.Equal(notes, map[string]string{api.AnnotationBeacons: ""}) {
-			t.Errorf("the Lease states %v", notes)
+		var said clustersetv1alpha1.MemberReportSpec
+		if m.announcer.Report(t.Context(), &said); said.Beacons == nil || len(said.Beacons) > 0 {
+			t.Errorf("the report states %v", said.Beacons)
 		}
 	})
 	t.Run("nothing to tell the others", func(t *testing.T) {

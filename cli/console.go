@@ -42,7 +42,7 @@ clusterset status and doctor find there, and what their DNS servers answer. Only
 printed. It ends with the command.
 
 --manifests shows what a hub has from files, as written by
-kubectl get memberclusters,exportedservices,exportedendpoints,leases -A -o yaml on the hub.` + exitHelp,
+kubectl get memberclusters,exportedservices,exportedendpoints,memberreports -A -o yaml on the hub.` + exitHelp,
 		Example: `  clusterset console --hub-context hub
   clusterset console --hub-context hub --context beijing --context shanghai --no-open`,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"fmt"
 	"io"
-	"maps"
 	"net"
 	"net/http"
 	"net/netip"
@@ -23,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/clusterset/clusterset/api"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/cli/join"
 	"github.com/clusterset/clusterset/exporter"
 	"github.com/clusterset/clusterset/importer"
@@ -293,15 +293,16 @@ func (m *member) set(config *rest.Config, connection *connect.Connection, option
 	})
 	m.imports.Unreachable, m.imports.Reached, m.imports.Moved = measures.Unreachable, measures.Loaded(), measures.Changed()
 	m.imports.Facts = &importer.Facts{}
-	options.Notes = func(ctx context.Context) map[string]string {
-		notes := m.announcer.Notes(ctx)
-		if notes == nil {
-			notes = map[string]string{}
-		}
-		maps.Copy(notes, measures.Notes())
-		maps.Copy(notes, m.imports.Facts.Notes(ctx))
-		return notes
+	options.Report = func(ctx context.Context, report *clustersetv1alpha1.MemberReportSpec) {
+		m.announcer.Report(ctx, report)
+		measures.Report(report)
+		m.imports.Facts.Report(ctx, report)
 	}
+	member, err := connect.NewClient(config)
+	if err != nil {
+		return nil, fmt.Errorf("set up client: %w", err)
+	}
+	options.Runs = runs{member, client.ObjectKey{Namespace: m.leaseNamespace(), Name: api.MemberLeaderLease}}
 	options.HubBack, options.Relist = hub.Cache.Back(), hub.Cache.Relist
 	unseen := make(chan struct{}, 1)
 	options.Unseen, m.imports.Unseen = unseen, unseen
@@ -317,10 +318,6 @@ func (m *member) set(config *rest.Config, connection *connect.Connection, option
 	}
 	if err := importer.Narrow(mgr, hub, m.imports); err != nil {
 		return nil, usageError{err}
-	}
-	member, err := connect.NewClient(config)
-	if err != nil {
-		return nil, fmt.Errorf("set up client: %w", err)
 	}
 	for _, r := range []manager.Runnable{
 		// Not hub itself: the manager would wait for its caches before starting anything else, and the hub may be down.

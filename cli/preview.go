@@ -46,7 +46,7 @@ type previewCommand struct {
 const previewHelp = `
 
 It reads the hub's records, and changes nothing. --manifests reads them from files instead, as written by
-kubectl get memberclusters,exportedservices,exportedendpoints,leases -A -o yaml on the hub.
+kubectl get memberclusters,exportedservices,exportedendpoints,memberreports -A -o yaml on the hub.
 
 For each service, and each place that has clients, it shows what changes: the answers to the names below clusterset.local and
 svc.global, and where connections to the ClusterSetIP lead, as clusters with their number of ready endpoints. The worst changes come
@@ -210,7 +210,7 @@ func (p *previewCommand) run(ctx context.Context, w io.Writer, changes []preview
 }
 
 var errNoRecords = errors.New("there is no ExportedService and no MemberCluster: want a hub's records, as " +
-	"kubectl get memberclusters,exportedservices,exportedendpoints,leases -A -o yaml writes them there")
+	"kubectl get memberclusters,exportedservices,exportedendpoints,memberreports -A -o yaml writes them there")
 
 // before prints in one line what a change is about to do, and returns it, or nil if there is nothing to print.
 func before(ctx context.Context, hub *objects.Cluster, change preview.Change, stdout io.Writer) (*preview.Result, error) {

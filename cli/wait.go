@@ -73,7 +73,7 @@ func behind(ctx context.Context, hub *objects.Cluster, changed string) ([]string
 	case err != nil:
 		return nil, err
 	case heard == nil:
-		return nil, fmt.Errorf("can't wait: the account may not read the heartbeats, the Leases on the hub at %s; use an administrator's", hub.Server)
+		return nil, fmt.Errorf("can't wait: the account may not read the Leases and MemberReports on the hub at %s; use an administrator's", hub.Server)
 	}
 	want := clustersetv1alpha1.DrainsAndLeaves(members)
 	var slow, stuck []string

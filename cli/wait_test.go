@@ -9,6 +9,7 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -23,7 +24,7 @@ import (
 
 // The rule is of docs/spec/control-plane.md.
 
-// waitedOn is a hub with MemberClusters, and the Leases of those that are heard.
+// waitedOn is a hub with MemberClusters, and the Leases and reports of those that are heard.
 type waitedOn struct {
 	t   *testing.T
 	hub *objects.Cluster
@@ -44,33 +45,23 @@ func memberIn(name string, phase clustersetv1alpha1.MemberClusterPhase, drained 
 	return m
 }
 
-// beat is a heartbeat that says what it follows.
-func (w waitedOn) beat(cluster, follows string) {
+// beat is a heartbeat, and a report of what it follows and can't follow.
+func (w waitedOn) beat(cluster, follows, cantFollow string) {
 	w.t.Helper()
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace(cluster), Name: api.HeartbeatLease}}
-	err := w.hub.Get(w.t.Context(), client.ObjectKeyFromObject(lease), lease)
-	lease.Annotations = map[string]string{api.AnnotationFollows: follows}
 	lease.Spec.RenewTime = ptr.To(metav1.NewMicroTime(time.Now()))
-	if err != nil {
-		err = w.hub.Create(w.t.Context(), lease)
-	} else {
-		err = w.hub.Update(w.t.Context(), lease)
-	}
-	if err != nil {
-		w.t.Error(err)
-	}
-}
-
-// note adds an annotation to a heartbeat.
-func (w waitedOn) note(cluster, key, value string) {
-	w.t.Helper()
-	lease := &coordinationv1.Lease{}
-	if err := w.hub.Get(w.t.Context(), client.ObjectKey{Namespace: api.MemberNamespace(cluster), Name: api.HeartbeatLease}, lease); err != nil {
-		w.t.Fatal(err)
-	}
-	lease.Annotations[key] = value
-	if err := w.hub.Update(w.t.Context(), lease); err != nil {
-		w.t.Fatal(err)
+	report := &clustersetv1alpha1.MemberReport{ObjectMeta: metav1.ObjectMeta{Namespace: lease.Namespace, Name: clustersetv1alpha1.MemberReportName}}
+	report.Spec = clustersetv1alpha1.MemberReportSpec{Follows: follows, CantFollow: cantFollow}
+	for _, o := range []client.Object{lease, report} {
+		if err := w.hub.Create(w.t.Context(), o); apierrors.IsAlreadyExists(err) {
+			o.SetResourceVersion("")
+			err = w.hub.Update(w.t.Context(), o)
+			if err != nil {
+				w.t.Error(err)
+			}
+		} else if err != nil {
+			w.t.Error(err)
+		}
 	}
 }
 
@@ -83,14 +74,14 @@ func TestDrainWaitsForTheOthers(t *testing.T) {
 		before := clustersetv1alpha1.DrainsAndLeaves(nil)
 		after := clustersetv1alpha1.DrainsAndLeaves([]clustersetv1alpha1.MemberCluster{*memberIn("beijing", ready, true)})
 		for _, name := range []string{"beijing", "shanghai", "tianjin", "guangzhou"} {
-			w.beat(name, before)
+			w.beat(name, before, "")
 		}
 		wait := waiting{wait: true, timeout: time.Minute}
 		err := wait.followed(t.Context(), w.hub, "beijing")
 		if want := "gave up after 1m0s: the agents of shanghai, tianjin haven't followed the change yet; "; err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}
-		w.note("tianjin", api.AnnotationCantFollow, "beijing")
+		w.beat("tianjin", before, "beijing")
 		err = wait.followed(t.Context(), w.hub, "beijing")
 		want := "gave up after 1m0s: the agent of shanghai hasn't followed the change yet; read its log, or wait longer with --timeout; tianjin can't follow: its MemberCluster beijing isn't its agent's copy, so it doesn't follow the hub's; "
 		if err == nil || !strings.HasPrefix(err.Error(), want) {
@@ -98,9 +89,9 @@ func TestDrainWaitsForTheOthers(t *testing.T) {
 		}
 		go func() {
 			time.Sleep(10 * time.Second) //nolint:forbidigo // on the clock of synctest
-			w.beat("shanghai", after)
+			w.beat("shanghai", after, "")
 			time.Sleep(10 * time.Second) //nolint:forbidigo // on the clock of synctest
-			w.beat("tianjin", after)
+			w.beat("tianjin", after, "")
 		}()
 		began := time.Now()
 		if err := wait.followed(t.Context(), w.hub, "beijing"); err != nil || time.Since(began) < 20*time.Second {
@@ -134,7 +125,7 @@ func TestDrainsAndLeaves(t *testing.T) {
 func TestJoinWaitsForAHeartbeat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWaitedOn(t, memberIn("beijing", "", false))
-		w.beat("beijing", "")
+		w.beat("beijing", "", "")
 		j := joinCommand{membership: membership{hub: w.hub, waiting: waiting{wait: true, timeout: time.Minute}}, options: join.Options{Cluster: "beijing"}}
 		before := j.lastHeartbeat(t.Context())
 		heard := func(want string) {
@@ -145,7 +136,7 @@ func TestJoinWaitsForAHeartbeat(t *testing.T) {
 			}
 		}
 		heard("gave up after 1m0s: the hub hasn't heard beijing yet; check that its agent runs")
-		w.beat("beijing", "")
+		w.beat("beijing", "", "")
 		heard(`gave up after 1m0s: the hub hears beijing, but its phase is "", not Ready; check that clusterset hub runs`)
 		if err := w.hub.Status().Update(t.Context(), refreshed(t, w.hub, memberIn("beijing", clustersetv1alpha1.MemberReady, false))); err != nil {
 			t.Fatal(err)

@@ -4,7 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -12,8 +13,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -22,10 +23,21 @@ import (
 	"github.com/clusterset/clusterset/exporter/membership"
 )
 
-// errLost is why a heartbeat isn't sent: another agent works under this cluster's name. claim.suspended says which.
-var errLost = errors.New("another agent works under this cluster's name")
+// Runs remembers, in the cluster itself, which processes held its name on the hub.
+type Runs interface {
+	// List returns them, the latest last.
+	List(ctx context.Context) ([]string, error)
+	// Store replaces them.
+	Store(ctx context.Context, runs []string) error
+}
 
-// suspended is why nothing is exported from here: another agent works under this cluster's name. The ServiceExports report it.
+// maxRuns is how many are remembered: a hub that is restored from a backup may show an earlier one.
+const maxRuns = 8
+
+// errLost is why a heartbeat isn't sent: another agent holds this cluster's name.
+var errLost = errors.New("another agent holds this cluster's name")
+
+// suspended is why nothing is exported from here: another agent holds this cluster's name. The ServiceExports report it.
 type suspended struct {
 	reason  string // of their condition Ready, and of the Event on the MemberCluster
 	message string
@@ -36,149 +48,217 @@ func (p *suspended) Error() string { return p.message }
 // Is makes it one of the cases in which the hub isn't read.
 func (p *suspended) Is(target error) bool { return target == errNotSynced }
 
-var (
-	suspendedByOther = &suspended{api.ReasonNameTaken, "another cluster is working under this cluster's name on the hub; join each cluster under a name of its own. Nothing is exported from here"}
-	suspendedByClone = &suspended{api.ReasonClusterCloned, "another agent with this cluster's identity, name and credentials is running and started earlier; " +
-		"if this cluster was restored from a backup of the other, join it under a name of its own. Nothing is exported from here"}
-	suspendedBy = map[membership.State]*suspended{membership.Taken: suspendedByOther, membership.Cloned: suspendedByClone}
-)
-
-// claim keeps two agents from working under one name. membership decides; claim reads the Lease, writes what it says about clones, and stops
-// and starts the exports. Before anything is written, the name must be ours.
+// claim keeps two agents from working under one name (rule C26 of docs/spec/control-plane.md). membership decides; claim reads and writes the
+// Lease, and stops and starts the exports. One goroutine uses it, apart from held and unheard.
 type claim struct {
-	uid    func(context.Context) (string, error)
-	lease  func(context.Context) (*coordinationv1.Lease, error) // nil if there is none
-	yields func(ctx context.Context, at string) error           // see sayYields
-	tell   func(ctx context.Context, kind, reason, message string)
-	report func(context.Context) // makes every ServiceExport report the state
+	cluster, run string
+	interval     time.Duration // of heartbeats
+	lease        leaseClient
+	uid          func(context.Context) (string, error)
+	runs         Runs
+	tell         func(ctx context.Context, kind, reason, message string)
+	report       func(context.Context) // makes every ServiceExport report the state
 
-	state atomic.Int32 // the membership.State of the last look
-	// name is used by one goroutine at a time: until the name is ours, then by the heartbeat.
-	name membership.Name
-	// doubtful: a heartbeat can't vouch for any record, because our cache may lack what has become of the hub.
-	doubtful bool
+	ours  atomic.Bool
+	taken atomic.Pointer[suspended] // nil: not for long
+
+	wait membership.Wait
+	hold membership.Hold
+	last *coordinationv1.Lease // as it is on the hub; nil: it must be read
 }
 
-func (c *claim) is() membership.State { return membership.State(c.state.Load()) }
+func (c *claim) held() bool { return c.ours.Load() }
 
-func (c *claim) held() bool { return c.is().Held() }
-
-// renewing records that the Lease is about to be renewed.
-func (c *claim) renewing(at metav1.MicroTime) metav1.MicroTime {
-	c.name.Renewing(at.UnixMicro())
-	return at
-}
-
-// take returns once the name is ours.
-func (c *claim) take(ctx context.Context) error {
-	tick := time.NewTicker(c.name.Interval)
-	defer tick.Stop()
-	for {
-		err := c.see(ctx)
-		if c.held() {
-			return nil
-		}
-		if err != nil && !errors.Is(err, errLost) && ctx.Err() == nil {
-			log.FromContext(ctx).WithName("claim").V(1).Info("Can't tell yet whether this cluster's name is free", "reason", err.Error())
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
-	}
-}
-
-// check reads the Lease before it is renewed. It returns errLost if the name isn't ours any more. After any other error, nothing is known
-// about the hub, and the Lease must not be renewed, or a restore would go unnoticed.
-func (c *claim) check(ctx context.Context) (setBack bool, err error) {
-	if !c.held() || !c.name.Confirmed() {
-		return false, nil
-	}
-	err = c.see(ctx)
-	return err == nil && c.is() == membership.Restored, err
-}
-
-// see looks at the Lease once, and does what follows.
-func (c *claim) see(ctx context.Context) (err error) {
-	was := c.is()
-	if !was.Held() {
-		if c.name.Cluster, err = c.uid(ctx); err != nil {
-			return err
-		}
-	}
-	lease, err := c.lease(ctx)
-	if err != nil {
-		return err
-	}
-	d := c.name.See(shown(lease), time.Now())
-	switch d.Write {
-	case membership.Yields:
-		c.say(ctx, strconv.Quote(time.Now().UTC().Format(time.RFC3339)))
-	case membership.NoClone:
-		c.say(ctx, "null")
-	}
-	switch d.Clone {
-	case 1:
-		c.tell(ctx, corev1.EventTypeWarning, api.ReasonClusterCloned, "another cluster uses this cluster's identity, name and credentials, probably because it "+
-			"was restored from this one's backup. Its agent started later and exports nothing; join it under a name of its own")
-	case -1:
-		c.tell(ctx, corev1.EventTypeNormal, "CloneGone", "no other cluster works under this cluster's name any more")
-	}
-	c.state.Store(int32(d.State))
-	why := suspendedBy[d.State]
-	switch {
-	case d.State.Held():
-		metricNameTaken.Set(0)
-		if was == membership.Taken || was == membership.Cloned {
-			log.FromContext(ctx).WithName("claim").Info("The other agent is silent, taking over this cluster's name")
-		}
-		return nil
-	case why != nil && d.State != was:
-		metricNameTaken.Set(1)
-		c.tell(ctx, corev1.EventTypeWarning, why.reason, why.message)
-		c.report(ctx)
-	}
-	return errLost
-}
-
-// unheard returns why the hub isn't read: it hasn't been read yet, or another agent works under this cluster's name.
+// unheard returns why the hub isn't read: it hasn't been read yet, or another agent holds this cluster's name.
 func (c *claim) unheard() error {
-	if why := suspendedBy[c.is()]; why != nil {
+	if why := c.taken.Load(); why != nil {
 		return why
 	}
 	return errNotSynced
 }
 
-// shown returns what a Lease shows of who renews it.
-func shown(lease *coordinationv1.Lease) membership.Lease {
-	if lease == nil {
-		return membership.Lease{}
+// take returns once the name is ours, or ctx ends.
+func (c *claim) take(ctx context.Context) {
+	logger, said := log.FromContext(ctx).WithName("claim"), ""
+	tick := time.NewTicker(c.interval / membership.PerInterval)
+	defer tick.Stop()
+	for {
+		if err := c.try(ctx); err != nil && err.Error() != said && ctx.Err() == nil {
+			said = err.Error()
+			logger.Info("Can't tell yet whether this cluster's name is free", "reason", said)
+		}
+		if c.held() {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
 	}
-	of := lease.Annotations
-	l := membership.Lease{Found: true, Cluster: of[api.AnnotationClusterUID], Run: of[api.AnnotationRun], Yields: of[api.AnnotationYields]}
-	l.Started, _ = time.Parse(time.RFC3339Nano, of[api.AnnotationStarted])
+}
+
+// try reads the Lease, and takes the name if it is free.
+func (c *claim) try(ctx context.Context) error {
+	runs, err := c.runs.List(ctx)
+	if err != nil {
+		return fmt.Errorf("read which runs of the agent this cluster remembers: %w", err)
+	}
+	own, err := c.uid(ctx)
+	if err != nil {
+		return err
+	}
+	lease, err := c.lease.get(ctx)
+	if err != nil {
+		c.wait.Unanswered()
+		return err
+	}
+	is := shown(lease)
+	cluster, run, _ := strings.Cut(is.Holder, "/")
+	known := slices.Contains(runs, run)
+	if run != c.run && !c.wait.See(is, known) { // ours, if the answer was lost when the name was taken
+		if c.wait.Long(known) {
+			c.suspend(ctx, own != "" && cluster == own)
+		}
+		return nil
+	}
+	runs = append(slices.DeleteFunc(runs, func(r string) bool { return r == c.run }), c.run)
+	if err := c.runs.Store(ctx, runs[max(len(runs)-maxRuns, 0):]); err != nil {
+		return fmt.Errorf("remember this run of the agent: %w", err)
+	}
+	c.last, c.hold = lease, membership.Hold{Holder: own + "/" + c.run}
+	now := metav1.NowMicro()
+	if err := c.write(ctx, func(s *coordinationv1.LeaseSpec) {
+		s.AcquireTime, s.LeaseTransitions = &now, new(ptr.Deref(s.LeaseTransitions, -1)+1)
+	}); err != nil {
+		return err
+	}
+	c.ours.Store(true)
+	if c.taken.Swap(nil) != nil {
+		log.FromContext(ctx).WithName("claim").Info("The other agent is silent, taking over this cluster's name")
+	}
+	metricNameTaken.Set(0)
+	return nil
+}
+
+// suspend says, once, that another agent holds the name.
+func (c *claim) suspend(ctx context.Context, twin bool) {
+	why := &suspended{api.ReasonNameTaken, "another cluster is working under this cluster's name on the hub; join each cluster under a name of its own. Nothing is exported from here"}
+	if twin {
+		why.message = "another agent with this cluster's identity holds its name on the hub, such as that of a cluster that was restored from the other's backup; " +
+			"join one of them under a name of its own. Nothing is exported from here until the other has been silent for five minutes"
+	}
+	if c.taken.CompareAndSwap(nil, why) {
+		metricNameTaken.Set(1)
+		c.tell(ctx, corev1.EventTypeWarning, why.reason, why.message)
+		c.report(ctx)
+	}
+}
+
+// check reads the Lease if that is needed, and returns whether the hub was restored, or errLost. After any other error, nothing is known about
+// the hub, and the Lease must not be renewed.
+func (c *claim) check(ctx context.Context) (restored bool, err error) {
+	if c.last != nil {
+		return false, nil
+	}
+	lease, err := c.lease.get(ctx)
+	if err != nil {
+		return false, err
+	}
+	verdict := c.hold.See(shown(lease))
+	if verdict == membership.Lost {
+		c.ours.Store(false)
+		c.wait = membership.Wait{}
+		return false, errLost
+	}
+	c.last = lease
+	return verdict == membership.Restored, nil
+}
+
+// renew renews the Lease that was read or written last.
+func (c *claim) renew(ctx context.Context) error {
+	now := metav1.NowMicro()
+	return c.write(ctx, func(s *coordinationv1.LeaseSpec) { s.RenewTime = &now })
+}
+
+// release lets a successor take over at once.
+func (c *claim) release(ctx context.Context) {
+	if !c.held() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), hubTimeout)
+	defer cancel()
+	if _, err := c.check(ctx); err != nil {
+		return // the successor waits
+	}
+	c.hold.Holder = ""
+	if err := c.write(ctx, func(*coordinationv1.LeaseSpec) {}); err != nil {
+		log.FromContext(ctx).WithName("claim").Info("Can't hand over this cluster's name on the hub, so its next agent waits a moment", "reason", err.Error())
+	}
+	c.ours.Store(false)
+}
+
+// write writes the Lease as it was last, with a change. It is ours alone: what somebody else, such as a thief of the token, left in its metadata
+// goes, and so do the managers of its fields (S59 of docs/security.md).
+func (c *claim) write(ctx context.Context, change func(*coordinationv1.LeaseSpec)) error {
+	was, holder := c.last, c.hold.Holder
+	next := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{
+		Namespace: api.MemberNamespace(c.cluster), Name: api.HeartbeatLease, ResourceVersion: was.ResourceVersion, UID: was.UID,
+		Labels: map[string]string{api.LabelManagedBy: api.ManagedByExporter, api.LabelCluster: c.cluster},
+		// The API server adds the time, by its clock, by which clusterset status tells a wrong clock from silence.
+		ManagedFields: []metav1.ManagedFieldsEntry{{
+			Manager: api.FieldManagerExporter, Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: coordinationv1.SchemeGroupVersion.String(),
+			FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:renewTime":{}}}`),
+		}},
+	}, Spec: coordinationv1.LeaseSpec{
+		HolderIdentity: &holder, LeaseDurationSeconds: new(int32(4 * c.interval / time.Second)),
+		AcquireTime: was.Spec.AcquireTime, RenewTime: was.Spec.RenewTime, LeaseTransitions: was.Spec.LeaseTransitions,
+	}}
+	change(&next.Spec)
+	c.last = nil
+	c.hold.Writing(shown(next).Renewed)
+	if err := c.lease.put(ctx, next); err != nil {
+		return err
+	}
+	c.hold.Wrote()
+	c.last = next
+	return nil
+}
+
+// shown returns what a Lease shows of its holder.
+func shown(lease *coordinationv1.Lease) membership.Lease {
+	l := membership.Lease{Version: lease.ResourceVersion, Holder: ptr.Deref(lease.Spec.HolderIdentity, "")}
 	if t := lease.Spec.RenewTime; t != nil {
 		l.Renewed = t.UnixMicro()
 	}
 	return l
 }
 
-// say records in the Lease that we yield. at is a time as JSON, or null.
-func (c *claim) say(ctx context.Context, at string) {
-	if err := c.yields(ctx, at); err != nil && ctx.Err() == nil {
-		log.FromContext(ctx).WithName("claim").Info("Can't report on the hub that this cluster has a clone, trying again", "reason", err.Error())
-	}
+// leaseClient reads the member's Lease on the hub, which is empty if there is none, and writes it.
+type leaseClient struct {
+	get func(context.Context) (*coordinationv1.Lease, error)
+	put func(context.Context, *coordinationv1.Lease) error
 }
 
-// sayYields returns a function that writes that on the hub, without changing what the Lease's holder writes.
-func sayYields(hub client.Client, cluster string) func(context.Context, string) error {
-	return func(ctx context.Context, at string) error {
-		ctx, cancel := context.WithTimeout(ctx, hubTimeout)
-		defer cancel()
-		lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace(cluster), Name: api.HeartbeatLease}}
-		patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"`+api.AnnotationYields+`":`+at+`}}}`))
-		return hub.Patch(ctx, lease, patch, client.FieldOwner(api.FieldManagerExporter))
+func leaseOn(live client.Reader, hub client.Writer, cluster string) leaseClient {
+	key := client.ObjectKey{Namespace: api.MemberNamespace(cluster), Name: api.HeartbeatLease}
+	return leaseClient{
+		get: func(ctx context.Context) (*coordinationv1.Lease, error) {
+			ctx, cancel := context.WithTimeout(ctx, hubTimeout)
+			defer cancel()
+			lease := &coordinationv1.Lease{}
+			if err := live.Get(ctx, key, lease); client.IgnoreNotFound(err) != nil {
+				return nil, fmt.Errorf("get Lease %s: %w", key, err)
+			}
+			return lease, nil
+		},
+		// Without a resourceVersion it is created, and nothing is overwritten. Members may create it only under its name, which a POST doesn't have.
+		put: func(ctx context.Context, lease *coordinationv1.Lease) error {
+			if err := hub.Update(ctx, lease, client.FieldOwner(api.FieldManagerExporter)); err != nil {
+				return fmt.Errorf("update Lease %s: %w", key, err)
+			}
+			return nil
+		},
 	}
 }
 
@@ -194,7 +274,7 @@ func tellOf(recorder events.EventRecorder, cluster string) func(ctx context.Cont
 	}
 }
 
-// clusterUID returns a function that reads the member's identity. It is empty if it can't be read, which turns the check off.
+// clusterUID returns a function that reads the member's identity. It is empty if it can't be read.
 func clusterUID(member client.Reader) func(context.Context) (string, error) {
 	return func(ctx context.Context) (string, error) {
 		ctx, cancel := context.WithTimeout(ctx, localTimeout)
@@ -208,22 +288,5 @@ func clusterUID(member client.Reader) func(context.Context) (string, error) {
 			return "", fmt.Errorf("get Namespace %s: %w", metav1.NamespaceSystem, err)
 		}
 		return string(ns.UID), nil
-	}
-}
-
-// readLease returns a function that reads the member's Lease on the hub.
-func readLease(hub client.Reader, cluster string) func(context.Context) (*coordinationv1.Lease, error) {
-	key := client.ObjectKey{Namespace: api.MemberNamespace(cluster), Name: api.HeartbeatLease}
-	return func(ctx context.Context) (*coordinationv1.Lease, error) {
-		ctx, cancel := context.WithTimeout(ctx, hubTimeout)
-		defer cancel()
-		var lease coordinationv1.Lease
-		switch err := hub.Get(ctx, key, &lease); {
-		case apierrors.IsNotFound(err):
-			return nil, nil
-		case err != nil:
-			return nil, fmt.Errorf("get Lease %s: %w", key, err)
-		}
-		return &lease, nil
 	}
 }

@@ -55,8 +55,7 @@ func TestConditions(t *testing.T) {
 		{"ExternalName", external, outcome{}, "Conflict=False/NoConflicts Ready=False/Failed Valid=False/InvalidServiceType"},
 		{"refused by the hub", good, outcome{err: errors.New("quota"), refused: true}, "Conflict=False/NoConflicts Ready=False/Failed Valid=True/Valid"},
 		{"hub not heard yet", good, outcome{err: errNotSynced}, "Ready=Unknown/Pending Valid=True/Valid"},
-		{"a clone yields, exported before", wasReady, outcome{err: suspendedByClone}, "Ready=False/ClusterCloned Valid=True/Valid"},
-		{"the name is taken, exported before", wasReady, outcome{err: suspendedByOther}, "Ready=False/NameTaken Valid=True/Valid"},
+		{"the name is taken, exported before", wasReady, outcome{err: &suspended{reason: api.ReasonNameTaken}}, "Ready=False/NameTaken Valid=True/Valid"},
 		{"hub away, exported before", wasReady, outcome{err: errNotSynced}, "Ready=True/Exported Valid=True/Valid"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -3,161 +3,140 @@ package exporter
 import (
 	"context"
 	"errors"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/clusterset/clusterset/exporter/membership"
 )
-
-// unclaimed returns a claim on a name that no other agent uses, on a hub that answers.
-func unclaimed() *claim {
-	return &claim{lease: func(context.Context) (*coordinationv1.Lease, error) { return nil, nil }}
-}
 
 func nothing(context.Context) error { return nil }
 
-// start runs a heartbeat until the test ends. What isn't set does nothing; the first pass is done.
-func (h *heartbeat) start(t *testing.T) {
-	h.interval = 10 * time.Second
-	if h.after == nil {
-		ready := make(chan struct{})
-		close(ready)
-		h.after = ready
-	}
-	if h.upToDate == nil {
-		h.upToDate = nothing
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- h.run(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	})
-}
-
-// Rule C20 of docs/spec/control-plane.md.
+// Rule C20 of docs/spec/control-plane.md. The Lease shows that the name is taken, and not that the cluster is alive.
 func TestNoHeartbeatBeforeTheFirstPass(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		finished := make(chan struct{})
-		var beats []time.Duration
-		began := time.Now()
-		h := &heartbeat{after: finished, claim: unclaimed(), renew: func(context.Context) error {
-			beats = append(beats, time.Since(began))
-			return errors.New("the hub is away") // a failure doesn't stop the next heartbeat
-		}}
-		h.start(t)
-		elapse(2 * time.Minute)
-		synctest.Wait()
-		if len(beats) != 0 {
-			t.Fatalf("heartbeats at %v before the first pass is done", beats)
+		h, finished := newLeaseHub(), make(chan struct{})
+		a := h.prepare("run", &memory{})
+		a.after = finished
+		h.begin(t, a)
+		elapse(time.Minute)
+		if lease := h.now(); !a.claim.held() || lease.Spec.RenewTime != nil || h.renewals("run") != 1 {
+			t.Fatalf("with the pass under way: %+v", lease.Spec)
 		}
 		close(finished)
 		elapse(25 * time.Second)
-		synctest.Wait()
-		if len(beats) != 3 || beats[0] != 2*time.Minute || beats[2] != 2*time.Minute+20*time.Second {
-			t.Errorf("heartbeats at %v", beats)
+		if n := h.renewals("run"); n != 1+3 {
+			t.Errorf("%d heartbeats in 25 s", n-1)
 		}
 	})
 }
 
-// A cluster that reaches the hub again writes what has changed before it sends a heartbeat.
+// A cluster that reaches the hub again writes what has changed before it sends a heartbeat. Each attempt lasts five
+// seconds, and the next one follows a second later, then two, four and eight, and then ten; upToDate gives up after a minute.
 func TestHeartbeatWaitsForWhatChangedMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		began := time.Now()
-		away, behind := true, true
-		var beats []time.Duration
-		h := &heartbeat{
-			claim: unclaimed(),
-			renew: func(context.Context) error {
-				if away {
-					return errors.New("no route")
-				}
-				beats = append(beats, time.Since(began))
+		h := newLeaseHub()
+		a := h.prepare("run", &memory{})
+		tries, works := 0, false
+		a.upToDate = func(ctx context.Context) error {
+			var ok bool
+			h.set(func() { tries++; ok = works })
+			if ok {
 				return nil
-			},
-			upToDate: func(ctx context.Context) error {
-				if away || !behind {
-					return nil
+			}
+			<-ctx.Done()
+			return errBehind
+		}
+		h.begin(t, a)
+		expect := func(what string, beats, attempts int) {
+			t.Helper()
+			synctest.Wait()
+			n := h.renewals("run") - 1
+			h.set(func() {
+				if n != beats || tries != attempts {
+					t.Errorf("%s: %d heartbeats after %d attempts, want %d and %d", what, n, tries, beats, attempts)
 				}
-				<-ctx.Done()
-				return errBehind
-			},
+			})
 		}
-		h.start(t)
-		elapse(15 * time.Second)
-		away = false
-		elapse(17 * time.Second)
-		behind = false
-		elapse(13 * time.Second)
-		synctest.Wait()
-		// At 20 s it waits for 5 s. It tries again after 1 s, until 31 s, and after 2 s.
-		if len(beats) != 2 || beats[0] != 33*time.Second {
-			t.Errorf("heartbeats at %v", beats)
-		}
+		become := func(away, written bool) { h.set(func() { h.away, works = away, written }) }
+		elapse(5 * time.Second)
+		expect("the hub is there", 1, 0)
+		become(true, false)
+		elapse(30 * time.Second) // beats at 10, 20, 30
+		expect("the hub is away", 1, 0)
+		become(false, false)
+		elapse(10 * time.Second) // 40
+		expect("it is back, and the record isn't written yet", 1, 1)
+		become(false, true)
+		elapse(10 * time.Second) // 50
+		expect("it is", 2, 2)
+		elapse(10 * time.Second) // 60
+		expect("nothing to catch up with", 3, 2)
+		become(true, false)
+		elapse(10 * time.Second) // 70
+		become(false, false)
+		elapse(54 * time.Second)
+		expect("held back", 3, 2+6)
 	})
 }
 
-// A starting API server refuses the first requests. The agent asks again soon, without waiting for its next heartbeat, and renews nothing
-// before it knows the hub's state: only the Lease shows whether the hub was restored.
+// A starting API server refuses the first requests. The agent asks again soon, without waiting for its next heartbeat.
 func TestReturningHubIsAskedAgainSoon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		began, back := time.Now(), make(chan struct{}, 1)
-		var starting atomic.Bool
-		relists, renewed := 0, []time.Duration{}
-		name := &claim{uid: func(context.Context) (string, error) { return "", nil }, name: membership.Name{Run: "run", Interval: 10 * time.Second}, lease: func(context.Context) (*coordinationv1.Lease, error) {
-			if starting.Load() {
-				return nil, errors.New("it starts")
-			}
-			return nil, nil // the earlier Lease is gone
-		}}
-		_ = name.take(t.Context())
-		h := &heartbeat{
-			claim: name, back: back, relist: func() { relists++ },
-			renew: func(context.Context) error {
-				renewed = append(renewed, time.Since(began))
-				name.renewing(metav1.NowMicro())
-				name.name.Renewed()
-				return nil
-			},
-		}
-		h.start(t)
+		h, back := newLeaseHub(), make(chan struct{}, 1)
+		a := h.prepare("run", &memory{})
+		a.back = back
+		h.begin(t, a)
 		elapse(3 * time.Second)
-		synctest.Wait()
-		starting.Store(true)
+		h.set(func() { h.away = true })
 		back <- struct{}{}
 		elapse(2500 * time.Millisecond)
-		synctest.Wait()
-		starting.Store(false)
+		h.set(func() { h.away = false })
 		elapse(time.Second)
 		synctest.Wait()
-		if relists != 1 || len(renewed) != 2 || renewed[1] != 6*time.Second {
-			t.Errorf("everything was listed again %d times, heartbeats at %v", relists, renewed)
+		if n := h.renewals("run") - 1; n != 2 || a.catchUps != 1 {
+			t.Errorf("%d heartbeats, brought up to date %d times", n, a.catchUps)
 		}
 	})
 }
 
 func TestHangingHeartbeatIsGivenUpInTimeForTheNext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		began := time.Now()
-		var beats []time.Duration
-		h := &heartbeat{claim: unclaimed(), renew: func(ctx context.Context) error {
-			beats = append(beats, time.Since(began))
+		h, tries := newLeaseHub(), 0
+		a := h.prepare("run", &memory{})
+		put := a.claim.lease.put
+		a.claim.lease.put = func(ctx context.Context, lease *coordinationv1.Lease) error {
+			if tries++; tries == 1 {
+				return put(ctx, lease) // takes the name
+			}
 			<-ctx.Done()
 			return ctx.Err()
-		}}
-		h.start(t)
+		}
+		h.begin(t, a)
 		elapse(35 * time.Second)
 		synctest.Wait()
-		if len(beats) != 4 {
-			t.Errorf("heartbeats at %v", beats)
+		if tries != 1+4 {
+			t.Errorf("%d heartbeats in 35 s", tries-1)
+		}
+	})
+}
+
+// A report that the hub refuses, or that hangs, stops no heartbeat.
+func TestReportStopsNoHeartbeat(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h, tries := newLeaseHub(), 0
+		a := h.prepare("run", &memory{})
+		a.report = func(ctx context.Context) error {
+			if tries++; tries%2 == 0 {
+				<-ctx.Done()
+			}
+			return errors.New("no")
+		}
+		h.begin(t, a)
+		elapse(65 * time.Second)
+		synctest.Wait()
+		if n := h.renewals("run") - 1; n != 7 || tries != 7 {
+			t.Errorf("%d heartbeats and %d reports in 65 s", n, tries)
 		}
 	})
 }

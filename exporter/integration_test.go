@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -55,9 +56,12 @@ func TestExporterKeepsTheHubUpToDate(t *testing.T) {
 	w.awaitCondition("web", "Valid=True/Valid", "Ready=True/Exported", "Conflict=False/NoConflicts")
 	kube.Eventually(t, func() error {
 		lease, err := w.lease()
-		if err != nil || lease.Spec.RenewTime == nil || lease.Annotations[api.AnnotationAgentVersion] != "v1.2.3" ||
-			lease.Annotations[api.AnnotationZones] != "a,b" {
+		if err != nil || lease.Spec.RenewTime == nil || len(lease.Annotations) > 0 {
 			return fmt.Errorf("lease %+v, %w", lease, err)
+		}
+		report, err := w.report()
+		if said := report.Spec; err != nil || said.AgentVersion != "v1.2.3" || !slices.Equal(said.Zones, []string{"a", "b"}) {
+			return fmt.Errorf("it reports %+v, %w", said, err)
 		}
 		return nil
 	})

@@ -153,8 +153,6 @@ type scripted struct {
 	due                 map[types.NamespacedName]time.Time
 }
 
-var errAway = errors.New("connection refused")
-
 func newScripted(t *testing.T) *scripted {
 	scheme := connect.NewScheme()
 	if err := mcs.AddToScheme(scheme); err != nil {

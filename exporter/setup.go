@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/clusterset/clusterset/api"
-	"github.com/clusterset/clusterset/exporter/membership"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/internal/connect"
 	"github.com/clusterset/clusterset/internal/namespaces"
 	"github.com/clusterset/clusterset/internal/nodes"
@@ -41,7 +41,7 @@ type Options struct {
 	// namespaces.System.
 	ExcludeNamespaces []string
 
-	// Version of this program, for the Lease.
+	// Version of this program, for this cluster's report on the hub.
 	Version string
 
 	// HoldWithdrawals is how long Services stay exported if their ServiceExports were deleted together with most others, or with
@@ -66,12 +66,16 @@ type Options struct {
 	// namespaces.
 	Unseen chan<- struct{}
 
-	// Nodes are this cluster's nodes: their zones are in the Lease, and their addresses are those of node ports. The caller watches them. Nil
+	// Nodes are this cluster's nodes: their zones are in the report, and their addresses are those of node ports. The caller watches them. Nil
 	// means that they never are known.
 	Nodes *nodes.Nodes
 
-	// Notes returns further annotations for the Lease. Nil means none.
-	Notes func(context.Context) map[string]string
+	// Report fills in what else this cluster says about itself. Nil means nothing.
+	Report func(context.Context, *clustersetv1alpha1.MemberReportSpec)
+
+	// Runs remembers which processes held this cluster's name. Nil means that nothing is remembered: after a crash, an agent waits for thirty
+	// intervals.
+	Runs Runs
 }
 
 // Defaults of Options.
@@ -117,6 +121,9 @@ func (o *Options) complete() error {
 	if o.Relist == nil {
 		o.Relist = func() {}
 	}
+	if o.Runs == nil {
+		o.Runs = noRuns{}
+	}
 	return nil
 }
 
@@ -142,11 +149,13 @@ func setup(mgr manager.Manager, hub cluster.Cluster, opts Options) (firstPass <-
 	}
 	registerMetrics()
 	name := &claim{
-		uid:    clusterUID(mgr.GetAPIReader()),
-		lease:  readLease(hub.GetAPIReader(), opts.Cluster),
-		name:   membership.Name{Run: string(uuid.NewUUID()), Started: time.Now(), Interval: opts.HeartbeatInterval},
-		yields: sayYields(hub.GetClient(), opts.Cluster),
-		tell:   tellOf(mgr.GetEventRecorder("clusterset-exporter"), opts.Cluster),
+		cluster:  opts.Cluster,
+		run:      string(uuid.NewUUID()),
+		interval: opts.HeartbeatInterval,
+		lease:    leaseOn(hub.GetAPIReader(), hub.GetClient(), opts.Cluster),
+		uid:      clusterUID(mgr.GetAPIReader()),
+		runs:     opts.Runs,
+		tell:     tellOf(mgr.GetEventRecorder("clusterset-exporter"), opts.Cluster),
 	}
 	r, err := newReconciler(mgr, hub, opts, name)
 	if err != nil {
@@ -155,18 +164,21 @@ func setup(mgr manager.Manager, hub cluster.Cluster, opts Options) (firstPass <-
 	if err := addController(mgr, hub, opts, r); err != nil {
 		return nil, err
 	}
+	report := &reporter{hub: hub.GetClient(), live: hub.GetAPIReader(), opts: opts}
 	beat := &heartbeat{
 		interval: opts.HeartbeatInterval,
 		phase:    phaseOf(opts.Cluster),
 		after:    r.pass.finished,
 		claim:    name,
-		renew:    renewLease(hub.GetClient(), name, opts),
 		back:     opts.HubBack,
 		relist:   opts.Relist,
-		upToDate: r.upToDate,
+		upToDate: func(ctx context.Context) error {
+			report.doubt()
+			return r.upToDate(ctx)
+		},
+		report: report.bringUpToDate,
 	}
 	for _, run := range []manager.RunnableFunc{
-		name.take,
 		r.firstPass,
 		beat.run,
 		r.expire,
@@ -179,6 +191,13 @@ func setup(mgr manager.Manager, hub cluster.Cluster, opts Options) (firstPass <-
 	}
 	return r.pass.finished, nil
 }
+
+// noRuns remembers nothing.
+type noRuns struct{}
+
+func (noRuns) List(context.Context) ([]string, error) { return nil, nil }
+
+func (noRuns) Store(context.Context, []string) error { return nil }
 
 func newReconciler(mgr manager.Manager, hub cluster.Cluster, opts Options, name *claim) (*reconciler, error) {
 	exports, err := newExports(mgr.GetClient())

@@ -42,8 +42,14 @@ func TestAnAgentRecoversFromWhatAThiefLeftInItsMetadata(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	lease.Labels, lease.Annotations = nil, nil
-	w.fill(thief, lease, 8, 16, map[string]any{"f:spec": map[string]any{"f:renewTime": map[string]any{}}})
+	lease.Labels = nil
+	w.fill(thief, lease, 8, 0, map[string]any{"f:spec": map[string]any{"f:renewTime": map[string]any{}}})
+	report, err := w.report()
+	if err != nil {
+		t.Fatal(err)
+	}
+	report.Labels, report.Spec = nil, clustersetv1alpha1.MemberReportSpec{CantFollow: "lyon"}
+	w.fill(thief, report, 32, 32, map[string]any{"f:spec": map[string]any{"f:cantFollow": map[string]any{}}})
 	fields := map[string]any{"f:spec": map[string]any{"f:serviceName": map[string]any{}}}
 	selected := map[string]string{api.LabelExportedNamespace: "shop"} // without it, the agent sees no record
 	service, endpoints := w.records()
@@ -78,32 +84,14 @@ func TestAnAgentRecoversFromWhatAThiefLeftInItsMetadata(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if !lease.Spec.RenewTime.Before(now.Spec.RenewTime) || now.Annotations[api.AnnotationZones] == "" {
+		if !lease.Spec.RenewTime.Before(now.Spec.RenewTime) || len(now.ManagedFields) != 1 {
 			return fmt.Errorf("no heartbeat since: %+v", now.ObjectMeta)
 		}
-		// What only some heartbeats say must go with the next one that doesn't, so nobody else may manage it.
-		for _, m := range now.ManagedFields {
-			if m.Manager != api.FieldManagerExporter && strings.Contains(m.FieldsV1.GetRawString(), api.AnnotationZones) {
-				t.Errorf("%s manages the Lease's annotation %s, too", m.Manager, api.AnnotationZones)
-			}
+		said, err := w.report()
+		if err != nil || said.Spec.Zones == nil || said.Spec.CantFollow != "" {
+			return fmt.Errorf("it reports %+v, %w", said.Spec, err)
 		}
-		return foreign(now)
-	})
-	const lie = api.Domain + "/a-lie"
-	now, err := w.lease()
-	if err != nil {
-		t.Fatal(err)
-	}
-	now.Annotations[lie] = "beijing has no beacons"
-	if err := thief.Update(t.Context(), now); err != nil {
-		t.Fatal(err)
-	}
-	kube.Eventually(t, func() error {
-		now, err := w.lease()
-		if said, still := now.Annotations[lie]; still {
-			return fmt.Errorf("the heartbeat still says %q", said)
-		}
-		return err
+		return errors.Join(foreign(now), foreign(said))
 	})
 }
 

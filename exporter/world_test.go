@@ -188,6 +188,12 @@ func (w *world) lease() (*coordinationv1.Lease, error) {
 	return lease, w.onHub.Get(w.Context(), types.NamespacedName{Namespace: "clusterset-member-beijing", Name: api.HeartbeatLease}, lease)
 }
 
+func (w *world) report() (*clustersetv1alpha1.MemberReport, error) {
+	report := &clustersetv1alpha1.MemberReport{}
+	key := types.NamespacedName{Namespace: "clusterset-member-beijing", Name: clustersetv1alpha1.MemberReportName}
+	return report, w.onHub.Get(w.Context(), key, report)
+}
+
 func (w *world) versions() map[string]string {
 	w.Helper()
 	versions := map[string]string{}

@@ -2,11 +2,8 @@ package hub
 
 import (
 	"encoding/json"
-	"strings"
 	"testing"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 
@@ -15,13 +12,12 @@ import (
 )
 
 // FuzzLease lets a member write Leases with arbitrary JSON. They can make that member seem alive or silent, but don't affect another
-// member's phase. What the status takes from the Lease is short, printable text.
+// member's phase.
 func FuzzLease(f *testing.F) {
 	for _, text := range []string{
-		`{"metadata":{"annotations":{"clusterset.dev/agent-version":"v1.2.3"}},"spec":{"holderIdentity":"agent","renewTime":"2026-01-01T00:00:00.000000Z","leaseDurationSeconds":40}}`,
-		`{"metadata":{"annotations":{"clusterset.dev/agent-version":"\u001b[2J\n\u202e\ud800"}},"spec":{"holderIdentity":"","renewTime":"9999-12-31T23:59:59.000000Z","leaseDurationSeconds":-1}}`,
+		`{"spec":{"holderIdentity":"agent","renewTime":"2026-01-01T00:00:00.000000Z","leaseDurationSeconds":40}}`,
+		`{"metadata":{"annotations":{"a":"b"}},"spec":{"holderIdentity":"","renewTime":"9999-12-31T23:59:59.000000Z","leaseDurationSeconds":-1}}`,
 		`{"spec":{"renewTime":"0001-01-01T00:00:00.000000Z","leaseTransitions":2147483647}}`, `{"spec":{}}`, `null`,
-		`{"metadata":{"annotations":{"clusterset.dev/agent-version":"` + strings.Repeat("é", 100) + `"}}}`,
 	} {
 		f.Add([]byte(text), []byte(`{"spec":{"renewTime":"2026-01-01T00:00:10.000000Z"}}`), uint16(10))
 		f.Add([]byte(text), []byte(text), uint16(400))
@@ -48,7 +44,7 @@ func FuzzLease(f *testing.F) {
 			now = now.Add(10 * time.Second)
 		}
 		is := beatOf(&leases[1])
-		changed := is != "" && is != beatOf(&leases[0]) // one without a time and a holder is no renewal
+		changed := is != "" && is != beatOf(&leases[0]) // one without a time is no renewal
 		l.Observe("hostile", is, now)
 		decided := l.Decide(now)
 		if decided["honest"].Phase != clustersetv1alpha1.MemberReady || decided["third"].Phase != clustersetv1alpha1.MemberReady || decided["honest"].Forget {
@@ -56,11 +52,6 @@ func FuzzLease(f *testing.F) {
 		}
 		if got := decided["hostile"].Phase; changed && got != clustersetv1alpha1.MemberReady {
 			t.Errorf("after a renewal it is %s", got)
-		}
-		status := statusOf(&clustersetv1alpha1.MemberCluster{}, decided["hostile"], factsOf(&leases[1], 1), now)
-		version := status.AgentVersion
-		if len(version) > 128 || !utf8.ValidString(version) || strings.ContainsFunc(version, func(r rune) bool { return !unicode.IsPrint(r) }) {
-			t.Errorf("version %q", version)
 		}
 	})
 }

@@ -84,9 +84,13 @@ func (r *reconciler) takeAway(ctx context.Context, cluster string) error {
 	if err := r.deleteRecords(ctx, cluster); err != nil {
 		return err
 	}
-	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace(cluster), Name: api.HeartbeatLease}}
-	if err := client.IgnoreNotFound(r.client.Delete(ctx, lease)); err != nil {
-		return fmt.Errorf("delete Lease of %s: %w", cluster, err)
+	for _, o := range []client.Object{
+		&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace(cluster), Name: api.HeartbeatLease}},
+		&clustersetv1alpha1.MemberReport{ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace(cluster), Name: clustersetv1alpha1.MemberReportName}},
+	} {
+		if err := client.IgnoreNotFound(r.client.Delete(ctx, o)); err != nil {
+			return fmt.Errorf("delete the %T of %s: %w", o, cluster, err)
+		}
 	}
 	return nil
 }

@@ -27,9 +27,6 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-// tellEvery is how often a member's facts are told.
-const tellEvery = time.Minute
-
 // The API server runs alone, without a controller that counts quotas. What a member's credentials can write is bounded nevertheless. The
 // API server's response tells the writer, and the hub process reports it to everyone. Rule C54 of docs/spec/control-plane.md.
 func TestMemberCannotFillTheHub(t *testing.T) {
@@ -119,7 +116,7 @@ func TestMemberCannotFillTheHub(t *testing.T) {
 		t.Fatal(err)
 	}
 	kube.Eventually(t, func() error { return client.IgnoreAlreadyExists(thief.Create(t.Context(), endpoints(50))) })
-	kube.EventuallyWithin(t, tellEvery+30*time.Second, limited(metav1.ConditionFalse)) // rule C29 of docs/spec/control-plane.md
+	kube.EventuallyWithin(t, time.Minute+30*time.Second, limited(metav1.ConditionFalse)) // rule C29 of docs/spec/control-plane.md
 	kube.Eventually(t, func() error { return client.IgnoreAlreadyExists(thief.Create(t.Context(), service("thief", 9))) })
 
 	// Its Role allows one Lease, by name. The quota holds even if someone made a Role that allows any.

@@ -34,7 +34,7 @@ type reconciler struct {
 	keepLeft time.Duration
 
 	maxServices int // how many services a member may have on the hub
-	told        told
+	paced       paced
 
 	mu        sync.Mutex
 	liveness  *liveness.Liveness
@@ -76,9 +76,13 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	f := factsOf(lease, exported)
+	report, err := r.report(ctx, mc.Name)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	f := factsOf(report, exported)
 	f.full = exported >= r.maxServices
-	f, again := r.told.pace(&mc, f, r.now())
+	f, again := r.paced.pace(&mc, f, r.now())
 	if err := r.write(ctx, &mc, decision, f); err != nil {
 		return reconcile.Result{}, err
 	}
@@ -108,6 +112,22 @@ func (r *reconciler) lease(ctx context.Context, from client.Reader, cluster stri
 		return nil, nil
 	}
 	return access.Heartbeat(ctx, from, cluster)
+}
+
+// report reads what a member says about itself. It returns nil if it says nothing.
+func (r *reconciler) report(ctx context.Context, cluster string) (*clustersetv1alpha1.MemberReport, error) {
+	if !isMember(cluster) {
+		return nil, nil //nolint:nilnil // that there is none is the answer
+	}
+	report := &clustersetv1alpha1.MemberReport{}
+	key := client.ObjectKey{Namespace: api.MemberNamespace(cluster), Name: clustersetv1alpha1.MemberReportName}
+	switch err := r.client.Get(ctx, key, report); {
+	case apierrors.IsNotFound(err):
+		return nil, nil //nolint:nilnil // that there is none is the answer
+	case err != nil:
+		return nil, fmt.Errorf("get MemberReport %s: %w", key, err)
+	}
+	return report, nil
 }
 
 // knowAll adds every member before anything is decided: whether expiry is paused depends on all of them, and a process that has just started
@@ -148,7 +168,7 @@ func (r *reconciler) observe(ctx context.Context, mc *clustersetv1alpha1.MemberC
 	r.mu.Lock()
 	now := r.now()
 	r.know(mc, now)
-	if lease != nil {
+	if lease != nil && lease.Spec.RenewTime != nil { // else its agent hasn't sent a heartbeat yet
 		r.liveness.Observe(mc.Name, beatOf(lease), now)
 	}
 	moved := r.decide(now)
@@ -203,7 +223,7 @@ func (r *reconciler) enqueue(ctx context.Context, names []string, except string)
 func (r *reconciler) drop(ctx context.Context, name string) {
 	r.mu.Lock()
 	r.liveness.Drop(name)
-	r.told.forget(name)
+	r.paced.Delete(name)
 	delete(r.quotas, api.MemberNamespace(name))
 	r.mu.Unlock()
 	r.tick(ctx)

@@ -171,7 +171,7 @@ func MemberOf(name string) handler.EventHandler {
 	})
 }
 
-// sources returns the sources that enqueue keys: MemberClusters, their heartbeats, and decisions that changed with time or with
+// sources returns the sources that enqueue keys: MemberClusters, their heartbeats and reports, and decisions that changed with time or with
 // other members.
 func sources(c cache.Cache, moved <-chan event.TypedGenericEvent[string]) []source.Source {
 	// The number of a member's exports is written with its next heartbeat, so these events are not needed; the watch is, for
@@ -181,6 +181,7 @@ func sources(c cache.Cache, moved <-chan event.TypedGenericEvent[string]) []sour
 	return []source.Source{
 		source.Kind(c, client.Object(&clustersetv1alpha1.MemberCluster{}), &handler.EnqueueRequestForObject{}),
 		source.Kind(c, client.Object(&coordinationv1.Lease{}), MemberOf(api.HeartbeatLease)),
+		source.Kind(c, client.Object(&clustersetv1alpha1.MemberReport{}), MemberOf(clustersetv1alpha1.MemberReportName)),
 		source.Kind(c, client.Object(&corev1.ConfigMap{}), MemberOf(api.NetworksConfigMap)), // not ResourceQuotas, which change with every record
 		source.Kind(c, client.Object(exported), handler.Funcs{}),
 		source.TypedChannel(moved, handler.TypedFuncs[string, reconcile.Request]{

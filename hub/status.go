@@ -12,10 +12,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/hub/liveness"
 )
@@ -25,18 +23,29 @@ type facts struct {
 	version  string // of the member's agent, empty if unknown
 	exported int32  // how many services the member has on the hub
 	full     bool   // whether that is the limit
-	cloned   bool   // whether another agent with its identity, name and credentials reports that it yields
 	// zones of the member's nodes as the member states them, nil if it doesn't.
 	zones []string
 	// namespaces is the digest of its namespaces, nil if it doesn't state one.
 	namespaces *string
 }
 
-func factsOf(lease *coordinationv1.Lease, exported int) facts {
+// factsOf returns the facts by a member's report, which is nil if there is none. The schema bounds it, but the member isn't trusted with terminals.
+func factsOf(report *clustersetv1alpha1.MemberReport, exported int) facts {
 	f := facts{exported: int32(min(exported, math.MaxInt32))}
-	if lease != nil {
-		f.version, f.zones, f.namespaces = versionOf(lease), zonesOf(lease), namespacesOf(lease)
-		f.cloned = lease.Annotations[api.AnnotationYields] != ""
+	if report == nil {
+		return f
+	}
+	said := &report.Spec
+	f.version = strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return -1
+		}
+		return r
+	}, said.AgentVersion)
+	f.zones = slices.Clone(said.Zones) // empty isn't nil: that there are none is known
+	slices.Sort(f.zones)
+	if f.namespaces = said.Namespaces; f.namespaces != nil && clustersetv1alpha1.ParseNamespaces(*f.namespaces) == nil {
+		f.namespaces = new(string)
 	}
 	return f
 }
@@ -126,12 +135,6 @@ func conditions(mc *clustersetv1alpha1.MemberCluster, d liveness.Decision, f fac
 			clustersetv1alpha1.ReasonFewServices, "the cluster has fewer services on the hub than it may",
 		},
 		{
-			clustersetv1alpha1.ConditionCloned, f.cloned, clustersetv1alpha1.ReasonCloneYields,
-			"two clusters use this one's identity, name and credentials, probably because one was restored from the other's backup; " +
-				"the one whose agent started later exports nothing. Join it under a name of its own",
-			clustersetv1alpha1.ReasonCloneGone, "no second cluster works under this one's name any more",
-		},
-		{
 			clustersetv1alpha1.ConditionValid, len(errs) > 0,
 			clustersetv1alpha1.ReasonInvalid, "the MemberCluster isn't used as it is: " + several(errs),
 			clustersetv1alpha1.ReasonValid, "all values of the MemberCluster are used",
@@ -151,7 +154,7 @@ func conditions(mc *clustersetv1alpha1.MemberCluster, d liveness.Decision, f fac
 var bad = map[string]metav1.ConditionStatus{
 	clustersetv1alpha1.ConditionReady: metav1.ConditionFalse, clustersetv1alpha1.ConditionValid: metav1.ConditionFalse,
 	clustersetv1alpha1.ConditionExpiryPaused: metav1.ConditionTrue, clustersetv1alpha1.ConditionLimited: metav1.ConditionTrue,
-	clustersetv1alpha1.ConditionCloned: metav1.ConditionTrue, clustersetv1alpha1.ConditionForgotten: metav1.ConditionTrue,
+	clustersetv1alpha1.ConditionForgotten: metav1.ConditionTrue,
 }
 
 var opposite = map[metav1.ConditionStatus]metav1.ConditionStatus{metav1.ConditionTrue: metav1.ConditionFalse, metav1.ConditionFalse: metav1.ConditionTrue}
@@ -190,61 +193,12 @@ func transitions(was, now []metav1.Condition) []news {
 	return all
 }
 
-// beatOf returns what identifies a Lease's renewal. Labels and the like may change without the member being alive.
+// beatOf returns what identifies a Lease's renewal. Its holder may change without a heartbeat.
 func beatOf(lease *coordinationv1.Lease) string {
-	var b strings.Builder
 	if t := lease.Spec.RenewTime; t != nil {
-		b.WriteString(t.UTC().Format(time.RFC3339Nano))
+		return t.UTC().Format(time.RFC3339Nano)
 	}
-	if id := lease.Spec.HolderIdentity; id != nil {
-		b.WriteString(" " + *id)
-	}
-	return b.String()
-}
-
-// versionOf returns the version that a member's agent states on its Lease, cut to the API's limit and without terminal control
-// characters, because the member is not trusted.
-func versionOf(lease *coordinationv1.Lease) string {
-	const longest = 128
-	version := strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
-			return -1
-		}
-		return r
-	}, strings.ToValidUTF8(lease.Annotations[api.AnnotationAgentVersion], ""))
-	if len(version) > longest {
-		version = strings.ToValidUTF8(version[:longest], "")
-	}
-	return version
-}
-
-// namespacesOf returns the digest of namespaces that a member's agent states on its Lease, empty if it is invalid. It returns nil if the agent
-// doesn't say.
-func namespacesOf(lease *coordinationv1.Lease) *string {
-	stated, ok := lease.Annotations[api.AnnotationNamespaces]
-	switch {
-	case !ok:
-		return nil
-	case clustersetv1alpha1.ParseNamespaces(stated) == nil:
-		return new(string)
-	}
-	return &stated
-}
-
-// zonesOf returns the zones that a member's agent states on its Lease, sorted, without invalid label values, which nodes' zones
-// can't be. It returns nil if the agent states none.
-func zonesOf(lease *coordinationv1.Lease) []string {
-	const most = 64 // that the API takes
-	stated, ok := lease.Annotations[api.AnnotationZones]
-	if !ok {
-		return nil
-	}
-	zones := slices.DeleteFunc(strings.Split(stated, ","), func(zone string) bool {
-		return zone == "" || len(validation.IsValidLabelValue(zone)) > 0
-	})
-	slices.Sort(zones)
-	zones = slices.Compact(zones)
-	return zones[:min(len(zones), most)]
+	return ""
 }
 
 // worse reports whether phase b is worse than a.

@@ -74,7 +74,6 @@ func (w *world) beat(ctx context.Context) {
 		}
 		for _, name := range alive {
 			lease := coordinationv1ac.Lease(api.HeartbeatLease, api.MemberNamespace(name)).
-				WithAnnotations(map[string]string{api.AnnotationAgentVersion: "v1.2.3"}).
 				WithSpec(coordinationv1ac.LeaseSpec().WithRenewTime(metav1.NowMicro()).WithHolderIdentity(name))
 			err := w.admin.Apply(ctx, lease, client.FieldOwner("test"), client.ForceOwnership)
 			// A Lease that was deleted, as that of a member that left, is counted for some seconds more. An agent tries again, too.

@@ -4,28 +4,22 @@ import (
 	"context"
 	"time"
 
-	"github.com/clusterset/clusterset/api"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 )
 
-// Facts are what the importer says in its cluster's heartbeat, for others to know. The zero value is ready to use, and says nothing yet.
+// Facts are what the importer says in its cluster's MemberReport, for others to know. The zero value is ready to use, and says nothing yet.
 type Facts struct {
 	following  following
 	namespaces present
 }
 
-// Notes returns the annotations of the Lease. What isn't known is left out.
-func (f *Facts) Notes(ctx context.Context) map[string]string {
+// Report fills them in. What isn't known is left out.
+func (f *Facts) Report(ctx context.Context, report *clustersetv1alpha1.MemberReportSpec) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second) // it reads caches
 	defer cancel()
-	notes := map[string]string{}
-	if digest := f.following.digest(ctx); digest != "" {
-		notes[api.AnnotationFollows] = digest
-	}
+	report.Follows = f.following.digest(ctx)
+	report.CantFollow = f.following.cant()
 	if digest, known := f.namespaces.digest(ctx, time.Now()); known {
-		notes[api.AnnotationNamespaces] = digest
+		report.Namespaces = &digest
 	}
-	if cluster := f.following.cant(); cluster != "" {
-		notes[api.AnnotationCantFollow] = cluster
-	}
-	return notes
 }

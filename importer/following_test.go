@@ -27,14 +27,18 @@ func TestHeartbeatSaysWhatIsFollowed(t *testing.T) {
 	w.exports("10.11.0.5")
 	w.onHub(records.Exported("shanghai", "shop", "web", "10.2.0.1", "10.12.0.5"))
 	facts := &Facts{}
-	if notes := facts.Notes(t.Context()); len(notes) != 0 {
-		t.Errorf("before it began: %v", notes)
+	says := func() (said clustersetv1alpha1.MemberReportSpec) {
+		facts.Report(t.Context(), &said)
+		return said
+	}
+	if said := says(); said.Follows != "" || said.Namespaces != nil {
+		t.Errorf("before it began: %+v", said)
 	}
 	run := w.start(Options{Facts: facts})
 	follows := func(steered string) {
 		t.Helper()
 		kube.Eventually(t, func() error {
-			said := facts.Notes(t.Context())[api.AnnotationFollows]
+			said := says().Follows
 
 			var there clustersetv1alpha1.MemberClusterList
 			if err := w.hubClient.List(t.Context(), &there); err != nil {

@@ -7,7 +7,6 @@ import (
 	"net/netip"
 	"net/url"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -16,14 +15,14 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/clusterset/clusterset/api"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/internal/beacon"
 )
 
 // PortName is the name of the beacons' port in their Service.
 const PortName = "beacon"
 
-// Announcer finds this cluster's own beacons, for its Lease (D42).
+// Announcer finds this cluster's own beacons, for its MemberReport (D42).
 type Announcer struct {
 	// Here reads this cluster's Services and EndpointSlices from a cache.
 	Here client.Reader
@@ -33,13 +32,11 @@ type Announcer struct {
 	Addresses []netip.AddrPort
 }
 
-// Notes returns the Lease's annotations. What isn't known is left out.
-func (a *Announcer) Notes(ctx context.Context) map[string]string {
-	if len(a.Addresses) > 0 {
-		return map[string]string{api.AnnotationBeacons: beacon.Format(a.Addresses)}
-	}
-	if a.Service.Name == "" { // said, so that nobody goes on dialling those that there were before
-		return map[string]string{api.AnnotationBeacons: ""}
+// Report fills in the beacons. If they aren't known, they are left out.
+func (a *Announcer) Report(ctx context.Context, report *clustersetv1alpha1.MemberReportSpec) {
+	if len(a.Addresses) > 0 || a.Service.Name == "" { // that there are none is said, so that nobody goes on dialling those that there were before
+		report.Beacons = beacon.Format(a.Addresses)
+		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
@@ -52,7 +49,7 @@ func (a *Announcer) Notes(ctx context.Context) map[string]string {
 	}
 	ready := readyBeacons(all.Items)
 	if err != nil || len(ready) == 0 { // if none is ready, those known before may be again
-		return nil
+		return
 	}
 	var ips []netip.AddrPort
 	for _, p := range svc.Spec.Ports {
@@ -62,7 +59,7 @@ func (a *Announcer) Notes(ctx context.Context) map[string]string {
 			}
 		}
 	}
-	return map[string]string{api.AnnotationBeacons: beacon.Format(ready), api.AnnotationBeaconServices: beacon.Format(ips)}
+	report.Beacons, report.BeaconServices = beacon.Format(ready), beacon.Format(ips)
 }
 
 func readyBeacons(all []discoveryv1.EndpointSlice) (ready []netip.AddrPort) {
@@ -85,24 +82,16 @@ func readyBeacons(all []discoveryv1.EndpointSlice) (ready []netip.AddrPort) {
 	return slices.Compact(ready)
 }
 
-// maxNames is how many characters of names a Lease has room for.
-const maxNames = 4096
-
-// Notes returns what the Lease says of the verdicts (D52).
-func (p *Prober) Notes() map[string]string {
+// Report fills in what the cluster can't reach, and what it hasn't measured (D52).
+func (p *Prober) Report(report *clustersetv1alpha1.MemberReportSpec) {
 	unreachable, unmeasured, known := p.Summary()
 	if !known {
-		return nil
+		return
 	}
-	return map[string]string{api.AnnotationUnreachable: joined(unreachable), api.AnnotationUnmeasured: joined(unmeasured)}
-}
-
-func joined(names []string) string {
-	s := strings.Join(names, ",")
-	if len(s) <= maxNames {
-		return s
-	}
-	return s[:strings.LastIndex(s[:maxNames+1], ",")]
+	const most = clustersetv1alpha1.MaxReportedClusters
+	report.Truncated = len(unreachable) > most || len(unmeasured) > most
+	report.Unreachable = append([]string{}, unreachable[:min(len(unreachable), most)]...)
+	report.Unmeasured = unmeasured[:min(len(unmeasured), most)]
 }
 
 // Avoid returns a function for Options: the addresses of API servers, given their URLs, and those of this cluster's Service kubernetes.

@@ -3,8 +3,8 @@ package prober
 import (
 	"context"
 	"errors"
-	"maps"
 	"net/netip"
+	"reflect"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
-	"github.com/clusterset/clusterset/api"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/test/records"
 )
 
@@ -52,24 +52,24 @@ endpoints: [{addresses: [10.0.0.9]}]
 
 // Rule D42 of docs/spec/data-path.md.
 func TestAnnouncer(t *testing.T) {
-	const four, services = "10.0.0.2:19471,10.0.0.3:19471,10.0.0.4:19471,10.0.0.5:19471,[fd00::2]:19471", "10.1.9.9:9471,[fd01::9]:9471"
+	four, services := []string{"10.0.0.2:19471", "10.0.0.3:19471", "10.0.0.4:19471", "10.0.0.5:19471", "[fd00::2]:19471"}, []string{"10.1.9.9:9471", "[fd01::9]:9471"}
 	own := types.NamespacedName{Namespace: "sys", Name: "agents"}
 	for _, c := range []struct {
 		name   string
 		of     Announcer
 		change func(*testing.T, client.Client)
-		want   map[string]string
+		want   clustersetv1alpha1.MemberReportSpec
 	}{
-		{"at most four ready replicas of a family, and the Service", Announcer{Service: own}, nil, map[string]string{api.AnnotationBeacons: four, api.AnnotationBeaconServices: services}},
-		{"neither a Service nor addresses: there are none", Announcer{}, nil, map[string]string{api.AnnotationBeacons: ""}},
-		{"a Service that there isn't", Announcer{Service: types.NamespacedName{Namespace: "sys", Name: "none"}}, nil, nil},
-		{"addresses instead", Announcer{Service: own, Addresses: []netip.AddrPort{netip.MustParseAddrPort("192.0.2.7:443")}}, nil, map[string]string{api.AnnotationBeacons: "192.0.2.7:443"}},
+		{"at most four ready replicas of a family, and the Service", Announcer{Service: own}, nil, clustersetv1alpha1.MemberReportSpec{Beacons: four, BeaconServices: services}},
+		{"neither a Service nor addresses: there are none", Announcer{}, nil, clustersetv1alpha1.MemberReportSpec{Beacons: []string{}}},
+		{"a Service that there isn't", Announcer{Service: types.NamespacedName{Namespace: "sys", Name: "none"}}, nil, clustersetv1alpha1.MemberReportSpec{}},
+		{"addresses instead", Announcer{Service: own, Addresses: []netip.AddrPort{netip.MustParseAddrPort("192.0.2.7:443")}}, nil, clustersetv1alpha1.MemberReportSpec{Beacons: []string{"192.0.2.7:443"}}},
 		{"none is ready: those known before stay", Announcer{Service: own}, func(t *testing.T, here client.Client) {
 			t.Helper()
 			if err := here.DeleteAllOf(t.Context(), &discoveryv1.EndpointSlice{}, client.InNamespace("sys")); err != nil {
 				t.Fatal(err)
 			}
-		}, nil},
+		}, clustersetv1alpha1.MemberReportSpec{}},
 		{"a headless Service has no address to state", Announcer{Service: own}, func(t *testing.T, here client.Client) {
 			t.Helper()
 			svc := &corev1.Service{}
@@ -80,7 +80,7 @@ func TestAnnouncer(t *testing.T) {
 			if err := here.Update(t.Context(), svc); err != nil {
 				t.Fatal(err)
 			}
-		}, map[string]string{api.AnnotationBeacons: four, api.AnnotationBeaconServices: ""}},
+		}, clustersetv1alpha1.MemberReportSpec{Beacons: four, BeaconServices: []string{}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			here := fake.NewClientBuilder().WithObjects(records.Decode(t, agents)...).Build()
@@ -88,8 +88,9 @@ func TestAnnouncer(t *testing.T) {
 				c.change(t, here)
 			}
 			c.of.Here = here
-			if got := c.of.Notes(t.Context()); !maps.Equal(got, c.want) {
-				t.Errorf("got  %v\nwant %v", got, c.want)
+			var got clustersetv1alpha1.MemberReportSpec
+			if c.of.Report(t.Context(), &got); !reflect.DeepEqual(got, c.want) {
+				t.Errorf("got  %+v\nwant %+v", got, c.want)
 			}
 		})
 	}

@@ -4,11 +4,9 @@ import (
 	"context"
 	"net/netip"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
@@ -19,7 +17,7 @@ import (
 	"github.com/clusterset/clusterset/internal/verdict"
 )
 
-// How often a cluster's Lease is read (D43).
+// How often a cluster's report is read (D43).
 const (
 	readEvery   = 10 * time.Minute
 	readUnknown = 10 * time.Second // and doubling, until it states beacons
@@ -28,7 +26,7 @@ const (
 	hubTimeout  = 5 * time.Second
 )
 
-// book has the addresses of the other clusters' beacons, which it reads from their Leases on the hub.
+// book has the addresses of the other clusters' beacons, which it reads from their reports on the hub.
 type book struct {
 	options Options
 
@@ -36,7 +34,7 @@ type book struct {
 	of     map[string]*entry
 	ours   []netip.Prefix
 	avoid  []netip.Addr
-	wanted chan struct{} // what is never dialled is to be looked at, and Leases that are due to be read
+	wanted chan struct{} // what is never dialled is to be looked at, and reports that are due to be read
 	deaf   time.Time     // when the hub last didn't answer
 }
 
@@ -47,7 +45,7 @@ type entry struct {
 	told   []netip.AddrPort // as stated, checked only for their form
 	odd    int              // how many more were stated
 	use    []netip.AddrPort // those that may be dialled, the next one first
-	read   time.Time        // when the Lease was last read; zero: never
+	read   time.Time        // when the report was last read; zero: never
 	pause  time.Duration    // until it is read again while no beacon answers that stays
 	due    bool
 }
@@ -61,7 +59,7 @@ func newBook(o Options) *book {
 func (b *book) know(cluster string, addresses []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	told, _ := beacon.Parse(strings.Join(addresses, ","))
+	told, _ := beacon.Parse(addresses)
 	b.of[cluster] = &entry{told: told, use: slices.Clone(told)}
 }
 
@@ -84,7 +82,7 @@ func (b *book) set(own *clustersetv1alpha1.MemberCluster, others map[string]*clu
 			b.of[name] = e
 		}
 		apart := m.Apart(own)
-		e.due = e.due || e.apart != apart // the Lease has other addresses for it
+		e.due = e.due || e.apart != apart // the report has other addresses for it
 		if e.apart = apart; apart {
 			e.theirs = api.Networks(m.Spec.ExternalCIDRs)
 		} else {
@@ -105,7 +103,7 @@ func (b *book) set(own *clustersetv1alpha1.MemberCluster, others map[string]*clu
 			without[name] = verdict.NoBeacon
 		}
 	}
-	b.want() // also if no Lease is due: what is never dialled may have become known
+	b.want() // also if no report is due: what is never dialled may have become known
 	return measured, without
 }
 
@@ -133,7 +131,7 @@ func (b *book) first(cluster string) (netip.AddrPort, bool) {
 }
 
 // tried records how a dial ended: an address that fails, or whose agent is leaving, becomes the last, and one that stays the first. ask means
-// that the Lease may know better ones.
+// that the report may know better ones.
 func (b *book) tried(cluster string, at netip.AddrPort, stays, ask bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -179,7 +177,7 @@ func (b *book) want() {
 	}
 }
 
-// run reads Leases, one at a time.
+// run reads reports, one at a time.
 func (b *book) run(ctx context.Context) {
 	for {
 		select {
@@ -189,7 +187,7 @@ func (b *book) run(ctx context.Context) {
 		}
 		b.look(ctx)
 		for _, cluster := range b.due() {
-			b.readLease(ctx, cluster)
+			b.readReport(ctx, cluster)
 		}
 	}
 }
@@ -216,8 +214,8 @@ func (b *book) due() (all []string) {
 	return all
 }
 
-// readLease reads which beacons a cluster has. What it doesn't say stays as it was.
-func (b *book) readLease(ctx context.Context, cluster string) {
+// readReport reads which beacons a cluster has. What it doesn't say stays as it was.
+func (b *book) readReport(ctx context.Context, cluster string) {
 	b.mu.Lock()
 	deaf := time.Since(b.deaf) < hubTimeout
 	b.mu.Unlock()
@@ -226,8 +224,8 @@ func (b *book) readLease(ctx context.Context, cluster string) {
 	}
 	reading, cancel := context.WithTimeout(ctx, hubTimeout)
 	defer cancel()
-	lease := &coordinationv1.Lease{}
-	err := b.options.Hub.Get(reading, client.ObjectKey{Namespace: api.MemberNamespace(cluster), Name: api.HeartbeatLease}, lease)
+	report := &clustersetv1alpha1.MemberReport{}
+	err := b.options.Hub.Get(reading, client.ObjectKey{Namespace: api.MemberNamespace(cluster), Name: clustersetv1alpha1.MemberReportName}, report)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) {
@@ -240,14 +238,12 @@ func (b *book) readLease(ctx context.Context, cluster string) {
 		return
 	}
 	e.due, e.read = false, time.Now()
-	services, ok := lease.Annotations[api.AnnotationBeaconServices]
-	pods, known := lease.Annotations[api.AnnotationBeacons]
-	switch all, odd := beacon.Parse(services); {
-	case !ok && !known: // nothing is said
+	switch all, odd := beacon.Parse(report.Spec.BeaconServices); {
+	case report.Spec.Beacons == nil: // nothing is said
 	case b.options.Services && len(all) > 0 && !e.apart:
 		e.told, e.odd = all, odd
 	default:
-		e.told, e.odd = beacon.Parse(pods)
+		e.told, e.odd = beacon.Parse(report.Spec.Beacons)
 	}
 	if len(e.told) == 0 {
 		e.pause = min(max(2*e.pause, 2*readUnknown), readEvery)

@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/clusterset/clusterset/api"
@@ -32,8 +31,8 @@ func (s *set) List(_ context.Context, into client.ObjectList, _ ...client.ListOp
 }
 
 func (s *set) Get(_ context.Context, key client.ObjectKey, into client.Object, _ ...client.GetOption) error {
-	if lease, ok := into.(*coordinationv1.Lease); ok {
-		lease.Annotations = map[string]string{api.AnnotationBeacons: "10." + key.Namespace[len(api.MemberNamespace("")):] + ".0.1:9471"}
+	if report, ok := into.(*clustersetv1alpha1.MemberReport); ok {
+		report.Spec.Beacons = []string{"10." + key.Namespace[len(api.MemberNamespace("")):] + ".0.1:9471"}
 	}
 	return nil
 }

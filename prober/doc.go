@@ -1,7 +1,7 @@
 // Package prober measures which other clusters of the set this one can reach, and says so in the Reachability of this cluster. It runs in
 // each member's leading agent:
 //
-//	Leases on the hub ─► addresses (internal/beacon)
+//	MemberReports on the hub ─► addresses (internal/beacon)
 //	  ─ dials ─► internal/verdict (pure) ─► verdicts
 //	  ─► Reachability local, which DNS servers watch; the importer, which asks Reaches
 //

@@ -6,17 +6,15 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/internal/verdict"
 )
 
 func TestVerdictsAreStoredAndPassedOn(t *testing.T) {
@@ -39,8 +37,8 @@ func TestVerdictsAreStoredAndPassedOn(t *testing.T) {
 		}
 		synctest.Wait()
 		w.are("b False NoAnswer, c True Answers, d True Answers")
-		if notes := p.Notes(); notes[api.AnnotationUnreachable] != "b" || notes[api.AnnotationUnmeasured] != "" {
-			t.Errorf("%v", notes)
+		if said := reportOf(p); !slices.Equal(said.Unreachable, []string{"b"}) || len(said.Unmeasured) > 0 {
+			t.Errorf("%+v", said)
 		}
 		w.set(func() { w.cut["10.1.0.1:9471"] = false })
 		if e := <-p.Changed(); e.Object.GetName() != "b" || p.Unreachable("b") {
@@ -70,7 +68,7 @@ func TestQuietSetWritesStamps(t *testing.T) {
 	})
 }
 
-// Rule D43: agents get other addresses; the Lease has them, whether or not a hub process runs, and no verdict changes.
+// Rule D43: agents get other addresses; the report has them, whether or not a hub process runs, and no verdict changes.
 func TestRollout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, "b", "c")
@@ -126,7 +124,7 @@ func TestRolloutThatIsAnnounced(t *testing.T) {
 	})
 }
 
-// Rule D43: an agent that states beacons only later, because it is newer than its cluster's Lease, is measured soon after.
+// Rule D43: an agent that states beacons only later, because it is newer than its cluster's report, is measured soon after.
 func TestBeaconsThatAreStatedLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, "b")
@@ -141,15 +139,13 @@ func TestBeaconsThatAreStatedLater(t *testing.T) {
 	})
 }
 
-// Rule D43: a Lease that states no beacons, or none that is an address with a port, costs the hub ever fewer reads.
-func TestLeasesWithoutBeaconsAreReadSeldom(t *testing.T) {
-	for name, notes := range map[string]map[string]string{
-		"nothing is said": nil, "there are none": {api.AnnotationBeacons: ""}, "no valid address": {api.AnnotationBeacons: "10.1.0.1"},
-	} {
+// Rule D43: a report that states no beacons, or none that is an address with a port, costs the hub ever fewer reads.
+func TestReportsWithoutBeaconsAreReadSeldom(t *testing.T) {
+	for name, beacons := range map[string][]string{"nothing is said": nil, "there are none": {}, "no valid address": {"10.1.0.1"}} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t, "b", "c")
-				w.state("b", notes)
+				w.state("b", clustersetv1alpha1.MemberReportSpec{Beacons: beacons})
 				_, stop := w.start()
 				defer stop()
 				w.set(func() { w.reads = 0 })
@@ -164,7 +160,7 @@ func TestLeasesWithoutBeaconsAreReadSeldom(t *testing.T) {
 	}
 }
 
-// Rule D42: a cluster that was measured and turns its beacons off isn't measured any more, and counts as reachable; one whose Lease doesn't
+// Rule D42: a cluster that was measured and turns its beacons off isn't measured any more, and counts as reachable; one whose report doesn't
 // name them for a while, as its agents aren't ready, is still dialled where they were.
 func TestBeaconsThatAreTurnedOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -173,9 +169,11 @@ func TestBeaconsThatAreTurnedOff(t *testing.T) {
 		defer stop()
 		elapse(10 * time.Second)
 		w.beacons("b")
-		w.state("b", (&Announcer{}).Notes(t.Context()))
+		var none clustersetv1alpha1.MemberReportSpec
+		(&Announcer{}).Report(t.Context(), &none)
+		w.state("b", none)
 		w.beacons("c")
-		w.state("c", nil)
+		w.state("c", clustersetv1alpha1.MemberReportSpec{})
 		elapse(time.Minute)
 		w.are("b Unknown NoBeacon, c False NoAnswer, d True Answers")
 		if p.Unreachable("b") {
@@ -261,8 +259,8 @@ func TestSetThatBlocksThePortWorksAsBefore(t *testing.T) {
 		defer stop()
 		elapse(time.Hour)
 		w.are("b Unknown NeverReached, c Unknown NeverReached")
-		if p.Unreachable("b") || p.Unreachable("c") || p.Notes()[api.AnnotationUnmeasured] != "b,c" {
-			t.Error(p.Notes())
+		if p.Unreachable("b") || p.Unreachable("c") || !slices.Equal(reportOf(p).Unmeasured, []string{"b", "c"}) {
+			t.Errorf("%+v", reportOf(p))
 		}
 	})
 }
@@ -288,7 +286,7 @@ func TestAddressesThatAreNotDialled(t *testing.T) {
 	})
 }
 
-// Rule D44: an address of the hub that becomes known only later is no longer dialled soon after, whether or not a Lease is to be read.
+// Rule D44: an address of the hub that becomes known only later is no longer dialled soon after, whether or not a report is to be read.
 func TestAddressThatIsTheHubsAfterAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, "b", "c")
@@ -330,25 +328,19 @@ func TestAddressesThatAreNotDialledBesidesOthers(t *testing.T) {
 // Rule D42: an agent whose data path is ClusterIPs dials those in front of the beacons, if there are any.
 func TestServicesInFrontOfBeacons(t *testing.T) {
 	for _, c := range []struct {
-		name, services string
-		option         bool
-		dialled        string
+		name     string
+		services []string
+		option   bool
+		dialled  string
 	}{
-		{"the beacons", "10.1.9.9:9471", false, "10.1.0.1:9471"},
-		{"the Service", "10.1.9.9:9471", true, "10.1.9.9:9471"},
-		{"no Service", "", true, "10.1.0.1:9471"},
+		{"the beacons", []string{"10.1.9.9:9471"}, false, "10.1.0.1:9471"},
+		{"the Service", []string{"10.1.9.9:9471"}, true, "10.1.9.9:9471"},
+		{"no Service", nil, true, "10.1.0.1:9471"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t, "b")
-				lease := &coordinationv1.Lease{}
-				if err := w.hub.Get(t.Context(), client.ObjectKey{Namespace: api.MemberNamespace("b"), Name: api.HeartbeatLease}, lease); err != nil {
-					t.Fatal(err)
-				}
-				lease.Annotations[api.AnnotationBeaconServices] = c.services
-				if err := w.hub.Update(t.Context(), lease); err != nil {
-					t.Fatal(err)
-				}
+				w.state("b", clustersetv1alpha1.MemberReportSpec{Beacons: []string{"10.1.0.1:9471"}, BeaconServices: c.services})
 				w.at["10.1.9.9:9471"] = "b"
 				_, stop := w.start(func(o *Options) { o.Services = c.option })
 				defer stop()
@@ -465,27 +457,22 @@ func TestLargeSet(t *testing.T) {
 	})
 }
 
-func TestLeaseHasRoomForTheSummary(t *testing.T) {
-	var all []string
-	for i := range 250 {
-		all = append(all, strings.Repeat("x", 50)+fmt.Sprint(i))
-	}
-	if s := joined(all); len(s) > maxNames || !strings.HasPrefix(strings.Join(all, ","), s+",") {
-		t.Errorf("%d characters", len(s))
+// Rule D52: at most 250 names of each, and a word if there are more.
+func TestReportHasABound(t *testing.T) {
+	p := New(Options{})
+	for _, n := range []int{1, 250, 251} {
+		all := map[string]verdict.Verdict{"here": {Reachable: verdict.True}}
+		for i := range n {
+			all[fmt.Sprint("a", i)], all[fmt.Sprint("b", i)] = verdict.Verdict{Reachable: verdict.False}, verdict.Verdict{Reachable: verdict.Unknown}
+		}
+		p.verdicts.Store(&all)
+		if said := reportOf(p); len(said.Unreachable) != min(n, 250) || len(said.Unmeasured) != min(n, 250) || said.Truncated != (n > 250) {
+			t.Errorf("%d: %+v", n, said)
+		}
 	}
 }
 
-// Rule D52: names that don't fit are left out whole.
-func TestNotesHaveABound(t *testing.T) {
-	names := make([]string, 300)
-	for i := range names {
-		names[i] = fmt.Sprintf("cluster-number-%03d", i)
-	}
-	got := joined(names)
-	if len(got) > maxNames || len(got) < maxNames-len(names[0]) || !strings.HasPrefix(strings.Join(names, ","), got+",") {
-		t.Errorf("%d characters, ending in %q", len(got), got[len(got)-30:])
-	}
-	if got := joined([]string{"b", "c"}); got != "b,c" {
-		t.Error(got)
-	}
+func reportOf(p *Prober) (said clustersetv1alpha1.MemberReportSpec) {
+	p.Report(&said)
+	return said
 }

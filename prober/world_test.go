@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -94,7 +93,7 @@ func (w *world) member(name, cidr string) {
 	}
 }
 
-// beacons makes a cluster's agents answer at these addresses only, and state them in its Lease.
+// beacons makes a cluster's agents answer at these addresses only, and state them in its report.
 func (w *world) beacons(cluster string, addresses ...string) {
 	w.mu.Lock()
 	for a, c := range w.at {
@@ -106,21 +105,21 @@ func (w *world) beacons(cluster string, addresses ...string) {
 		w.at[a] = cluster
 	}
 	w.mu.Unlock()
-	w.state(cluster, map[string]string{api.AnnotationBeacons: strings.Join(addresses, ",")})
+	w.state(cluster, clustersetv1alpha1.MemberReportSpec{Beacons: append([]string{}, addresses...)})
 }
 
-// state makes a cluster's Lease have these annotations.
-func (w *world) state(cluster string, notes map[string]string) {
+// state makes a cluster's report say this.
+func (w *world) state(cluster string, said clustersetv1alpha1.MemberReportSpec) {
 	// As one write, like an agent's: a prober that looked between two would see a cluster without beacons.
-	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace(cluster), Name: api.HeartbeatLease}}
+	report := &clustersetv1alpha1.MemberReport{ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace(cluster), Name: clustersetv1alpha1.MemberReportName}}
 	write := w.hub.Create
-	if err := w.hub.Get(w.t.Context(), client.ObjectKeyFromObject(lease), lease); err == nil {
+	if err := w.hub.Get(w.t.Context(), client.ObjectKeyFromObject(report), report); err == nil {
 		write = func(ctx context.Context, o client.Object, _ ...client.CreateOption) error {
 			return w.hub.Update(ctx, o)
 		}
 	}
-	lease.Annotations = notes
-	if err := write(w.t.Context(), lease); err != nil {
+	report.Spec = said
+	if err := write(w.t.Context(), report); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -139,7 +138,7 @@ func (w *world) dial(ctx context.Context, at netip.AddrPort, cluster string) (be
 		w.open--
 	}()
 	if cut || is == "" {
-		// Not at the moment of a beat: whether the Lease is read again, after a failure, before the next dial would be chance.
+		// Not at the moment of a beat: whether the report is read again, after a failure, before the next dial would be chance.
 		slow = 3*time.Second + beat/3
 	}
 	select {

@@ -89,6 +89,11 @@ func TestDefinitions(t *testing.T) {
 			1,
 		},
 		{
+			"MemberReport", "memberreports.clusterset.dev", apiextensionsv1.NamespaceScoped, false,
+			[]string{"Agent:string", "Unreachable:string"},
+			1,
+		},
+		{
 			"Reachability", "reachabilities.clusterset.dev", apiextensionsv1.ClusterScoped, false,
 			[]string{"Cluster:string", "Unreachable:string", "Written:date"},
 			1,
@@ -127,7 +132,7 @@ func TestDefinitions(t *testing.T) {
 			}
 		})
 	}
-	if len(crds) != 5 {
+	if len(crds) != 6 {
 		t.Errorf("%d kinds are embedded: %v", len(crds), slices.Sorted(maps.Keys(crds)))
 	}
 }
@@ -138,6 +143,7 @@ func TestSchemasHaveTheFieldsOfTheTypes(t *testing.T) {
 	crds := load(t)
 	for kind, object := range map[string]any{
 		"GlobalService":     fabedgev1alpha1.GlobalService{},
+		"MemberReport":      clustersetv1alpha1.MemberReport{},
 		"MemberCluster":     clustersetv1alpha1.MemberCluster{},
 		"ExportedService":   clustersetv1alpha1.ExportedService{},
 		"ExportedEndpoints": clustersetv1alpha1.ExportedEndpoints{},

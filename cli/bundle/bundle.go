@@ -113,6 +113,7 @@ type kind struct {
 var kinds = []kind{
 	{schema.GroupKind{Group: "clusterset.dev", Kind: "MemberCluster"}, nil},
 	{schema.GroupKind{Group: "clusterset.dev", Kind: "Reachability"}, nil},
+	{schema.GroupKind{Group: "clusterset.dev", Kind: "MemberReport"}, nil},
 	{schema.GroupKind{Group: "clusterset.dev", Kind: "ExportedService"}, nil},
 	{schema.GroupKind{Group: "clusterset.dev", Kind: "ExportedEndpoints"}, nil},
 	{schema.GroupKind{Group: "dns.fabedge.io", Kind: "GlobalService"}, nil},

@@ -83,15 +83,14 @@ func TestProblems(t *testing.T) {
 	answers(t, s, "services-clustersetip", "/api/services?q=10.96.7.7")
 }
 
-// What status and doctor both report is listed once: of a cluster that shares its name, too, instead of each of its exports.
+// What status and doctor both report is listed once: of a cluster whose name is taken, too, instead of each of its exports.
 func TestProblemsAreListedOnce(t *testing.T) {
 	s := observed(t)
-	cloned := metav1.Condition{Type: "Ready", Status: metav1.ConditionFalse, Reason: api.ReasonClusterCloned, Message: "another agent is at work"}
+	taken := metav1.Condition{Type: "Ready", Status: metav1.ConditionFalse, Reason: api.ReasonNameTaken, Message: "another agent is at work"}
 	local := s.Source(1).Local
 	beijing := s.current().set.members[0]
-	beijing.Status.Conditions = []metav1.Condition{{Type: clustersetv1alpha1.ConditionCloned, Status: metav1.ConditionTrue, Message: "two agents renew its Lease"}}
 	local.Members = append(local.Members, *beijing.DeepCopy())
-	local.Exports[0].Status.Conditions = []metav1.Condition{cloned}
+	local.Exports[0].Status.Conditions = []metav1.Condition{taken}
 	local.Exports = append(local.Exports, mcsv1beta1.ServiceExport{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "absent"}, Status: mcsv1beta1.ServiceExportStatus{
 		Conditions: []metav1.Condition{{Type: "Valid", Status: metav1.ConditionFalse, Reason: "NoService", Message: "there is no such Service"}},
 	}})
@@ -114,7 +113,7 @@ func TestProblemsAreListedOnce(t *testing.T) {
 			}
 		}
 	}
-	for reason, n := range map[string]int{"Cloned": 1, "NoService": 1, api.ReasonClusterCloned: 1, "Suspect": 1, "set": 0, "LastResort": 1, "clusterdns": 1, "clock": 2} {
+	for reason, n := range map[string]int{"NoService": 1, api.ReasonNameTaken: 1, "Suspect": 1, "set": 0, "LastResort": 1, "clusterdns": 1, "clock": 2} {
 		if reasons[reason] != n {
 			t.Errorf("%s is listed %d times, want %d", reason, reasons[reason], n)
 		}

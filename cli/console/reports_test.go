@@ -32,6 +32,7 @@ type reported struct {
 	hub           []*clustersetv1alpha1.MemberCluster
 	endpoints     *clustersetv1alpha1.ExportedEndpoints // shanghai's; beijing has none
 	lease         *coordinationv1.Lease                 // shanghai's
+	report        *clustersetv1alpha1.MemberReport      // likewise
 	imported      *mcsv1beta1.ServiceImport
 	exported      *mcsv1beta1.ServiceExport
 	event         *eventsv1.Event
@@ -42,10 +43,12 @@ func fine() *reported {
 	r := &reported{
 		endpoints: &clustersetv1alpha1.ExportedEndpoints{ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace("shanghai"), Name: "web.shop"}},
 		lease: &coordinationv1.Lease{
-			ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace("shanghai"), Name: api.HeartbeatLease, Annotations: map[string]string{
-				api.AnnotationNamespaces: clustersetv1alpha1.NamespaceDigest([]string{"default", "shop"}),
-			}},
-			Spec: coordinationv1.LeaseSpec{RenewTime: &metav1.MicroTime{Time: time.Now()}},
+			ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace("shanghai"), Name: api.HeartbeatLease},
+			Spec:       coordinationv1.LeaseSpec{RenewTime: &metav1.MicroTime{Time: time.Now()}},
+		},
+		report: &clustersetv1alpha1.MemberReport{
+			ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace("shanghai"), Name: clustersetv1alpha1.MemberReportName},
+			Spec:       clustersetv1alpha1.MemberReportSpec{Namespaces: new(clustersetv1alpha1.NamespaceDigest([]string{"default", "shop"}))},
 		},
 		imported: &mcsv1beta1.ServiceImport{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", Labels: desired.Labels()}},
 		exported: &mcsv1beta1.ServiceExport{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}},
@@ -82,7 +85,7 @@ func (r *reported) clusters() (hub, member *objects.Cluster) {
 		return &objects.Cluster{What: what, Client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(all...).
 			WithIndex(&coordinationv1.Lease{}, "metadata.name", name).WithIndex(&eventsv1.Event{}, "reason", reason).Build()}
 	}
-	there, here := append([]client.Object{r.endpoints, r.lease}, r.served...), append([]client.Object{r.imported, r.event}, r.local...)
+	there, here := append([]client.Object{r.endpoints, r.lease, r.report}, r.served...), append([]client.Object{r.imported, r.event}, r.local...)
 	if r.exported != nil {
 		here = append(here, r.exported)
 	}
@@ -129,7 +132,7 @@ func TestEveryReportShowsEveryProblem(t *testing.T) {
 			wrong(&r.imported.Status.Conditions, api.ConditionEndpoints, api.ReasonNoEndpoints)
 		}, api.ReasonNoEndpoints, api.ReasonNoEndpoints},
 		"the others lack its namespace": {func(r *reported) {
-			r.lease.Annotations[api.AnnotationNamespaces] = clustersetv1alpha1.NamespaceDigest([]string{"default"})
+			*r.report.Spec.Namespaces = clustersetv1alpha1.NamespaceDigest([]string{"default"})
 		}, view.MissingElsewhere, view.MissingElsewhere},
 		"they lacked it until now": {func(r *reported) {
 			r.hub[1].Status.Namespaces = clustersetv1alpha1.NamespaceDigest([]string{"default"})
@@ -139,8 +142,8 @@ func TestEveryReportShowsEveryProblem(t *testing.T) {
 		"only lost clusters":       {silent(clustersetv1alpha1.MemberExpired), "Expired", "Expired"},
 		"its settings are invalid": {func(r *reported) { wrong(&r.hub[1].Status.Conditions, clustersetv1alpha1.ConditionValid, "Invalid") }, "Invalid", "Invalid"},
 		"two clusters share a name": {func(r *reported) {
-			r.hub[1].Status.Conditions = []metav1.Condition{{Type: clustersetv1alpha1.ConditionCloned, Status: metav1.ConditionTrue, Message: "because"}}
-		}, "Cloned", "Cloned"},
+			r.exported.Status.Conditions = []metav1.Condition{{Type: "Ready", Status: metav1.ConditionFalse, Reason: api.ReasonNameTaken, Message: "because"}}
+		}, api.ReasonNameTaken, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := fine()
@@ -192,8 +195,6 @@ func (r *reported) say(t *testing.T, hub, member *objects.Cluster, want []string
 		for _, f := range doctor.Diagnose(checked).Findings {
 			if f.Check == "set" && f.Level == doctor.Problem {
 				got["doctor"] = append(got["doctor"], strings.Split(f.Message, ": ")[1])
-			} else if f.Check == "names" && f.Level == doctor.Problem {
-				got["doctor"] = append(got["doctor"], "Cloned")
 			}
 		}
 	}
@@ -205,7 +206,7 @@ func (r *reported) say(t *testing.T, hub, member *objects.Cluster, want []string
 		got["console"] = append(got["console"], p.Reason)
 	}
 	ofServices := slices.DeleteFunc(slices.Clone(want), func(reason string) bool {
-		return slices.Contains([]string{view.MissingElsewhere, "Missing", "Suspect", "Expired", "Invalid", "Cloned"}, reason)
+		return slices.Contains([]string{view.MissingElsewhere, "Missing", "Suspect", "Expired", "Invalid", api.ReasonNameTaken}, reason)
 	})
 	for name, want := range map[string][]string{"status": want, "doctor": want, "console": want, "services": ofServices} {
 		if name == "doctor" && member == nil {

@@ -26,6 +26,7 @@ var kinds = map[string][]CRD{
 		{Name: "memberclusters.clusterset.dev", Want: []string{"v1alpha1"}},
 		{Name: "exportedservices.clusterset.dev", Want: []string{"v1alpha1"}},
 		{Name: "exportedendpoints.clusterset.dev", Want: []string{"v1alpha1"}},
+		{Name: "memberreports.clusterset.dev", Want: []string{"v1alpha1"}},
 	},
 }
 

@@ -203,7 +203,6 @@ var faults = []struct {
 		b.export("Ready", api.ReasonNameTaken)
 		b.Local.Exports[0].Status.Conditions = b.Local.Exports[0].Status.Conditions[1:]
 	}, false},
-	{"two clusters work under one name", func(b *broken) { b.shanghai(conditioned(clustersetv1alpha1.ConditionCloned, metav1.ConditionTrue, "")) }, false},
 	{"the cluster DNS doesn't forward", func(b *broken) { b.checked.ClusterDNS.Data = map[string]string{"Corefile": stock} }, false},
 	{"the cluster DNS forwards to an address that no Service has any more", func(b *broken) { b.checked.Services[0].ClusterIPs = addresses([]string{"10.96.0.54"}) }, false},
 	{"the DNS servers are down", func(b *broken) {

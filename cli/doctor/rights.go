@@ -79,13 +79,15 @@ var roles = map[string][]rbacv1.PolicyRule{
 var hubRoles = map[string][]rbacv1.PolicyRule{
 	"cli": { // clusterset status and preview; not drain, which a reader doesn't use
 		rule(clustersetv1alpha1.GroupName, []string{"memberclusters"}, []string{"get", "list"}),
-		rule(clustersetv1alpha1.GroupName, []string{"exportedservices", "exportedendpoints"}, []string{"list"}),
+		rule(clustersetv1alpha1.GroupName, []string{"exportedservices", "exportedendpoints", "memberreports"}, []string{"list"}),
 		rule("coordination.k8s.io", []string{"leases"}, []string{"list"}),
 	},
 	"hub": {
 		rule(clustersetv1alpha1.GroupName, []string{"memberclusters"}, slices.Concat(read, []string{"patch"})),
 		rule(clustersetv1alpha1.GroupName, []string{"memberclusters/status"}, []string{"patch"}),
 		rule(clustersetv1alpha1.GroupName, []string{"exportedservices", "exportedendpoints"}, slices.Concat(read, []string{"deletecollection"})),
+		rule(clustersetv1alpha1.GroupName, []string{"memberreports"}, read),
+		named(clustersetv1alpha1.GroupName, "memberreports", clustersetv1alpha1.MemberReportName, "delete"),
 		rule("", []string{"resourcequotas", "configmaps"}, []string{"create"}),
 		named("", "resourcequotas", api.RecordsQuota, "get", "list", "watch", "update"),
 		named("", "resourcequotas/status", api.RecordsQuota, "update"),
@@ -113,7 +115,9 @@ var hubRoles = map[string][]rbacv1.PolicyRule{
 		named(rbacv1.GroupName, "clusterrolebindings", api.MembersBinding, "get", "list", "watch", "update"),
 		named("", "serviceaccounts/token", api.MemberServiceAccount, "create"),
 		rule(clustersetv1alpha1.GroupName, []string{"exportedservices", "exportedendpoints"}, []string{"create", "update", "patch", "delete"}),
-		named("coordination.k8s.io", "leases", api.HeartbeatLease, "create", "update", "patch"),
+		rule(clustersetv1alpha1.GroupName, []string{"memberreports"}, []string{"create"}),
+		named(clustersetv1alpha1.GroupName, "memberreports", clustersetv1alpha1.MemberReportName, "update"),
+		named("coordination.k8s.io", "leases", api.HeartbeatLease, "create", "update"),
 	},
 }
 

@@ -23,6 +23,7 @@ import (
 var allowed = []string{
 	"create exportedendpoints.clusterset.dev own",
 	"create exportedservices.clusterset.dev own",
+	"create memberreports.clusterset.dev own",
 	"create selfsubjectaccessreviews.authorization.k8s.io all",
 	"create selfsubjectaccessreviews.authorization.k8s.io hub",
 	"create selfsubjectaccessreviews.authorization.k8s.io other",

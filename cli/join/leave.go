@@ -117,10 +117,10 @@ func removeRights(ctx context.Context, c client.Client, cluster string) (found b
 	return found, nil
 }
 
-// removeRecords deletes a member's records and its heartbeat.
+// removeRecords deletes a member's records, its report and its heartbeat.
 func removeRecords(ctx context.Context, c client.Client, cluster string) error {
 	in := client.InNamespace(api.MemberNamespace(cluster))
-	for _, obj := range []client.Object{&clustersetv1alpha1.ExportedService{}, &clustersetv1alpha1.ExportedEndpoints{}, &coordinationv1.Lease{}} {
+	for _, obj := range []client.Object{&clustersetv1alpha1.ExportedService{}, &clustersetv1alpha1.ExportedEndpoints{}, &clustersetv1alpha1.MemberReport{}, &coordinationv1.Lease{}} {
 		// A hub that doesn't serve our kinds has no objects of them.
 		if err := c.DeleteAllOf(ctx, obj, in); err != nil && !absent(err) {
 			return fmt.Errorf("delete all %s in %s: %w", kindOf(c, obj), in, err)
@@ -134,7 +134,7 @@ func removeRecords(ctx context.Context, c client.Client, cluster string) error {
 func release(ctx context.Context, c client.Client, in client.InNamespace) error {
 	none := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))
 	for _, list := range []client.ObjectList{
-		&clustersetv1alpha1.ExportedServiceList{}, &clustersetv1alpha1.ExportedEndpointsList{}, &coordinationv1.LeaseList{},
+		&clustersetv1alpha1.ExportedServiceList{}, &clustersetv1alpha1.ExportedEndpointsList{}, &clustersetv1alpha1.MemberReportList{}, &coordinationv1.LeaseList{},
 	} {
 		if err := c.List(ctx, list, in); absent(err) {
 			continue

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -25,7 +24,7 @@ type set struct {
 	members   []clustersetv1alpha1.MemberCluster
 	services  []clustersetv1alpha1.ExportedService
 	endpoints []clustersetv1alpha1.ExportedEndpoints
-	leases    []coordinationv1.Lease
+	reports   []clustersetv1alpha1.MemberReport
 }
 
 // newSet returns a set with clusters given as "name zone,zone region". Their nodes are in these zones.
@@ -125,15 +124,15 @@ func (s *set) state() *State {
 	for i := range s.endpoints {
 		objects = append(objects, &s.endpoints[i])
 	}
-	for i := range s.leases {
-		objects = append(objects, &s.leases[i])
+	for i := range s.reports {
+		objects = append(objects, &s.reports[i])
 	}
 	return NewState(objects)
 }
 
-// cantReach makes a cluster's Lease say that it can't reach others.
+// cantReach makes a cluster's report say that it can't reach others, given with commas.
 func (s *set) cantReach(cluster, others string) {
-	l := coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace(cluster), Name: api.HeartbeatLease}}
-	l.Annotations = map[string]string{api.AnnotationUnreachable: others}
-	s.leases = append(s.leases, l)
+	l := clustersetv1alpha1.MemberReport{ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace(cluster), Name: clustersetv1alpha1.MemberReportName}}
+	l.Spec.Unreachable = strings.Split(others, ",")
+	s.reports = append(s.reports, l)
 }

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -25,7 +24,7 @@ type State struct {
 	services map[types.NamespacedName]*records
 	// down are the clusters that don't run. Whatever their phase, their endpoints serve no client.
 	down map[string]bool
-	// unreachable are the clusters that a cluster can't reach, sorted: those that its Lease names, and those of changes.
+	// unreachable are the clusters that a cluster can't reach, sorted: those that its report names, and those of changes.
 	unreachable map[string][]string
 
 	// The MemberClusters as importers (usable) and DNS servers (ranked) read them.
@@ -93,21 +92,16 @@ func NewState(objects []runtime.Object) *State {
 			if key, _ := desired.ServiceOf(r); !left[of(r)] {
 				at(key).endpoints = append(at(key).endpoints, r)
 			}
-		case *coordinationv1.Lease:
-			if cluster, ok := api.ClusterOfNamespace(r.Namespace); ok && r.Name == api.HeartbeatLease {
-				s.unreachable[cluster] = cantReach(r)
+		case *clustersetv1alpha1.MemberReport: // D52 of docs/spec/data-path.md
+			if cluster, ok := api.ClusterOfNamespace(r.Namespace); ok {
+				names := api.ClusterNames(r.Spec.Unreachable)
+				slices.Sort(names)
+				s.unreachable[cluster] = slices.Compact(names)
 			}
 		}
 	}
 	maps.DeleteFunc(s.services, func(_ types.NamespacedName, r *records) bool { return len(r.services) == 0 }) // no ExportedService yet, or no longer
 	return s.known()
-}
-
-// cantReach returns the clusters that a cluster can't reach, as its Lease says (D52 of docs/spec/data-path.md), sorted.
-func cantReach(lease *coordinationv1.Lease) []string {
-	names := api.ClusterNames(lease.Annotations[api.AnnotationUnreachable])
-	slices.Sort(names)
-	return slices.Compact(names)
 }
 
 // known computes what follows from the members.

@@ -6,7 +6,7 @@ import (
 	"github.com/clusterset/clusterset/cli/place"
 )
 
-// What a cluster can't reach now, as its Lease says (D52), is where a preview starts: it doesn't promise that clients stay where they can't
+// What a cluster can't reach now, as its report says (D52), is where a preview starts: it doesn't promise that clients stay where they can't
 // be, nor that a change moves those who have already gone.
 func TestPreviewStartsFromTheVerdicts(t *testing.T) {
 	s := asia(t)

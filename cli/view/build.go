@@ -177,10 +177,6 @@ var flaws = []struct {
 		"Limited", "too many exports", "export fewer services there, or raise --max-services of clusterset hub",
 	},
 	{
-		clustersetv1alpha1.ConditionCloned, metav1.ConditionTrue, func(c *Cluster) *bool { return &c.Cloned },
-		"Cloned", "cloned", "decide which of the two keeps the name; " + rename,
-	},
-	{
 		clustersetv1alpha1.ConditionValid, metav1.ConditionFalse, func(c *Cluster) *bool { return &c.Invalid },
 		"Invalid", "invalid", "correct its MemberCluster on the hub; everything else in it is used",
 	},
@@ -385,7 +381,7 @@ func (p Problem) Of(conditions []metav1.Condition) (all []Problem) {
 		c := &conditions[i]
 		theirs := c.Type != string(mcsv1beta1.ServiceExportConditionValid) && c.Type != string(mcsv1beta1.ServiceExportConditionReady) &&
 			!strings.HasPrefix(c.Type, api.Domain+"/")
-		if c.Status == metav1.ConditionTrue || theirs || slices.Contains(harmless, c.Type) || c.Reason == api.ReasonAlone || shared(c) {
+		if c.Status == metav1.ConditionTrue || theirs || slices.Contains(harmless, c.Type) || c.Reason == api.ReasonAlone || c.Reason == api.ReasonNameTaken {
 			continue
 		}
 		said := p.because(c, cures[c.Type])

@@ -50,7 +50,6 @@ func TestEveryConditionIsReported(t *testing.T) {
 		"ConditionJoined":              {member(clustersetv1alpha1.ConditionJoined, metav1.ConditionFalse), "NotJoined"},
 		"ConditionCommunitiesEnforced": {member(clustersetv1alpha1.ConditionCommunitiesEnforced, metav1.ConditionFalse), "NotEnforced"},
 		"ConditionLimited":             {member(clustersetv1alpha1.ConditionLimited, metav1.ConditionTrue), "Limited"},
-		"ConditionCloned":              {member(clustersetv1alpha1.ConditionCloned, metav1.ConditionTrue), "Cloned"},
 		"ConditionValid":               {member(clustersetv1alpha1.ConditionValid, metav1.ConditionFalse), "Invalid"},
 		"ConditionWithinCIDRs":         {member(clustersetv1alpha1.ConditionWithinCIDRs, metav1.ConditionFalse), "OutsideCIDRs"},
 		"ConditionHubAnswers":          {member(clustersetv1alpha1.ConditionHubAnswers, metav1.ConditionFalse), string(HubQuiet)},

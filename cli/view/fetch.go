@@ -5,7 +5,6 @@ import (
 	"context"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -178,16 +177,17 @@ func (f *HubFacts) Know(endpoints []clustersetv1alpha1.ExportedEndpoints) {
 	}
 }
 
-// Unreachable returns the Leases in which clusters say whom they can't reach, as preview reads them.
-func Unreachable(heard map[string]Heartbeat) (leases []runtime.Object) {
+// Unreachable returns the reports in which clusters say whom they can't reach, as preview reads them.
+func Unreachable(heard map[string]Heartbeat) (reports []runtime.Object) {
 	for _, cluster := range slices.Sorted(maps.Keys(heard)) {
 		if said := heard[cluster]; len(said.CantReach) > 0 {
-			leases = append(leases, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{
-				Namespace: api.MemberNamespace(cluster), Name: api.HeartbeatLease, Annotations: map[string]string{api.AnnotationUnreachable: strings.Join(said.CantReach, ",")},
-			}})
+			reports = append(reports, &clustersetv1alpha1.MemberReport{
+				ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace(cluster), Name: clustersetv1alpha1.MemberReportName},
+				Spec:       clustersetv1alpha1.MemberReportSpec{Unreachable: said.CantReach},
+			})
 		}
 	}
-	return leases
+	return reports
 }
 
 // HubProcess returns when a process of clusterset hub last renewed the Lease that shows that it runs. It is zero if none ever ran, or if the
@@ -205,7 +205,7 @@ func HubProcess(ctx context.Context, c *objects.Cluster) (last time.Time, err er
 	return last, nil
 }
 
-// Heartbeat is what a cluster says of itself in its Lease on the hub.
+// Heartbeat is what a cluster says of itself on the hub, in its Lease and in its MemberReport.
 type Heartbeat struct {
 	// Renewed is when it renewed the Lease, by the hub's clock if the hub keeps that, else by its own.
 	Renewed time.Time
@@ -221,11 +221,16 @@ type Heartbeat struct {
 	CantFollow string
 }
 
-// Heartbeats reads the hub's heartbeats, by cluster. Members may not read each other's, so a refusal isn't a failure: the MemberClusters have
-// much the same information.
+// Heartbeats reads the hub's heartbeats and reports, by cluster. Members may not list each other's, so a refusal isn't a failure: the
+// MemberClusters have much the same information.
 func Heartbeats(ctx context.Context, c *objects.Cluster) (map[string]Heartbeat, error) {
 	var leases coordinationv1.LeaseList
-	switch err := c.List(ctx, &leases, client.MatchingFields{"metadata.name": api.HeartbeatLease}); {
+	err := c.List(ctx, &leases, client.MatchingFields{"metadata.name": api.HeartbeatLease})
+	var reports clustersetv1alpha1.MemberReportList
+	if err == nil {
+		err = c.List(ctx, &reports)
+	}
+	switch {
 	case apierrors.IsForbidden(err):
 		return nil, nil
 	case err != nil:
@@ -234,20 +239,22 @@ func Heartbeats(ctx context.Context, c *objects.Cluster) (map[string]Heartbeat, 
 	all := make(map[string]Heartbeat, len(leases.Items))
 	for i := range leases.Items {
 		lease := &leases.Items[i]
-		cluster, ok := api.ClusterOfNamespace(lease.Namespace)
-		if !ok || lease.Spec.RenewTime == nil {
+		if cluster, ok := api.ClusterOfNamespace(lease.Namespace); ok && lease.Spec.RenewTime != nil {
+			all[cluster] = Heartbeat{Renewed: renewed(lease)}
+		}
+	}
+	for i := range reports.Items {
+		cluster, ok := api.ClusterOfNamespace(reports.Items[i].Namespace)
+		h, beats := all[cluster]
+		if !ok || !beats {
 			continue
 		}
-		h := Heartbeat{Renewed: renewed(lease), CantReach: api.ClusterNames(lease.Annotations[api.AnnotationUnreachable])}
-		_, h.Measures = lease.Annotations[api.AnnotationUnreachable]
-		h.Follows = lease.Annotations[api.AnnotationFollows]
-		if other := lease.Annotations[api.AnnotationCantFollow]; api.CheckClusterName(other) == nil {
-			h.CantFollow = other
+		said := &reports.Items[i].Spec
+		h.CantReach, h.Unmeasured, h.Measures = api.ClusterNames(said.Unreachable), api.ClusterNames(said.Unmeasured), said.Unreachable != nil
+		h.Follows, h.Namespaces = said.Follows, said.Namespaces
+		if api.CheckClusterName(said.CantFollow) == nil {
+			h.CantFollow = said.CantFollow
 		}
-		if digest, says := lease.Annotations[api.AnnotationNamespaces]; says {
-			h.Namespaces = &digest
-		}
-		h.Unmeasured = api.ClusterNames(lease.Annotations[api.AnnotationUnmeasured])
 		all[cluster] = h
 	}
 	return all, nil
@@ -256,7 +263,7 @@ func Heartbeats(ctx context.Context, c *objects.Cluster) (map[string]Heartbeat, 
 // renewed returns when an agent renewed its Lease. Its own clock may be behind, which makes it look silent.
 func renewed(lease *coordinationv1.Lease) time.Time {
 	for _, by := range lease.ManagedFields {
-		if by.Manager == api.FieldManagerExporter && by.Operation == metav1.ManagedFieldsOperationApply && by.Time != nil {
+		if by.Manager == api.FieldManagerExporter && by.Time != nil {
 			return by.Time.Time
 		}
 	}

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset/clusterset/api"
@@ -165,15 +164,10 @@ func outside(name string) Problem {
 // rename is how one of two clusters with the same name gets another.
 const rename = "in the other, kubectl -n " + api.SystemNamespace + " delete secret " + api.HubSecret + " and clusterset join it under another name"
 
-// shared reports whether a condition says that the cluster exports nothing because another one works under its name.
-func shared(c *metav1.Condition) bool {
-	return c.Reason == api.ReasonClusterCloned || c.Reason == api.ReasonNameTaken
-}
-
 // parked finds a cluster that exports nothing because another one works under its name.
 func parked(l *LocalFacts) []Problem {
 	for i := range l.Exports {
-		if c := meta.FindStatusCondition(l.Exports[i].Status.Conditions, string(mcsv1beta1.ServiceExportConditionReady)); c != nil && shared(c) {
+		if c := meta.FindStatusCondition(l.Exports[i].Status.Conditions, string(mcsv1beta1.ServiceExportConditionReady)); c != nil && c.Reason == api.ReasonNameTaken {
 			return []Problem{{
 				Name: cmp.Or(l.Cluster, "this cluster"), What: "MemberCluster", Reason: c.Reason, Message: "this cluster exports nothing: " + c.Message,
 				Cure: "decide which of the two clusters keeps the name; " + rename + "; if this one keeps it, stop the other's agent for five minutes",

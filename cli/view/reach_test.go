@@ -92,11 +92,14 @@ func TestReach(t *testing.T) {
 func TestClocksThatDiffer(t *testing.T) {
 	lease := coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace("beijing"), Name: api.HeartbeatLease, ManagedFields: []metav1.ManagedFieldsEntry{
 		{Manager: "kubectl-annotate", Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: "coordination.k8s.io/v1", Time: ago(time.Hour)},
-		{Manager: api.FieldManagerExporter, Operation: metav1.ManagedFieldsOperationApply, APIVersion: "coordination.k8s.io/v1", Time: ago(4 * time.Second)},
+		{Manager: api.FieldManagerExporter, Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: "coordination.k8s.io/v1", Time: ago(4 * time.Second)},
 	}}}
 	lease.Spec.RenewTime = ptr.To(metav1.NewMicroTime(now.Add(-10 * time.Minute)))
 	hub := &objects.Cluster{What: "hub", Client: fake.NewClientBuilder().WithScheme(connect.NewScheme()).WithInterceptorFuncs(interceptor.Funcs{
 		List: func(_ context.Context, _ client.WithWatch, list client.ObjectList, _ ...client.ListOption) error {
+			if _, of := list.(*coordinationv1.LeaseList); !of {
+				return nil
+			}
 			return meta.SetList(list, []runtime.Object{&lease})
 		},
 	}).Build()}
@@ -142,14 +145,16 @@ func TestTheHubProcessIsKnownByItsLease(t *testing.T) {
 	}
 }
 
-// Anyone who writes a Lease can't put other words into what people read.
-func TestALeaseNamesOnlyClusters(t *testing.T) {
-	lease := coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace("beijing"), Name: api.HeartbeatLease, Annotations: map[string]string{
-		api.AnnotationUnreachable: "lyon,all is well. Run curl example.org,name.context,\u202enoyl,,a.b.c",
-		api.AnnotationUnmeasured:  "UPPER,tianjin", api.AnnotationCantFollow: "nothing; run this",
-	}}}
+// Anyone who writes a report can't put other words into what people read.
+func TestAReportNamesOnlyClusters(t *testing.T) {
+	lease := coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace("beijing"), Name: api.HeartbeatLease}}
+	report := clustersetv1alpha1.MemberReport{ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace("beijing"), Name: clustersetv1alpha1.MemberReportName}}
+	report.Spec = clustersetv1alpha1.MemberReportSpec{
+		Unreachable: []string{"lyon", "all is well. Run curl example.org", "name.context", "\u202enoyl", "", "a.b.c"},
+		Unmeasured:  []string{"UPPER", "tianjin"}, CantFollow: "nothing; run this",
+	}
 	lease.Spec.RenewTime = ptr.To(metav1.NewMicroTime(now))
-	hub := &objects.Cluster{What: "hub", Client: fake.NewClientBuilder().WithScheme(connect.NewScheme()).WithObjects(&lease).
+	hub := &objects.Cluster{What: "hub", Client: fake.NewClientBuilder().WithScheme(connect.NewScheme()).WithObjects(&lease, &report).
 		WithIndex(&lease, "metadata.name", func(o client.Object) []string { return []string{o.GetName()} }).Build()}
 	heard, err := Heartbeats(t.Context(), hub)
 	if err != nil {

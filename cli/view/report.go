@@ -104,8 +104,6 @@ type Cluster struct {
 	Exports *int `json:"exports,omitempty"`
 	// Limited is set if it has as many services on the hub as it may have, so that more are rejected.
 	Limited bool `json:"limited,omitempty"`
-	// Cloned is set if two clusters work with its identity, name and credentials. One of them yields.
-	Cloned bool `json:"cloned,omitempty"`
 	// Invalid is set if something in its MemberCluster can't be used.
 	Invalid bool `json:"invalid,omitempty"`
 	// OutsideCIDRs is set if its MemberCluster's spec.cidrs leave out addresses that it exports.

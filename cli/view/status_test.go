@@ -67,12 +67,6 @@ func limited(mc *clustersetv1alpha1.MemberCluster) {
 		clustersetv1alpha1.ReasonTooManyServices, "the cluster has as many services on the hub as it may (--max-services), and more are refused"))
 }
 
-// cloned marks a cluster whose identity is used twice.
-func cloned(mc *clustersetv1alpha1.MemberCluster) {
-	mc.Status.Conditions = append(mc.Status.Conditions, condition(clustersetv1alpha1.ConditionCloned, metav1.ConditionTrue,
-		clustersetv1alpha1.ReasonCloneYields, "two clusters use this one's identity, name and credentials"))
-}
-
 // in sets a cluster's communities, and adds the hub's condition about them if there is one.
 func in(said *metav1.Condition, communities ...string) func(*clustersetv1alpha1.MemberCluster) {
 	return func(mc *clustersetv1alpha1.MemberCluster) {
@@ -257,7 +251,6 @@ func facts() map[string]Facts {
 		"refused-hub":           {Now: now, Local: local(refused), Hub: &HubFacts{Server: "https://hub.example:6443", Members: []clustersetv1alpha1.MemberCluster{back}}},
 		"expiry-paused":         {Now: now, Local: &LocalFacts{Members: []clustersetv1alpha1.MemberCluster{braked}}},
 		"not-rejoined":          {Now: now, Local: &LocalFacts{Cluster: "beijing", Members: []clustersetv1alpha1.MemberCluster{back, away}}},
-		"cloned":                {Now: now, Local: &LocalFacts{Members: []clustersetv1alpha1.MemberCluster{member("beijing", "", clustersetv1alpha1.MemberReady, nil, cloned)}}},
 		"communities":           {Now: now, Hub: &HubFacts{Server: "https://hub.example:6443", Members: inCommunities(&enforced)}},
 		"communities-not-ours":  {Now: now, Hub: &HubFacts{Server: "https://hub.example:6443", Members: inCommunities(&foreign)}},
 		"communities-by-nobody": {Now: now, Hub: &HubFacts{Server: "https://hub.example:6443", Members: inCommunities(nil)}},

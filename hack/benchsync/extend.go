@@ -13,10 +13,9 @@ import (
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	coordinationv1ac "k8s.io/client-go/applyconfigurations/coordination/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/clusterset/clusterset/api"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/internal/beacon"
 	"github.com/clusterset/clusterset/test/ownnet"
 )
@@ -139,8 +138,11 @@ func (b *bench) extendsAway(ctx context.Context) error {
 		defer func() { _ = l.Close() }() //nolint:gocritic // of two
 		beacons[cluster] = l
 		go func() { _ = beacon.Serve(ctx, l, cluster, "bench") }()
-		lease := coordinationv1ac.Lease(api.HeartbeatLease, api.MemberNamespace(cluster)).WithAnnotations(map[string]string{api.AnnotationBeacons: l.Addr().String()})
-		if err := b.hub.Client.Apply(ctx, lease, client.FieldOwner("bench"), client.ForceOwnership); err != nil {
+		report := &clustersetv1alpha1.MemberReport{
+			ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace(cluster), Name: clustersetv1alpha1.MemberReportName},
+			Spec:       clustersetv1alpha1.MemberReportSpec{Beacons: []string{l.Addr().String()}},
+		}
+		if err := b.hub.Client.Create(ctx, report); err != nil {
 			return err
 		}
 	}

@@ -79,7 +79,7 @@ func ServiceAccount(cluster string) *corev1.ServiceAccount {
 	}
 }
 
-// WriterRules are a member's rights in its own namespace: to write its records and its heartbeat, and to request a new token of
+// WriterRules are a member's rights in its own namespace: to write its records, its report and its heartbeat, and to request a new token of
 // its own account.
 func WriterRules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
@@ -92,9 +92,20 @@ func WriterRules() []rbacv1.PolicyRule {
 			APIGroups:     []string{"coordination.k8s.io"},
 			Resources:     []string{"leases"},
 			ResourceNames: []string{api.HeartbeatLease},
-			// A POST is authorized before the object has a name, so this rule refuses it. The agent creates its Lease by
-			// server-side apply, whose request has the name.
-			Verbs: []string{"get", "create", "update", "patch"},
+			// A POST is authorized before the object has a name, so this rule refuses it. The agent creates its Lease by an update, whose
+			// request has the name.
+			Verbs: []string{"get", "create", "update"},
+		},
+		{ // whose schema allows only one name
+			APIGroups: []string{clustersetv1alpha1.GroupName},
+			Resources: []string{"memberreports"},
+			Verbs:     []string{"create"},
+		},
+		{
+			APIGroups:     []string{clustersetv1alpha1.GroupName},
+			Resources:     []string{"memberreports"},
+			ResourceNames: []string{clustersetv1alpha1.MemberReportName},
+			Verbs:         []string{"get", "update"},
 		},
 		{
 			APIGroups:     []string{""},
@@ -105,7 +116,7 @@ func WriterRules() []rbacv1.PolicyRule {
 	}
 }
 
-// ReaderRules are every member's rights on the whole hub: to read our group, whose records it imports, and heartbeats.
+// ReaderRules are every member's rights on the whole hub: to read our group, whose records it imports, and the others' reports.
 func ReaderRules() []rbacv1.PolicyRule {
 	rules := PeerRules()
 	rules[0].Resources = append(rules[0].Resources, "memberclusters")
@@ -120,10 +131,10 @@ func PeerRules() []rbacv1.PolicyRule {
 			Resources: []string{"exportedservices", "exportedendpoints"},
 			Verbs:     []string{"get", "list", "watch"},
 		},
-		{ // an importer finds out whether a cluster has been heard since its record disappeared
-			APIGroups:     []string{"coordination.k8s.io"},
-			Resources:     []string{"leases"},
-			ResourceNames: []string{api.HeartbeatLease},
+		{ // an agent finds out where the others' beacons are
+			APIGroups:     []string{clustersetv1alpha1.GroupName},
+			Resources:     []string{"memberreports"},
+			ResourceNames: []string{clustersetv1alpha1.MemberReportName},
 			Verbs:         []string{"get"},
 		},
 	}

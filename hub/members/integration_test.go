@@ -6,12 +6,12 @@ import (
 	"slices"
 	"testing"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	coordinationv1ac "k8s.io/client-go/applyconfigurations/coordination/v1"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -84,9 +84,10 @@ func (w *world) credentials(name string) client.Client {
 // beat renews a member's Lease, as its agent would.
 func (w *world) beat(name string, agent client.Client) {
 	w.Helper()
-	lease := coordinationv1ac.Lease(api.HeartbeatLease, api.MemberNamespace(name)).
-		WithSpec(coordinationv1ac.LeaseSpec().WithRenewTime(metav1.NowMicro()))
-	if err := agent.Apply(w.Context(), lease, client.FieldOwner(api.FieldManagerExporter)); err != nil {
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace(name), Name: api.HeartbeatLease}}
+	err := client.IgnoreNotFound(agent.Get(w.Context(), client.ObjectKeyFromObject(lease), lease))
+	lease.Spec.RenewTime = new(metav1.NowMicro())
+	if err := errors.Join(err, agent.Update(w.Context(), lease)); err != nil {
 		w.Fatalf("heartbeat of %s: %v", name, err)
 	}
 }

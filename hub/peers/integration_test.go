@@ -13,7 +13,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	coordinationv1ac "k8s.io/client-go/applyconfigurations/coordination/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -69,12 +68,13 @@ func (w *world) join(name string, communities ...string) {
 	}
 }
 
-// beat makes a member's agent create its Lease, as soon as it has the right to.
+// beat makes a member's agent create its Lease and its report, as soon as it has the right to.
 func (w *world) beat(name string) {
 	w.Helper()
 	kube.Eventually(w, func() error {
-		lease := coordinationv1ac.Lease(api.HeartbeatLease, api.MemberNamespace(name))
-		return w.agents[name].Apply(w.Context(), lease, client.FieldOwner(api.FieldManagerExporter))
+		lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace(name), Name: api.HeartbeatLease}}
+		report := &clustersetv1alpha1.MemberReport{ObjectMeta: metav1.ObjectMeta{Namespace: lease.Namespace, Name: clustersetv1alpha1.MemberReportName}}
+		return errors.Join(w.agents[name].Update(w.Context(), lease), client.IgnoreAlreadyExists(w.agents[name].Create(w.Context(), report)))
 	})
 }
 
@@ -104,17 +104,17 @@ func (w *world) put(name string, communities ...string) {
 	})
 }
 
-// reads reads the records and the heartbeat of one cluster with the credentials of another.
+// reads reads the records and the report of one cluster with the credentials of another.
 func (w *world) reads(by, of string) error {
 	in := client.InNamespace(api.MemberNamespace(of))
 	return errors.Join(
 		w.agents[by].List(w.Context(), &clustersetv1alpha1.ExportedServiceList{}, in),
 		w.agents[by].List(w.Context(), &clustersetv1alpha1.ExportedEndpointsList{}, in),
-		w.agents[by].Get(w.Context(), client.ObjectKey{Namespace: string(in), Name: api.HeartbeatLease}, &coordinationv1.Lease{}),
+		w.agents[by].Get(w.Context(), client.ObjectKey{Namespace: string(in), Name: clustersetv1alpha1.MemberReportName}, &clustersetv1alpha1.MemberReport{}),
 	)
 }
 
-// awaitReads waits until each member can read exactly the records and heartbeats of the clusters listed for it, such as "a: a b, b: a b, c: c".
+// awaitReads waits until each member can read exactly the records and reports of the clusters listed for it, such as "a: a b, b: a b, c: c".
 func (w *world) awaitReads(want string) {
 	w.Helper()
 	var names []string

@@ -11,7 +11,6 @@ import (
 	"net"
 	"net/netip"
 	"slices"
-	"strings"
 	"syscall"
 	"time"
 
@@ -145,33 +144,24 @@ func plain(err error) error {
 // most is how many addresses of a family a cluster may state.
 const most = 4
 
-// Format joins addresses for a Lease: at most four of each family.
-func Format(all []netip.AddrPort) string {
-	var words []string
+// Format returns addresses as a cluster states them: at most four of each family. It is never nil.
+func Format(all []netip.AddrPort) []string {
+	words := []string{}
 	for _, a := range bounded(all) {
 		words = append(words, a.String())
 	}
-	return strings.Join(words, ",")
+	return words
 }
 
-// Parse splits what Format joined. It leaves out what is no address with a port, and what is too many, and returns how many these are.
-func Parse(s string) (all []netip.AddrPort, ignored int) {
-	const longest = 4096
-	if len(s) > longest {
-		return nil, 1
-	}
-	if s == "" {
-		return nil, 0
-	}
-	stated := 0
-	for w := range strings.SplitSeq(s, ",") {
-		stated++
+// Parse reads what Format wrote. It leaves out what is no address with a port, and what is too many, and returns how many these are.
+func Parse(words []string) (all []netip.AddrPort, ignored int) {
+	for _, w := range words {
 		if a, err := netip.ParseAddrPort(w); err == nil && a.Port() > 0 && a.Addr().Zone() == "" {
 			all = append(all, netip.AddrPortFrom(a.Addr().Unmap(), a.Port()))
 		}
 	}
 	all = bounded(all)
-	return all, stated - len(all)
+	return all, len(words) - len(all)
 }
 
 func bounded(all []netip.AddrPort) []netip.AddrPort {

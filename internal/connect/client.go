@@ -79,6 +79,7 @@ func hubMapper() meta.RESTMapper {
 	// The plural is the same as the singular: meta's guess would be "exportedendpointses".
 	mapper.AddSpecific(gv.WithKind("ExportedEndpoints"), gv.WithResource("exportedendpoints"), gv.WithResource("exportedendpoints"), meta.RESTScopeNamespace)
 	mapper.AddSpecific(gv.WithKind("MemberCluster"), gv.WithResource("memberclusters"), gv.WithResource("membercluster"), meta.RESTScopeRoot)
+	mapper.Add(gv.WithKind("MemberReport"), meta.RESTScopeNamespace)
 	mapper.Add(coordinationv1.SchemeGroupVersion.WithKind("Lease"), meta.RESTScopeNamespace)
 	mapper.Add(corev1.SchemeGroupVersion.WithKind("ServiceAccount"), meta.RESTScopeNamespace)
 	return mapper

@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/clusterset/clusterset/api"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/test/freeport"
 	"github.com/clusterset/clusterset/test/kube"
 )
@@ -95,7 +96,7 @@ func (c *cluster) enforcesPolicies(t *testing.T) {
 		endpoints := exportedEndpoints("lyon", "10.1.0.7")
 		for _, try := range []struct{ what, manifest, says string }{
 			{"its heartbeat", lease("lyon", api.HeartbeatLease), ""},
-			{"another Lease", lease("lyon", "storage"), "cannot patch resource"}, // its Role; the policy refuses administrators
+			{"another Lease", lease("lyon", "storage"), "cannot update resource"}, // its Role; the policy refuses administrators
 			{"a finalizer", strings.Replace(endpoints, "metadata: {", "metadata: {finalizers: [example.com/stay], ", 1), "no finalizers"},
 			{"a large annotation", strings.Replace(endpoints, "metadata: {", "metadata: {annotations: {x: "+strings.Repeat("x", 5000)+"}, ", 1), "32 annotations with 4096 characters together"},
 			{"annotations that are large together", strings.Replace(endpoints, "metadata: {", "metadata: {annotations: {x: "+strings.Repeat("x", 2100)+", y: "+strings.Repeat("x", 2100)+"}, ", 1), "32 annotations with 4096 characters together"},
@@ -108,9 +109,14 @@ func (c *cluster) enforcesPolicies(t *testing.T) {
 			{"an address with a line break", exportedEndpoints("lyon", `10.2.0.1\nfield is fine`), "spec.endpoints[0].addresses[0]: Invalid value"},
 			{"a long zone", strings.Replace(endpoints, "addresses: [", "zone: "+strings.Repeat("z", 64)+", addresses: [", 1), "spec.endpoints[0].zone: Too long"},
 			{"101 endpoints", exportedEndpoints("lyon", strings.Split(strings.Repeat("10.1.0.7 ", 101), " ")[:101]...), "Too many: 101"},
+			{"its report", report("lyon", clustersetv1alpha1.MemberReportName, "zones: [a]"), ""},
+			{"another report", report("lyon", "another", "zones: [a]"), "is called clusterset-agent"},
+			{"a report of many zones", report("lyon", clustersetv1alpha1.MemberReportName, "zones: [a"+strings.Repeat(", b", 64)+"]"), "Too many: 65"},
+			{"a report with a large annotation", strings.Replace(report("lyon", clustersetv1alpha1.MemberReportName, "zones: [a]"), "metadata: {", "metadata: {annotations: {x: "+strings.Repeat("x", 5000)+"}, ", 1), "32 annotations with 4096 characters together"},
 			// The member's Role forbids these.
+			{"another's report", report("genoa", clustersetv1alpha1.MemberReportName, "zones: [a]"), "cannot create resource"},
 			{"a record in another's namespace", exportedEndpoints("genoa", "10.2.0.1"), "cannot create resource"},
-			{"another's heartbeat", lease("genoa", api.HeartbeatLease), "cannot patch resource"},
+			{"another's heartbeat", lease("genoa", api.HeartbeatLease), "cannot update resource"},
 		} {
 			err := lyon.create(try.manifest)
 			if try.says == "" && err != nil || try.says != "" && (err == nil || !strings.Contains(err.Error(), try.says)) {
@@ -127,7 +133,7 @@ func (c *cluster) enforcesPolicies(t *testing.T) {
 		}
 	})
 
-	t.Run("a heartbeat is small", func(t *testing.T) { boundsHeartbeats(t, lyon) })
+	t.Run("a heartbeat is small", func(t *testing.T) { boundsHeartbeats(t, c.policyClient(t, c.Kubeconfig())) }) // who may patch it
 
 	t.Run("a full record of a cluster with many networks is judged", func(t *testing.T) {
 		var addresses, cidrs []string
@@ -307,9 +313,9 @@ func (m *policyMember) post(manifest string, options metav1.CreateOptions) error
 	if err := yaml.Unmarshal([]byte(manifest), &o.Object); err != nil {
 		return err
 	}
-	resource := map[string]string{"ExportedService": "exportedservices", "ExportedEndpoints": "exportedendpoints", "Lease": "leases"}[o.GetKind()]
+	resource := map[string]string{"ExportedService": "exportedservices", "ExportedEndpoints": "exportedendpoints", "MemberReport": "memberreports", "Lease": "leases"}[o.GetKind()]
 	if resource == "leases" { // may be created only by requests that name it
-		_, err := m.resource(resource, o.GetNamespace()).Apply(context.Background(), o.GetName(), o, metav1.ApplyOptions{FieldManager: "test", Force: true, DryRun: options.DryRun})
+		_, err := m.resource(resource, o.GetNamespace()).Update(context.Background(), o, metav1.UpdateOptions{DryRun: options.DryRun})
 		return err
 	}
 	_, err := m.resource(resource, o.GetNamespace()).Create(context.Background(), o, options)
@@ -388,6 +394,10 @@ spec: {serviceNamespace: shop, serviceName: web, addressType: IPv4, endpoints: [
 // external makes a record one of external addresses.
 func external(record string) string {
 	return strings.Replace(record, "spec: {", "spec: {external: true, behind: 1, ", 1)
+}
+
+func report(member, name, spec string) string {
+	return fmt.Sprintf("apiVersion: clusterset.dev/v1alpha1\nkind: MemberReport\nmetadata: {namespace: %s, name: %s}\nspec: {%s}\n", api.MemberNamespace(member), name, spec)
 }
 
 func lease(member, name string) string {

@@ -16,7 +16,7 @@ func CRDs() map[string][]byte {
 		"multicluster.x-k8s.io_serviceimports.yaml": mcscrd.ServiceImportCRD,
 	}
 	for _, kind := range []string{
-		"clusterset.dev_exportedendpoints", "clusterset.dev_exportedservices", "clusterset.dev_memberclusters", "clusterset.dev_reachabilities", "dns.fabedge.io_globalservices",
+		"clusterset.dev_exportedendpoints", "clusterset.dev_exportedservices", "clusterset.dev_memberclusters", "clusterset.dev_memberreports", "clusterset.dev_reachabilities", "dns.fabedge.io_globalservices",
 	} {
 		content, err := crds.FS.ReadFile(kind + ".yaml")
 		if err != nil {

@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/clusterset/clusterset/api"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/test/kube"
 )
 
@@ -93,7 +94,8 @@ func TestCredentialsReachNothingElse(t *testing.T) {
 	}{
 		{"clusterset.dev", "v1alpha1", "exportedservices", "ExportedService", theirs, name, reading},
 		{"clusterset.dev", "v1alpha1", "exportedendpoints", "ExportedEndpoints", theirs, name + ".x-0", reading},
-		{"coordination.k8s.io", "v1", "leases", "Lease", theirs, api.HeartbeatLease, "get"},
+		{"clusterset.dev", "v1alpha1", "memberreports", "MemberReport", theirs, clustersetv1alpha1.MemberReportName, "get"},
+		{"coordination.k8s.io", "v1", "leases", "Lease", theirs, api.HeartbeatLease, nothing},
 		{"coordination.k8s.io", "v1", "leases", "Lease", own, "another", "create"}, // the authorizer doesn't know the name of an object to be created
 		{"coordination.k8s.io", "v1", "leases", "Lease", "kube-system", "x", nothing},
 		{"clusterset.dev", "v1alpha1", "memberclusters", "MemberCluster", "", "minhang", reading},

@@ -16,7 +16,6 @@ import (
 	"testing"
 	"time"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -352,7 +351,7 @@ func (p *previewed) onHub() error {
 func (p *previewed) patch(cluster, patch string) { patchMember(p.Fleet, cluster, patch) }
 
 // objects returns the hub's objects that a preview reads.
-func (p *previewed) objects() (objects []runtime.Object, leases []coordinationv1.Lease, err error) {
+func (p *previewed) objects() (objects []runtime.Object, reports []clustersetv1alpha1.MemberReport, err error) {
 	for _, list := range []client.ObjectList{&clustersetv1alpha1.MemberClusterList{}, &clustersetv1alpha1.ExportedServiceList{}, &clustersetv1alpha1.ExportedEndpointsList{}} {
 		if err := p.Hub.List(list); err != nil {
 			return nil, nil, err
@@ -363,27 +362,27 @@ func (p *previewed) objects() (objects []runtime.Object, leases []coordinationv1
 		}
 		objects = append(objects, items...)
 	}
-	var all coordinationv1.LeaseList
-	err = p.Hub.List(&all, client.MatchingFields{"metadata.name": api.HeartbeatLease})
+	var all clustersetv1alpha1.MemberReportList
+	err = p.Hub.List(&all)
 	return objects, all.Items, err
 }
 
-// now returns the state of the hub. It returns an error if a Lease there says something else about paths than what is cut.
+// now returns the state of the hub. It returns an error if a report there says something else about paths than what is cut.
 func (p *previewed) now() (*preview.State, error) {
-	objects, leases, err := p.objects()
+	objects, reports, err := p.objects()
 	if err != nil {
 		return nil, err
 	}
 	said := map[string]string{}
-	for i := range leases {
-		cluster, _ := api.ClusterOfNamespace(leases[i].Namespace)
-		if names := leases[i].Annotations[api.AnnotationUnreachable]; names != "" {
-			said[cluster] = names
+	for i := range reports {
+		cluster, _ := api.ClusterOfNamespace(reports[i].Namespace)
+		if names := reports[i].Spec.Unreachable; len(names) > 0 {
+			said[cluster] = strings.Join(names, ",")
 		}
-		objects = append(objects, &leases[i])
+		objects = append(objects, &reports[i])
 	}
 	if cut := p.cut(); !maps.Equal(said, cut) {
-		return nil, fmt.Errorf("the Leases say that clusters can't reach %v, want %v", said, cut)
+		return nil, fmt.Errorf("the reports say that clusters can't reach %v, want %v", said, cut)
 	}
 	return preview.NewState(objects), nil
 }

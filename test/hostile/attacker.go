@@ -9,7 +9,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"golang.org/x/time/rate"
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -20,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/clusterset/clusterset/api"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 )
 
 // Attacker holds a stolen credential.
@@ -178,25 +178,37 @@ func (a *Attacker) flap() {
 	a.Filled = a.Written >= a.Turns
 }
 
-// flip changes what a heartbeat says about its cluster, and the addresses at which others are to measure whether they reach it.
-func (a *Attacker) flip(beacons func(i int) string) {
+// flip changes what its report says about its cluster, and the addresses at which others are to measure whether they reach it.
+func (a *Attacker) flip(beacons func(i int) []string) {
+	report := &clustersetv1alpha1.MemberReport{ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace(a.Cluster), Name: clustersetv1alpha1.MemberReportName}}
 	for i := range a.Turns {
 		a.pace()
-		lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace(a.Cluster), Name: api.HeartbeatLease}}
-		patch := fmt.Appendf(nil, `{"metadata": {"annotations": {%q: "z%d", %q: "v0.0.%d", %q: %q}}, "spec": {"renewTime": "2026-01-01T00:00:%02d.%06dZ"}}`,
-			api.AnnotationZones, i%2, api.AnnotationAgentVersion, i%2, api.AnnotationBeacons, beacons(i), i/1000%60, i%1000)
-		a.took(len(patch), a.Hub.Patch(context.Background(), lease, client.RawPatch(types.MergePatchType, patch)))
+		if err := a.Hub.Get(context.Background(), client.ObjectKeyFromObject(report), report); err != nil {
+			a.Errorf("get the report of %s: %v", a.Cluster, err)
+			return
+		}
+		report.Spec = clustersetv1alpha1.MemberReportSpec{AgentVersion: fmt.Sprint("v0.0.", i%2), Zones: []string{fmt.Sprint("z", i%2)}, Beacons: beacons(i)}
+		a.took(200, a.Hub.Update(context.Background(), report))
 	}
 	a.Filled = a.Written >= a.Turns
 }
 
 // Beat renews the heartbeat, so that the cluster isn't Expired while its agent is gone.
 func (a *Attacker) Beat() {
-	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace(a.Cluster), Name: api.HeartbeatLease}}
-	patch := fmt.Appendf(nil, `{"spec": {"renewTime": %q}}`, time.Now().UTC().Format(metav1.RFC3339Micro))
-	if err := a.Hub.Patch(context.Background(), lease, client.RawPatch(types.MergePatchType, patch)); err != nil {
+	err := a.lease(func(s *coordinationv1.LeaseSpec) { s.RenewTime = ptr.To(metav1.NowMicro()) })
+	if err != nil {
 		a.Errorf("renew the heartbeat of %s: %v", a.Cluster, err)
 	}
+}
+
+// lease changes the cluster's Lease.
+func (a *Attacker) lease(change func(*coordinationv1.LeaseSpec)) error {
+	lease := &coordinationv1.Lease{}
+	if err := a.Hub.Get(context.Background(), client.ObjectKey{Namespace: api.MemberNamespace(a.Cluster), Name: api.HeartbeatLease}, lease); err != nil {
+		return err
+	}
+	change(&lease.Spec)
+	return a.Hub.Update(context.Background(), lease)
 }
 
 // leases tries to fill the hub with Leases.
@@ -208,7 +220,5 @@ func (a *Attacker) leases() {
 		}
 		a.took(1<<20, a.Hub.Create(context.Background(), lease))
 	}
-	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace(a.Cluster), Name: api.HeartbeatLease}}
-	patch := fmt.Appendf(nil, `{"spec": {"holderIdentity": %q}}`, strings.Repeat("x", 1<<20))
-	a.took(len(patch), a.Hub.Patch(context.Background(), lease, client.RawPatch(types.MergePatchType, patch)))
+	a.took(1<<20, a.lease(func(s *coordinationv1.LeaseSpec) { s.HolderIdentity = ptr.To(strings.Repeat("x", 1<<20)) }))
 }

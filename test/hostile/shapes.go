@@ -88,12 +88,12 @@ var Shapes = []Shape{
 		}})
 	}},
 	{What: "one endpoint of a large service, changed again and again", Bound: "the write budget of a cluster", Run: func(a *Attacker) { a.flap() }},
-	{What: "heartbeats that say something else each time", Bound: "facts of a heartbeat are copied once a minute", Run: func(a *Attacker) {
-		a.flip(func(i int) string { return fmt.Sprintf("10.79.0.%d:9444", i%2+1) })
+	{What: "reports that say something else each time", Bound: "a report is copied once a minute", Run: func(a *Attacker) {
+		a.flip(func(i int) []string { return []string{fmt.Sprintf("10.79.0.%d:9444", i%2+1)} })
 	}},
-	{What: "beacons at addresses of others, other ones each time", Bound: "only four that lie in the cluster's networks are dialled; facts of a heartbeat are copied once a minute", Run: func(a *Attacker) {
-		a.flip(func(i int) string {
-			return fmt.Sprintf("127.0.0.1:%d,169.254.169.254:80,10.50.0.%d:6443,[ff02::1]:9444,10.50.1.%d:22,nowhere.invalid:9444", i%60000+1, i%250+1, i%250+1)
+	{What: "beacons at addresses of others, other ones each time", Bound: "only four that lie in the cluster's networks are dialled; a report is copied once a minute", Run: func(a *Attacker) {
+		a.flip(func(i int) []string {
+			return []string{fmt.Sprintf("127.0.0.1:%d", i%60000+1), "169.254.169.254:80", fmt.Sprintf("10.50.0.%d:6443", i%250+1), "[ff02::1]:9444", fmt.Sprintf("10.50.1.%d:22", i%250+1), "nowhere.invalid:9444"}
 		})
 	}},
 	{What: "other Leases, and a heartbeat of a mebibyte", Bound: "the quota and the admission policy", Refused: true, Run: func(a *Attacker) { a.leases() }},

@@ -260,7 +260,7 @@ type MemberClusterStatus struct {
 	// +optional
 	ExportedServices *int32 `json:"exportedServices,omitempty"`
 
-	// conditions: Ready, ExpiryPaused, Joined, CommunitiesEnforced, Limited, Cloned, Valid, WithinCIDRs, Left, Forgotten; on a member's copy also OnHub.
+	// conditions: Ready, ExpiryPaused, Joined, CommunitiesEnforced, Limited, Valid, WithinCIDRs, Left, Forgotten; on a member's copy also OnHub.
 	// +listType=map
 	// +listMapKey=type
 	// +kubebuilder:validation:MaxItems=32
@@ -341,13 +341,6 @@ const (
 	// ReasonFewServices goes with Limited=False.
 	ReasonFewServices = "FewServices"
 
-	// ConditionCloned is True if a second cluster works with this one's identity, name and credentials, for example one that
-	// was restored from its backup. The agent that started later exports nothing. The condition is absent before that.
-	ConditionCloned = "Cloned"
-
-	// ReasonCloneYields goes with Cloned=True.
-	ReasonCloneYields = "CloneYields"
-
 	// ConditionValid is False if something in spec can't be used, and its message names it. Everything else counts: health, drain, and what
 	// is valid of the rest. The condition is absent before that.
 	ConditionValid = "Valid"
@@ -364,9 +357,6 @@ const (
 
 	// ReasonOutsideCIDRs goes with WithinCIDRs=False.
 	ReasonOutsideCIDRs = "OutsideCIDRs"
-
-	// ReasonCloneGone goes with Cloned=False.
-	ReasonCloneGone = "CloneGone"
 
 	// ConditionHubAnswers is, on a member's copy of its own MemberCluster, whether the hub answers its agent and lets it read, and since when.
 	ConditionHubAnswers = "HubAnswers"

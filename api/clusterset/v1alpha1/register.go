@@ -25,6 +25,7 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 		&MemberCluster{}, &MemberClusterList{},
 		&ExportedService{}, &ExportedServiceList{},
 		&ExportedEndpoints{}, &ExportedEndpointsList{},
+		&MemberReport{}, &MemberReportList{},
 		&Reachability{}, &ReachabilityList{},
 	)
 	metav1.AddToGroupVersion(scheme, GroupVersion)

@@ -42,7 +42,7 @@ type Hub struct {
 
 	mu      sync.Mutex
 	objects map[objectKey]runtime.Object
-	leases  []runtime.Object // see reach
+	reports []runtime.Object // see reach
 	changed chan struct{}    // has an element if objects have changed
 }
 
@@ -162,7 +162,7 @@ func (h *Hub) pass(ctx context.Context, synced []toolscache.InformerSynced) {
 		case <-h.changed:
 		}
 		h.mu.Lock()
-		records := append(slices.Collect(maps.Values(h.objects)), h.leases...)
+		records := append(slices.Collect(maps.Values(h.objects)), h.reports...)
 		h.mu.Unlock()
 		h.console.SetRecords(records)
 		if !sleep(ctx, settle) {
@@ -196,13 +196,13 @@ func (h *Hub) ask(ctx context.Context, synced []toolscache.InformerSynced) {
 	}
 }
 
-// reach keeps which clusters each can't reach as the Leases in which it says so: preview reads these.
+// reach keeps which clusters each can't reach as the reports in which it says so: preview reads these.
 func (h *Hub) reach(heard map[string]view.Heartbeat) {
 	now := view.Unreachable(heard)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if !reflect.DeepEqual(h.leases, now) {
-		h.leases = now
+	if !reflect.DeepEqual(h.reports, now) {
+		h.reports = now
 		h.notify()
 	}
 }

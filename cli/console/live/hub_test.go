@@ -1,16 +1,16 @@
 package live
 
 import (
+	"slices"
 	"testing"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
-
 	"github.com/clusterset/clusterset/api"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/cli/view"
 )
 
 // Whom each cluster can't reach is passed on when that changes, and only then.
-func TestWhatLeasesSayIsPassedOn(t *testing.T) {
+func TestWhatReportsSayIsPassedOn(t *testing.T) {
 	h := &Hub{changed: make(chan struct{}, 1)}
 	news := func(heard map[string]view.Heartbeat) bool {
 		h.reach(heard)
@@ -25,14 +25,14 @@ func TestWhatLeasesSayIsPassedOn(t *testing.T) {
 	if !news(cut) || news(cut) {
 		t.Error("want one change")
 	}
-	if len(h.leases) != 1 {
-		t.Fatalf("it has %v", h.leases)
+	if len(h.reports) != 1 {
+		t.Fatalf("it has %v", h.reports)
 	}
-	lease, is := h.leases[0].(*coordinationv1.Lease)
-	if !is || lease.Namespace != api.MemberNamespace("a") || lease.Name != api.HeartbeatLease || lease.Annotations[api.AnnotationUnreachable] != "b,c" {
-		t.Errorf("it has %v", h.leases)
+	report, is := h.reports[0].(*clustersetv1alpha1.MemberReport)
+	if !is || report.Namespace != api.MemberNamespace("a") || !slices.Equal(report.Spec.Unreachable, []string{"b", "c"}) {
+		t.Errorf("it has %v", h.reports)
 	}
-	if !news(map[string]view.Heartbeat{"a": {}}) || len(h.leases) != 0 || news(nil) {
-		t.Errorf("it is reached again, and there is %v", h.leases)
+	if !news(map[string]view.Heartbeat{"a": {}}) || len(h.reports) != 0 || news(nil) {
+		t.Errorf("it is reached again, and there is %v", h.reports)
 	}
 }

@@ -6,9 +6,7 @@ import (
 	"testing"
 	"time"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -17,9 +15,9 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-// A member that states other zones with each of a hundred renewals changes its MemberCluster, which all members watch, a few times only.
+// A member that reports other zones a hundred times changes its MemberCluster, which all members watch, a few times only.
 // Rule C29 of docs/spec/control-plane.md.
-func TestAFlappingLeaseIsToldOnce(t *testing.T) {
+func TestAFlappingReportIsTakenOnce(t *testing.T) {
 	w := newWorld(t, "a", "b")
 	w.run()
 	w.awaitPhase(clustersetv1alpha1.MemberReady, "a", "b")
@@ -32,11 +30,14 @@ func TestAFlappingLeaseIsToldOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer all.Stop()
+	report := &clustersetv1alpha1.MemberReport{ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace("a"), Name: clustersetv1alpha1.MemberReportName}}
+	if err := w.admin.Create(t.Context(), report); err != nil {
+		t.Fatal(err)
+	}
 	state := func(zone string) {
 		t.Helper()
-		lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace("a"), Name: api.HeartbeatLease}}
-		patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, api.AnnotationZones, zone)
-		if err := w.admin.Patch(t.Context(), lease, client.RawPatch(types.MergePatchType, patch)); err != nil {
+		report.Spec.Zones = []string{zone}
+		if err := w.admin.Update(t.Context(), report); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -44,7 +45,7 @@ func TestAFlappingLeaseIsToldOnce(t *testing.T) {
 	for i := range 100 {
 		state(fmt.Sprint("z", i))
 	}
-	// The last one is told in the end, and nothing is missing from the count until then.
+	// The last one is taken in the end, and nothing is missing from the count until then.
 	changes := 0
 	kube.EventuallyWithin(t, 3*time.Minute, func() error {
 		for {
@@ -61,12 +62,12 @@ func TestAFlappingLeaseIsToldOnce(t *testing.T) {
 					return nil
 				}
 			default:
-				return errors.New("the last zone isn't told")
+				return errors.New("the last zone isn't taken")
 			}
 		}
 	})
 	if most := 4 + int(time.Since(began)/time.Minute); changes > most {
 		t.Errorf("the MemberCluster changed %d times, want %d at most", changes, most)
 	}
-	t.Logf("100 renewals changed it %d times in %s", changes, time.Since(began))
+	t.Logf("100 reports changed it %d times in %s", changes, time.Since(began))
 }
