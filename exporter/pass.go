@@ -38,18 +38,22 @@ type pass struct {
 	round   int                           // the number of passes that have begun
 	pending map[types.NamespacedName]bool // what the last one waits for, and whether it has been tried
 	over    chan struct{}                 // closed when nothing is pending; nil if nobody waits
-	unread  map[types.NamespacedName][]unread
+	unread  map[types.NamespacedName]unread
 }
 
-// unread is a record that the cache doesn't have as the hub has it: the cache is behind, or doesn't select the record, because its labels are gone.
-type unread struct{ kind, name string }
+// recordName is the kind and name of a record of ours.
+type recordName struct{ kind, name string }
+
+// unread are the records of a service that the cache doesn't have as the hub has them, and whether the hub has them at all: the cache is behind, or
+// doesn't select a record, because its labels are gone.
+type unread map[recordName]bool
 
 func newPass() *pass {
 	return &pass{keys: make(chan event.TypedGenericEvent[types.NamespacedName]), finished: make(chan struct{})}
 }
 
 // begin begins a pass, and returns a channel that is closed when it is done.
-func (p *pass) begin(keys sets.Set[types.NamespacedName], unread map[types.NamespacedName][]unread) (over <-chan struct{}) {
+func (p *pass) begin(keys sets.Set[types.NamespacedName], unread map[types.NamespacedName]unread) (over <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.round++
@@ -63,7 +67,7 @@ func (p *pass) begin(keys sets.Set[types.NamespacedName], unread map[types.Names
 }
 
 // tried records that a key is about to be reconciled. It returns which of its records have to be read from the hub itself, and what done needs.
-func (p *pass) tried(key types.NamespacedName) (read []unread, round int) {
+func (p *pass) tried(key types.NamespacedName) (read unread, round int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if _, pending := p.pending[key]; pending {
@@ -133,7 +137,7 @@ func (p *pass) send(ctx context.Context, keys []types.NamespacedName) bool {
 }
 
 // all reconciles services and waits until that is done, for those that fail at most until a time. If ctx ends first, the error is errBehind.
-func (p *pass) all(ctx context.Context, keys sets.Set[types.NamespacedName], unread map[types.NamespacedName][]unread, until time.Time) error {
+func (p *pass) all(ctx context.Context, keys sets.Set[types.NamespacedName], unread map[types.NamespacedName]unread, until time.Time) error {
 	over := p.begin(keys, unread)
 	sending, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -265,8 +269,8 @@ func (r *reconciler) cached(ctx context.Context) ([]clustersetv1alpha1.ExportedS
 }
 
 // findUnread lists the metadata of our records on the hub, and returns those that the cache has otherwise, or only one of both has.
-func (r *reconciler) findUnread(ctx context.Context) (map[types.NamespacedName][]unread, error) {
-	live := map[unread]string{} // and their resource versions
+func (r *reconciler) findUnread(ctx context.Context) (map[types.NamespacedName]unread, error) {
+	live := map[recordName]string{} // and their resource versions
 	for _, kind := range []string{kindService, kindEndpoints} {
 		var list metav1.PartialObjectMetadataList
 		list.SetGroupVersionKind(clustersetv1alpha1.GroupVersion.WithKind(kind + "List"))
@@ -274,21 +278,21 @@ func (r *reconciler) findUnread(ctx context.Context) (map[types.NamespacedName][
 			return nil, fmt.Errorf("list %s: %w", kind, err)
 		}
 		for i := range list.Items {
-			live[unread{kind, list.Items[i].Name}] = versionOf(&list.Items[i])
+			live[recordName{kind, list.Items[i].Name}] = versionOf(&list.Items[i])
 		}
 	}
 	services, endpoints, err := r.cached(ctx)
 	if err != nil {
 		return nil, err
 	}
-	cached := map[unread]string{}
+	cached := map[recordName]string{}
 	for i := range services {
-		cached[unread{kindService, services[i].Name}] = versionOf(&services[i])
+		cached[recordName{kindService, services[i].Name}] = versionOf(&services[i])
 	}
 	for i := range endpoints {
-		cached[unread{kindEndpoints, endpoints[i].Name}] = versionOf(&endpoints[i])
+		cached[recordName{kindEndpoints, endpoints[i].Name}] = versionOf(&endpoints[i])
 	}
-	differ := map[types.NamespacedName][]unread{}
+	differ := map[types.NamespacedName]unread{}
 	for at, version := range live {
 		has, known := cached[at]
 		if !known {
@@ -302,7 +306,10 @@ func (r *reconciler) findUnread(ctx context.Context) (map[types.NamespacedName][
 	}
 	for at := range cached {
 		if key, ok := at.key(); ok {
-			differ[key] = append(differ[key], at)
+			if differ[key] == nil {
+				differ[key] = unread{}
+			}
+			_, differ[key][at] = live[at]
 		}
 	}
 	return differ, nil
@@ -312,10 +319,10 @@ func (r *reconciler) findUnread(ctx context.Context) (map[types.NamespacedName][
 func versionOf(o metav1.Object) string { return string(o.GetUID()) + " " + o.GetResourceVersion() }
 
 // key returns the service that a record is about, by the record's name.
-func (u unread) key() (types.NamespacedName, bool) {
-	namespace, name, ok := api.ParseExportedServiceName(u.name)
-	if u.kind == kindEndpoints {
-		namespace, name, _, ok = api.ParseExportedEndpointsName(u.name)
+func (r recordName) key() (types.NamespacedName, bool) {
+	namespace, name, ok := api.ParseExportedServiceName(r.name)
+	if r.kind == kindEndpoints {
+		namespace, name, _, ok = api.ParseExportedEndpointsName(r.name)
 	}
 	return types.NamespacedName{Namespace: namespace, Name: name}, ok
 }

@@ -46,7 +46,7 @@ func inWords(steps []step) string {
 	return strings.Join(words, ", ")
 }
 
-// Rules C5, C6 and C9 of docs/spec/control-plane.md.
+// Rules C5, C6 and C9 of docs/spec/control-plane.md, S16 of docs/security.md.
 func TestPlan(t *testing.T) {
 	one, two := exported(slice("web-1", 1)), exported(slice("web-1", 1), slice("web-2", 1))
 	none := exported()

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -279,7 +278,7 @@ func (r *reconciler) honourMark(ctx context.Context, src Source) (waiting bool, 
 
 // records returns the hub's records of a service: our own, and those of every other member for the conflicts. Those that are unread are read from
 // the hub itself.
-func (r *reconciler) records(ctx context.Context, key types.NamespacedName, read []unread) (have Records, others []*clustersetv1alpha1.ExportedService, err error) {
+func (r *reconciler) records(ctx context.Context, key types.NamespacedName, read unread) (have Records, others []*clustersetv1alpha1.ExportedService, err error) {
 	own := api.MemberNamespace(r.cluster)
 	for _, s := range r.onHub.services.Of(key.String()) {
 		if s.Namespace == own {
@@ -289,22 +288,25 @@ func (r *reconciler) records(ctx context.Context, key types.NamespacedName, read
 		}
 	}
 	for _, e := range r.onHub.endpoints.Of(key.String()) {
-		if !slices.Contains(read, unread{kindEndpoints, e.Name}) {
+		if _, differs := read[recordName{kindEndpoints, e.Name}]; !differs {
 			have.Endpoints = append(have.Endpoints, *e.DeepCopy())
 		}
 	}
-	for _, u := range read {
+	for at, there := range read {
 		var o client.Object = &clustersetv1alpha1.ExportedService{}
-		if u.kind == kindEndpoints {
+		if at.kind == kindEndpoints {
 			o = &clustersetv1alpha1.ExportedEndpoints{}
 		} else {
 			have.Service = nil
 		}
-		switch err := r.live.Get(ctx, client.ObjectKey{Namespace: own, Name: u.name}, o); {
+		if !there {
+			continue
+		}
+		switch err := r.live.Get(ctx, client.ObjectKey{Namespace: own, Name: at.name}, o); {
 		case apierrors.IsNotFound(err):
 			continue
 		case err != nil:
-			return have, nil, fmt.Errorf("get %s %s: %w", u.kind, u.name, err)
+			return have, nil, fmt.Errorf("get %s %s: %w", at.kind, at.name, err)
 		}
 		if e, ok := o.(*clustersetv1alpha1.ExportedEndpoints); ok {
 			have.Endpoints = append(have.Endpoints, *e)

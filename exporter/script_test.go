@@ -73,7 +73,7 @@ func TestExports(t *testing.T) {
 }
 
 // store is the records that a hub, or a cache of it, has.
-type store map[unread]client.Object
+type store map[recordName]client.Object
 
 func (s store) clone() store {
 	c := store{}
@@ -125,11 +125,11 @@ func (s store) Get(_ context.Context, key client.ObjectKey, into client.Object, 
 	return apierrors.NewNotFound(schema.GroupResource{}, key.Name)
 }
 
-func at(o client.Object, name string) unread {
+func at(o client.Object, name string) recordName {
 	if _, ok := o.(*clustersetv1alpha1.ExportedService); ok {
-		return unread{kindService, name}
+		return recordName{kindService, name}
 	}
-	return unread{kindEndpoints, name}
+	return recordName{kindEndpoints, name}
 }
 
 // scripted is a hub, and the exporter of a cluster.
@@ -493,7 +493,7 @@ func (w *scripted) clock(args []string) (err error) {
 }
 
 func (w *scripted) thief(args []string) error {
-	o, ok := w.live[unread{kindService, args[1] + ".shop"}]
+	o, ok := w.live[recordName{kindService, args[1] + ".shop"}]
 	if !ok {
 		o = &clustersetv1alpha1.ExportedService{
 			ObjectMeta: record.Meta("beijing", nameIn(args[1]), args[1]+".shop"),
@@ -551,7 +551,7 @@ func (w *scripted) pass(args []string) error {
 
 // onHub returns a service's record, and the addresses of its endpoints that it lists, in order.
 func (w *scripted) onHub(name string) (service *clustersetv1alpha1.ExportedService, addresses []string, err error) {
-	service, _ = w.live[unread{kindService, name + ".shop"}].(*clustersetv1alpha1.ExportedService)
+	service, _ = w.live[recordName{kindService, name + ".shop"}].(*clustersetv1alpha1.ExportedService)
 	for at, o := range w.live {
 		e, ok := o.(*clustersetv1alpha1.ExportedEndpoints)
 		if key, _ := at.key(); !ok || key.Name != name {

@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
 	"net/url"
-	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -23,271 +22,124 @@ import (
 	"github.com/clusterset/clusterset/internal/mcs"
 )
 
-// braked is a member that exports some services and loses ServiceExports.
-type braked struct {
-	*testing.T
-	withdrawalGuard
-	exported int
-	going    map[types.NamespacedName]bool
-	kind     error
-	counts   int
-}
-
-func newBraked(t *testing.T, exported int) *braked {
-	b := &braked{T: t, exported: exported, going: map[types.NamespacedName]bool{}}
-	b.withdrawalGuard = newWithdrawalGuard(DefaultHoldWithdrawals, DefaultReplaceFor)
-	b.served = func(context.Context, types.NamespacedName) (error, error) { return b.kind, nil }
-	b.count = func(context.Context) (keys []types.NamespacedName, exported int, err error) {
-		b.counts++
-		return slices.Collect(maps.Keys(b.going)), b.exported, nil
+// What is decided about services whose ServiceExports are gone. Rules C7 and C8 of docs/spec/control-plane.md; testdata/exports.txtar has the scripts.
+func TestWithdrawalsAreJudged(t *testing.T) {
+	const s, m = time.Second, time.Minute
+	now := epoch.Time
+	// some are so many services that have been missed for so long.
+	type some struct {
+		n        int
+		age      time.Duration
+		held     time.Duration // for how much longer; 0: not
+		released bool
+		gone     bool // from the hub
 	}
-	return b
-}
-
-func (b *braked) lose(from, n int) (keys []types.NamespacedName) {
-	for i := range n {
-		key := types.NamespacedName{Namespace: "shop", Name: fmt.Sprintf("s%d", from+i)}
-		b.going[key] = true
-		keys = append(keys, key)
-	}
-	return keys
-}
-
-// run asks about all services until each is held or withdrawn, and returns the number of each.
-func (b *braked) run(keys []types.NamespacedName) (held, gone int) {
-	b.Helper()
-	for {
-		var wait time.Duration
-		held, undecided := 0, false
-		for _, key := range keys {
-			if !b.going[key] {
-				continue // withdrawn in an earlier round
-			}
-			s, err := b.ask(b.Context(), key)
-			switch {
-			case err != nil:
-				b.Fatal(err)
-			case s.held:
-				held++
-			case s.retry == 0:
-				gone++
-				delete(b.going, key)
-				b.exported--
-			default:
-				undecided = true
-				wait = max(wait, s.retry)
-			}
-		}
-		if !undecided {
-			return held, gone
-		}
-		elapse(wait)
-	}
-}
-
-// Rule C7 of docs/spec/control-plane.md.
-func TestBrake(t *testing.T) {
 	for _, c := range []struct {
-		name           string
-		exported, lose int
-		held, gone     int
+		name     string
+		exported int
+		was      bool // the kind was lost
+		lost     bool
+		off      bool
+		known    []some
+		want     string // held, released and waiting ones
 	}{
-		{"one", 1, 1, 0, 1},
-		{"ten of ten", 10, 10, 0, 10},
-		{"eleven of eleven", 11, 11, 11, 0},
-		{"all of a hundred", 100, 100, 100, 0},
-		{"more than half", 100, 51, 51, 0},
-		{"half", 100, 50, 0, 50},
+		{"one", 1, false, false, false, []some{{n: 1, age: 5 * s}}, "0 1 0"},
+		{"ten of ten", 10, false, false, false, []some{{n: 10, age: 5 * s}}, "0 10 0"},
+		{"eleven of eleven", 11, false, false, false, []some{{n: 11, age: 5 * s}}, "11 0 0"},
+		{"more than half", 100, false, false, false, []some{{n: 51, age: 5 * s}}, "51 0 0"},
+		{"half", 100, false, false, false, []some{{n: 50, age: 5 * s}}, "0 50 0"},
+		{"it is off", 100, false, false, true, []some{{n: 100, age: 5 * s}}, "0 100 0"},
+		{"one that may be replaced waits", 20, false, false, false, []some{{n: 1, age: 5 * s}, {n: 2, age: 4 * s}}, "0 1 2"},
+		{"those that went moments before count", 10, false, false, false, []some{{n: 1, age: 5 * s}, {n: 10, age: 20 * s, released: true, gone: true}}, "1 10 0"},
+		{"not those that went before that", 10, false, false, false, []some{{n: 1, age: 5 * s}, {n: 10, age: 31 * s, released: true, gone: true}}, "0 11 0"},
+		{"those that the hub refuses to withdraw count once", 14, false, false, false, []some{{n: 6, age: 5 * s}, {n: 1, age: 20 * s, released: true}}, "0 7 0"},
+		{"they are held, if they are too many", 14, false, false, false, []some{{n: 10, age: 5 * s}, {n: 1, age: 20 * s, released: true}}, "11 0 0"},
+		{"those that are held don't count when others end", 20, false, false, false, []some{{n: 1, age: 5 * s}, {n: 12, age: 5 * m, held: 5 * m}}, "12 1 0"},
+		{"moments later they do", 20, false, false, false, []some{{n: 1, age: 5 * s}, {n: 12, age: 25 * s, held: 5 * m}}, "13 0 0"},
+		{"their time is over", 20, false, false, false, []some{{n: 12, age: 11 * m, held: -s}}, "0 12 0"},
+		{"the kind is gone", 3, false, true, false, []some{{n: 1, age: 5 * s}, {n: 1, age: 5 * m, held: -s}, {n: 1, age: m, released: true}}, "2 1 0"},
+		{"it is still gone", 3, true, true, false, []some{{n: 3, age: 5 * m, held: -s}}, "3 0 0"},
+		{"it is back", 3, true, false, false, []some{{n: 3, age: 5 * m, held: -s}}, "3 0 0"},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				b := newBraked(t, c.exported)
-				keys := b.lose(0, c.lose)
-				if held, gone := b.run(keys); held != c.held || gone != c.gone || b.counts != 1 {
-					t.Errorf("%d are held and %d gone after %d counts, want %d and %d after one", held, gone, b.counts, c.held, c.gone)
+		e := endings{of: map[types.NamespacedName]*ending{}, lost: c.was}
+		going := sets.New[types.NamespacedName]()
+		for i, k := range c.known {
+			for n := range k.n {
+				key := types.NamespacedName{Name: fmt.Sprint(i, "-", n)}
+				e.of[key] = &ending{since: now.Add(-k.age), released: k.released}
+				if k.held != 0 {
+					e.of[key].until = now.Add(k.held)
 				}
-				if c.held == 0 {
-					return
+				if !k.gone {
+					going.Insert(key)
 				}
-				elapse(DefaultHoldWithdrawals - time.Minute)
-				if _, gone := b.run(keys); gone > 0 {
-					t.Errorf("%d are gone before the time is over", gone)
-				}
-				elapse(time.Minute)
-				if held, _ := b.run(keys); held > 0 {
-					t.Errorf("%d are held for longer", held)
-				}
-			})
-		})
+			}
+		}
+		hold := DefaultHoldWithdrawals
+		if c.off {
+			hold = 0
+		}
+		e.judge(now, c.lost, going, c.exported, hold, DefaultReplaceFor)
+		var held, released, waiting int
+		for _, e := range e.of {
+			switch {
+			case e.released:
+				released++
+			case e.until.After(now):
+				held++
+			case e.waits():
+				waiting++
+			}
+		}
+		if got := fmt.Sprint(held, released, waiting); got != c.want {
+			t.Errorf("%s: %s are held, released and waiting, want %s", c.name, got, c.want)
+		}
 	}
 }
 
-// Exports are held for ten minutes, whatever else ends meanwhile, and don't count when others end. Those that end moments later do. Rule C7 of
-// docs/spec/control-plane.md.
-func TestBrakeHoldsForTenMinutesWhateverElseGoes(t *testing.T) {
-	for name, refuses := range map[string]bool{"the hub takes the withdrawals": false, "the hub refuses the withdrawals": true} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				b := newBraked(t, 20)
-				keys := b.lose(0, 12)
-				if held, _ := b.run(keys); held != 12 {
-					t.Errorf("%d of twelve are held", held)
-				}
-				began := time.Now()
-				elapse(goneFor / 2)
-				if held, _ := b.run(b.lose(12, 2)); held != 2 {
-					t.Errorf("%d of the next two are held", held)
-				}
-				elapse(DefaultHoldWithdrawals / 2)
-				if held, gone := b.run(b.lose(14, 1)); held != 0 || gone != 1 {
-					t.Error("a single one is held")
-				}
-				elapse(DefaultHoldWithdrawals - time.Since(began))
-				if held, gone := b.run(keys); held != 0 || gone != 12 {
-					t.Errorf("after its time %d are held, %d are gone", held, gone)
-				}
-				if refuses {
-					b.lose(0, 12)
-					b.exported += 12
-					for _, key := range keys {
-						b.of[key] = &ending{since: began, released: true}
-					}
-				}
-				if held, gone := b.run(b.lose(15, 1)); held != 0 || gone != 1 {
-					t.Error("a single one is held when the others' time is over")
-				}
-			})
-		})
-	}
-}
-
-// Exports that end one after another are each withdrawn after the same few seconds; one whose ServiceExport is back by then isn't. Rule C8
-// of docs/spec/control-plane.md.
-func TestBrakeLetsSingleOnesGoSoon(t *testing.T) {
+// Services that go together are counted once it is quiet, by one of them. While the API server or a webhook hangs, the others neither wait nor ask
+// too.
+func TestOneServiceAsksForAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBraked(t, 20)
-		for i := range 20 {
-			began := time.Now()
-			if _, gone := b.run(b.lose(i, 1)); gone != 1 {
-				t.Errorf("the %d. is held", i)
-			}
-			if took := time.Since(began); took != DefaultReplaceFor {
-				t.Errorf("the %d. waited for %s", i, took)
-			}
-			elapse(goneFor + time.Second)
-		}
-		key := b.lose(20, 1)[0]
-		for range 3 { // it is replaced again and again
-			if s, err := b.ask(t.Context(), key); err != nil || s.retry == 0 {
-				t.Errorf("%+v, %v", s, err)
-			}
-			elapse(DefaultReplaceFor - time.Second)
-			b.forget(key)
-		}
-	})
-}
-
-// While the API server or a webhook hangs, other services neither wait nor ask too.
-func TestBrakeAsksWithoutItsLock(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newBraked(t, 20)
+		g := newWithdrawalGuard(DefaultHoldWithdrawals, DefaultReplaceFor)
 		asked := 0
-		b.served = func(ctx context.Context, _ types.NamespacedName) (error, error) {
+		g.served = func(ctx context.Context, _ types.NamespacedName) (error, error) {
 			asked++
 			<-ctx.Done()
 			return nil, nil
 		}
-		keys := b.lose(0, 3)
-		for _, key := range keys {
-			if _, err := b.ask(t.Context(), key); err != nil {
-				t.Fatal(err)
+		g.count = func(context.Context) ([]types.NamespacedName, int, error) { return nil, 20, nil }
+		keys := []types.NamespacedName{{Name: "a"}, {Name: "b"}, {Name: "c"}}
+		ask := func(i int, want stopped) {
+			t.Helper()
+			if s, err := g.ask(t.Context(), keys[i]); err != nil || s != want {
+				t.Errorf("%+v, %v; want %+v", s, err, want)
 			}
 		}
+		ask(0, stopped{retry: DefaultReplaceFor})
+		ask(1, stopped{retry: DefaultReplaceFor})
+		elapse(DefaultReplaceFor - time.Second)
+		ask(2, stopped{retry: DefaultReplaceFor})
+		elapse(time.Second)
+		ask(0, stopped{retry: settleFor - time.Second})
 		elapse(DefaultReplaceFor)
 		done := make(chan struct{})
 		began := time.Now()
 		go func() {
 			defer close(done)
-			if s, err := b.ask(t.Context(), keys[0]); err != nil || s != (stopped{}) {
-				t.Errorf("%+v, %v", s, err)
-			}
+			ask(0, stopped{})
 		}()
 		synctest.Wait()
-		b.forget(types.NamespacedName{Namespace: "shop", Name: "other"})
-		if s, err := b.ask(t.Context(), keys[1]); err != nil || s.retry == 0 || s.held {
-			t.Errorf("while another asks: %+v, %v", s, err)
-		}
+		g.forget(types.NamespacedName{Name: "other"})
+		ask(1, stopped{retry: judgeRetry})
 		if waited := time.Since(began); waited > 0 {
 			t.Errorf("another service waited for %s", waited)
 		}
 		<-done
-		if took := time.Since(began); took != judgeFor {
-			t.Errorf("it took %s", took)
-		}
-		for _, key := range keys[1:] {
-			if s, err := b.ask(t.Context(), key); err != nil || s != (stopped{}) {
-				t.Errorf("%+v, %v", s, err)
-			}
-		}
-		if asked != 1 || b.counts != 1 {
-			t.Errorf("asked %d times and counted %d times", asked, b.counts)
-		}
-	})
-}
-
-// A hub that refuses a withdrawal for a while, for example because its etcd is full, causes many requests for one service. They must not
-// count as many services.
-func TestBrakeCountsAServiceOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newBraked(t, 14)
-		keys := b.lose(0, 1)
-		b.run(keys)
-		for range 12 { // the hub refuses, and the exporter tries again
-			b.lose(0, 1)
-			b.exported = 14
-			if s, err := b.ask(t.Context(), keys[0]); err != nil || s.held {
-				t.Fatalf("%+v, %v", s, err)
-			}
-			elapse(2 * time.Second)
-		}
-		if held, gone := b.run(b.lose(1, 6)); held > 0 || gone != 6 { // seven of fourteen
-			t.Errorf("of six others %d are held", held)
-		}
-	})
-}
-
-// If the kind ServiceExport is gone, missing objects mean nothing, however few services are concerned. When the kind is back, users get the
-// full time to restore their ServiceExports.
-func TestBrakeWithoutTheKind(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newBraked(t, 3)
-		keys := b.lose(0, 3)
-		b.kind = errors.New("no matches for kind ServiceExport")
-		for range 2 {
-			if held, _ := b.run(keys); held != 3 {
-				t.Errorf("%d are held", held)
-			}
-			elapse(time.Hour)
-		}
-		b.kind = nil
-		if held, _ := b.run(keys); held != 3 {
-			t.Errorf("%d are held now that the kind is back", held)
-		}
-		b.forget(keys[0]) // its ServiceExport is back
-		elapse(DefaultHoldWithdrawals)
-		if held, gone := b.run(keys[1:]); held != 0 || gone != 2 {
-			t.Errorf("%d are held and %d gone after its users had their time", held, gone)
-		}
-	})
-}
-
-func TestBrakeOff(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newBraked(t, 100)
-		b.holdFor = 0
-		began := time.Now()
-		if held, gone := b.run(b.lose(0, 100)); held != 0 || gone != 100 || time.Since(began) != DefaultReplaceFor {
-			t.Errorf("%d are held and %d gone after %s", held, gone, time.Since(began))
+		ask(1, stopped{})
+		ask(2, stopped{})
+		if took := time.Since(began); took != judgeFor || asked != 1 {
+			t.Errorf("it took %s, and %d requests", took, asked)
 		}
 	})
 }
