@@ -9,7 +9,6 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -53,13 +52,13 @@ func (w waitedOn) beat(cluster, follows, cantFollow string) {
 	report := &clustersetv1alpha1.MemberReport{ObjectMeta: metav1.ObjectMeta{Namespace: lease.Namespace, Name: clustersetv1alpha1.MemberReportName}}
 	report.Spec = clustersetv1alpha1.MemberReportSpec{Follows: follows, CantFollow: cantFollow}
 	for _, o := range []client.Object{lease, report} {
-		if err := w.hub.Create(w.t.Context(), o); apierrors.IsAlreadyExists(err) {
-			o.SetResourceVersion("")
-			err = w.hub.Update(w.t.Context(), o)
-			if err != nil {
-				w.t.Error(err)
-			}
-		} else if err != nil {
+		was, _ := o.DeepCopyObject().(client.Object)
+		write := func() error { return w.hub.Create(w.t.Context(), o) }
+		if w.hub.Get(w.t.Context(), client.ObjectKeyFromObject(o), was) == nil {
+			o.SetResourceVersion(was.GetResourceVersion())
+			write = func() error { return w.hub.Update(w.t.Context(), o) }
+		}
+		if err := write(); err != nil {
 			w.t.Error(err)
 		}
 	}

@@ -10,16 +10,12 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/clusterset/clusterset/api"
-	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/exporter/membership"
 )
 
@@ -53,11 +49,11 @@ func (p *suspended) Is(target error) bool { return target == errNotSynced }
 type claim struct {
 	cluster, run string
 	interval     time.Duration // of heartbeats
-	lease        leaseClient
-	uid          func(context.Context) (string, error)
+	live         client.Reader // of the hub itself
+	hub          client.Writer
+	uid          func(context.Context) string // of the cluster, empty if unknown
 	runs         Runs
-	tell         func(ctx context.Context, kind, reason, message string)
-	report       func(context.Context) // makes every ServiceExport report the state
+	say          func(context.Context, *suspended) // makes it known
 
 	ours  atomic.Bool
 	taken atomic.Pointer[suspended] // nil: not for long
@@ -104,16 +100,12 @@ func (c *claim) try(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read which runs of the agent this cluster remembers: %w", err)
 	}
-	own, err := c.uid(ctx)
-	if err != nil {
-		return err
-	}
-	lease, err := c.lease.get(ctx)
+	lease, err := c.get(ctx)
 	if err != nil {
 		c.wait.Unanswered()
 		return err
 	}
-	is := shown(lease)
+	is, own := shown(lease), c.uid(ctx)
 	cluster, run, _ := strings.Cut(is.Holder, "/")
 	known := slices.Contains(runs, run)
 	if run != c.run && !c.wait.See(is, known) { // ours, if the answer was lost when the name was taken
@@ -141,7 +133,7 @@ func (c *claim) try(ctx context.Context) error {
 	return nil
 }
 
-// suspend says, once, that another agent holds the name.
+// suspend says, once, that another agent holds the name. twin means that it has this cluster's identity.
 func (c *claim) suspend(ctx context.Context, twin bool) {
 	why := &suspended{api.ReasonNameTaken, "another cluster is working under this cluster's name on the hub; join each cluster under a name of its own. Nothing is exported from here"}
 	if twin {
@@ -150,8 +142,7 @@ func (c *claim) suspend(ctx context.Context, twin bool) {
 	}
 	if c.taken.CompareAndSwap(nil, why) {
 		metricNameTaken.Set(1)
-		c.tell(ctx, corev1.EventTypeWarning, why.reason, why.message)
-		c.report(ctx)
+		c.say(ctx, why)
 	}
 }
 
@@ -161,7 +152,7 @@ func (c *claim) check(ctx context.Context) (restored bool, err error) {
 	if c.last != nil {
 		return false, nil
 	}
-	lease, err := c.lease.get(ctx)
+	lease, err := c.get(ctx)
 	if err != nil {
 		return false, err
 	}
@@ -181,25 +172,32 @@ func (c *claim) renew(ctx context.Context) error {
 	return c.write(ctx, func(s *coordinationv1.LeaseSpec) { s.RenewTime = &now })
 }
 
-// release lets a successor take over at once.
+// release lets a successor take over at once, if the hub answers soon.
 func (c *claim) release(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), hubTimeout)
+	defer cancel()
 	if !c.held() {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), hubTimeout)
-	defer cancel()
-	if _, err := c.check(ctx); err != nil {
-		return // the successor waits
+	if _, err := c.check(ctx); err == nil {
+		c.hold.Holder = ""
+		_ = c.write(ctx, func(*coordinationv1.LeaseSpec) {})
 	}
-	c.hold.Holder = ""
-	if err := c.write(ctx, func(*coordinationv1.LeaseSpec) {}); err != nil {
-		log.FromContext(ctx).WithName("claim").Info("Can't hand over this cluster's name on the hub, so its next agent waits a moment", "reason", err.Error())
-	}
-	c.ours.Store(false)
 }
 
-// write writes the Lease as it was last, with a change. It is ours alone: what somebody else, such as a thief of the token, left in its metadata
-// goes, and so do the managers of its fields (S59 of docs/security.md).
+// get reads the Lease, which is empty if there is none.
+func (c *claim) get(ctx context.Context) (*coordinationv1.Lease, error) {
+	ctx, cancel := context.WithTimeout(ctx, hubTimeout)
+	defer cancel()
+	lease, key := &coordinationv1.Lease{}, client.ObjectKey{Namespace: api.MemberNamespace(c.cluster), Name: api.HeartbeatLease}
+	if err := c.live.Get(ctx, key, lease); client.IgnoreNotFound(err) != nil {
+		return nil, fmt.Errorf("get Lease %s: %w", key, err)
+	}
+	return lease, nil
+}
+
+// write writes the Lease as it was last, with a change. Without a version it is created: a POST, which doesn't have its name, isn't allowed to
+// members. What somebody else, such as a thief of the token, left in its metadata goes (S59 of docs/security.md).
 func (c *claim) write(ctx context.Context, change func(*coordinationv1.LeaseSpec)) error {
 	was, holder := c.last, c.hold.Holder
 	next := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{
@@ -217,8 +215,8 @@ func (c *claim) write(ctx context.Context, change func(*coordinationv1.LeaseSpec
 	change(&next.Spec)
 	c.last = nil
 	c.hold.Writing(shown(next).Renewed)
-	if err := c.lease.put(ctx, next); err != nil {
-		return err
+	if err := c.hub.Update(ctx, next, client.FieldOwner(api.FieldManagerExporter)); err != nil {
+		return fmt.Errorf("update Lease %s: %w", client.ObjectKeyFromObject(next), err)
 	}
 	c.hold.Wrote()
 	c.last = next
@@ -232,61 +230,4 @@ func shown(lease *coordinationv1.Lease) membership.Lease {
 		l.Renewed = t.UnixMicro()
 	}
 	return l
-}
-
-// leaseClient reads the member's Lease on the hub, which is empty if there is none, and writes it.
-type leaseClient struct {
-	get func(context.Context) (*coordinationv1.Lease, error)
-	put func(context.Context, *coordinationv1.Lease) error
-}
-
-func leaseOn(live client.Reader, hub client.Writer, cluster string) leaseClient {
-	key := client.ObjectKey{Namespace: api.MemberNamespace(cluster), Name: api.HeartbeatLease}
-	return leaseClient{
-		get: func(ctx context.Context) (*coordinationv1.Lease, error) {
-			ctx, cancel := context.WithTimeout(ctx, hubTimeout)
-			defer cancel()
-			lease := &coordinationv1.Lease{}
-			if err := live.Get(ctx, key, lease); client.IgnoreNotFound(err) != nil {
-				return nil, fmt.Errorf("get Lease %s: %w", key, err)
-			}
-			return lease, nil
-		},
-		// Without a resourceVersion it is created, and nothing is overwritten. Members may create it only under its name, which a POST doesn't have.
-		put: func(ctx context.Context, lease *coordinationv1.Lease) error {
-			if err := hub.Update(ctx, lease, client.FieldOwner(api.FieldManagerExporter)); err != nil {
-				return fmt.Errorf("update Lease %s: %w", key, err)
-			}
-			return nil
-		},
-	}
-}
-
-// tellOf returns a function that logs news about this cluster's name and records it as an Event of its local MemberCluster.
-func tellOf(recorder events.EventRecorder, cluster string) func(ctx context.Context, kind, reason, message string) {
-	regarding := &clustersetv1alpha1.MemberCluster{
-		TypeMeta:   metav1.TypeMeta{APIVersion: clustersetv1alpha1.GroupVersion.String(), Kind: "MemberCluster"},
-		ObjectMeta: metav1.ObjectMeta{Name: cluster},
-	}
-	return func(ctx context.Context, kind, reason, message string) {
-		log.FromContext(ctx).WithName("claim").Info("About this cluster's name on the hub: " + message)
-		recorder.Eventf(regarding, nil, kind, reason, "Claim", "%s", message)
-	}
-}
-
-// clusterUID returns a function that reads the member's identity. It is empty if it can't be read.
-func clusterUID(member client.Reader) func(context.Context) (string, error) {
-	return func(ctx context.Context) (string, error) {
-		ctx, cancel := context.WithTimeout(ctx, localTimeout)
-		defer cancel()
-		var ns corev1.Namespace
-		err := member.Get(ctx, client.ObjectKey{Name: metav1.NamespaceSystem}, &ns)
-		switch {
-		case apierrors.IsNotFound(err) || apierrors.IsForbidden(err):
-			return "", nil
-		case err != nil:
-			return "", fmt.Errorf("get Namespace %s: %w", metav1.NamespaceSystem, err)
-		}
-		return string(ns.UID), nil
-	}
 }

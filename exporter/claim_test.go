@@ -15,6 +15,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/clusterset/clusterset/api"
 )
@@ -35,32 +36,45 @@ func newLeaseHub() *leaseHub {
 
 var errAway = errors.New("the hub is away")
 
-func (h *leaseHub) client() leaseClient {
-	return leaseClient{
-		get: func(context.Context) (*coordinationv1.Lease, error) {
-			h.mu.Lock()
-			defer h.mu.Unlock()
-			if h.away {
-				return nil, errAway
-			}
-			return h.lease.DeepCopy(), nil
-		},
-		put: func(_ context.Context, lease *coordinationv1.Lease) error {
-			h.mu.Lock()
-			defer h.mu.Unlock()
-			switch {
-			case h.away:
-				return errAway
-			case lease.ResourceVersion != h.lease.ResourceVersion:
-				return apierrors.NewConflict(coordinationv1.Resource("leases"), lease.Name, errors.New("it has changed"))
-			}
-			h.version++
-			lease.ResourceVersion = strconv.Itoa(h.version)
-			h.lease = lease.DeepCopy()
-			h.writes[*lease.Spec.HolderIdentity]++
-			return nil
-		},
+// leaseClient is a client of the hub. It is what an agent reads and writes the Lease with.
+type leaseClient struct {
+	client.Client
+	*leaseHub
+	put func(context.Context, *coordinationv1.Lease) error // in place of Update
+}
+
+func (c *leaseClient) Get(_ context.Context, _ client.ObjectKey, o client.Object, _ ...client.GetOption) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.away {
+		return errAway
 	}
+	c.lease.DeepCopyInto(o.(*coordinationv1.Lease)) //nolint:forcetypeassert // nothing else is read
+	return nil
+}
+
+func (c *leaseClient) Update(ctx context.Context, o client.Object, _ ...client.UpdateOption) error {
+	lease := o.(*coordinationv1.Lease) //nolint:forcetypeassert // nothing else is written
+	if c.put != nil {
+		return c.put(ctx, lease)
+	}
+	return c.write(lease)
+}
+
+func (h *leaseHub) write(lease *coordinationv1.Lease) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch {
+	case h.away:
+		return errAway
+	case lease.ResourceVersion != h.lease.ResourceVersion:
+		return apierrors.NewConflict(coordinationv1.Resource("leases"), lease.Name, errors.New("it has changed"))
+	}
+	h.version++
+	lease.ResourceVersion = strconv.Itoa(h.version)
+	h.lease = lease.DeepCopy()
+	h.writes[*lease.Spec.HolderIdentity]++
+	return nil
 }
 
 // set changes the hub.
@@ -111,22 +125,24 @@ func (m *memory) Store(_ context.Context, runs []string) error {
 type agent struct {
 	*heartbeat
 	relists, catchUps int
+	on                *leaseClient
 	end               context.CancelFunc
 	ended             chan struct{}
 }
 
 // prepare returns an agent of a cluster that remembers something. Its first pass takes no time.
 func (h *leaseHub) prepare(run string, cluster *memory) *agent {
-	note := func(text string) { h.set(func() { h.events = append(h.events, run+" "+text) }) }
+	on := &leaseClient{leaseHub: h}
 	c := &claim{
-		cluster: "beijing", run: run, interval: 10 * time.Second, lease: h.client(), runs: cluster,
-		uid:    func(context.Context) (string, error) { return "cluster", nil },
-		tell:   func(_ context.Context, _, reason, _ string) { note(reason) },
-		report: func(context.Context) { note("reports") },
+		cluster: "beijing", run: run, interval: 10 * time.Second, live: on, hub: on, runs: cluster,
+		uid: func(context.Context) string { return "cluster" },
+		say: func(_ context.Context, why *suspended) {
+			h.set(func() { h.events = append(h.events, run+" "+why.reason) })
+		},
 	}
 	ready := make(chan struct{})
 	close(ready)
-	a := &agent{ended: make(chan struct{})}
+	a := &agent{ended: make(chan struct{}), on: on}
 	a.heartbeat = &heartbeat{
 		interval: c.interval, after: ready, claim: c, report: nothing, relist: func() { h.set(func() { a.relists++ }) },
 		upToDate: func(context.Context) error { h.set(func() { a.catchUps++ }); return nil },
@@ -193,19 +209,19 @@ func TestSuccessor(t *testing.T) {
 		{"of another cluster", func(t *testing.T, h *leaseHub, first *agent, _ *memory) *agent {
 			h.crash(first)
 			return h.start(t, "next", &memory{})
-		}, 5 * time.Minute, "next NameTaken, next reports"},
+		}, 5 * time.Minute, "next NameTaken"},
 		{"a clone that remembers it, and finds it alive", func(t *testing.T, h *leaseHub, first *agent, cluster *memory) *agent {
 			next := h.start(t, "next", &memory{slices.Clone(cluster.runs)})
 			elapse(time.Minute)
 			h.crash(first)
 			return next
-		}, 5*time.Minute - 5*time.Second, "next NameTaken, next reports"},
+		}, 5*time.Minute - 5*time.Second, "next NameTaken"},
 		{"a clone, and the first hands over", func(t *testing.T, h *leaseHub, first *agent, cluster *memory) *agent {
 			next := h.start(t, "next", &memory{slices.Clone(cluster.runs)})
 			elapse(time.Minute + 2*time.Second)
 			first.stop()
 			return next
-		}, 3 * time.Second, "next NameTaken, next reports"},
+		}, 3 * time.Second, "next NameTaken"},
 		{"the hub is away for ten minutes", func(t *testing.T, h *leaseHub, first *agent, _ *memory) *agent {
 			next := h.start(t, "next", &memory{})
 			elapse(4 * time.Minute)
@@ -213,7 +229,7 @@ func TestSuccessor(t *testing.T) {
 			elapse(10 * time.Minute)
 			h.crash(first) // and it is back
 			return next
-		}, 5 * time.Minute, "next NameTaken, next reports"},
+		}, 5 * time.Minute, "next NameTaken"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -303,10 +319,9 @@ func TestRestoredHub(t *testing.T) {
 		elapse(15 * time.Second)
 		h.set(func() { h.away = false })
 		expect("away for a moment", 3, 4)
-		put := a.claim.lease.put
-		a.claim.lease.put = func(ctx context.Context, lease *coordinationv1.Lease) error {
-			a.claim.lease.put = put
-			return errors.Join(put(ctx, lease), errAway)
+		a.on.put = func(_ context.Context, lease *coordinationv1.Lease) error {
+			a.on.put = nil
+			return errors.Join(h.write(lease), errAway)
 		}
 		expect("an answer got lost", 3, 5)
 		h.restore(before) // our predecessor's: we wait for it as after a crash
@@ -336,7 +351,7 @@ func TestLeaseIsOursAlone(t *testing.T) {
 		stained.Spec.HolderIdentity = &holder
 		h.restore(stained)
 		elapse(10 * time.Second)
-		if a.claim.held() || h.said() != "run NameTaken, run reports" {
+		if a.claim.held() || h.said() != "run NameTaken" {
 			t.Errorf("with another holder it goes on; it says %q", h.said())
 		}
 	})

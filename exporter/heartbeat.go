@@ -22,22 +22,16 @@ type heartbeat struct {
 	upToDate func(context.Context) error // brings this cluster's records on the hub up to date
 	report   func(context.Context) error // brings what this cluster says about itself up to date
 
-	doubt bool      // the hub was away or restored, and the records haven't been brought up to date since
-	heard time.Time // when the hub was last back
-	again int       // how many heartbeats in a row were retried before their time
+	doubt bool // the hub was away or restored, and the records haven't been brought up to date since
 }
-
-// returning is for how many intervals after the hub is back a failed heartbeat is retried after only a moment: the sooner this
-// cluster sees the hub's state, the sooner all answers are right. An API server that is starting may reject the first one. The moment is a
-// tenth of an interval, and each time twice as long.
-const returning = 3
 
 // spread is the part of an interval over which the clusters spread what they ask of a hub that is back (rule C70 of
 // docs/spec/control-plane.md).
 const spread = 5
 
-// run takes the cluster's name and renews the Lease until ctx ends, first after the first pass. Then it hands the name over. Failures are only
-// counted and logged: the next beat is the retry.
+// run takes the cluster's name and renews the Lease until ctx ends, first after the first pass. Then it hands the name over. A heartbeat that fails
+// is repeated after a tenth of the interval, and each time after twice as long, up to the interval: the sooner this cluster sees the state of a hub
+// that is back, the sooner all answers are right, and an API server that is starting may reject the first one.
 func (h *heartbeat) run(ctx context.Context) error {
 	defer h.claim.release(ctx)
 	h.claim.take(ctx)
@@ -48,41 +42,39 @@ func (h *heartbeat) run(ctx context.Context) error {
 	}
 	logger := log.FromContext(ctx).WithName("heartbeat")
 	logger.Info("The first export pass is done, sending heartbeats", "interval", h.interval)
+	failed := 0 // in a row
 	tick := time.NewTicker(h.interval)
 	defer tick.Stop()
-	failing := false
 	for {
 		tick.Reset(h.interval)
+		began := time.Now()
 		err := h.beat(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return nil
 		case errors.Is(err, errLost):
 			h.claim.take(ctx) // nothing is written to the hub meanwhile
-			failing = true
 			continue
-		case err != nil && !failing:
-			logger.Error(err, "Heartbeat failed; the hub will consider this cluster silent if that continues")
-		case err == nil && failing:
+		case err != nil:
+			if failed == 0 {
+				logger.Error(err, "Heartbeat failed; the hub will consider this cluster silent if that continues")
+			}
+			tick.Reset(max(min(h.interval/10<<failed, h.interval-time.Since(began)), 1))
+			failed = min(failed+1, 4)
+		case failed > 0:
 			logger.Info("Heartbeats arrive again")
-		}
-		failing = err != nil
-		if failing && (errors.Is(err, errBehind) || time.Since(h.heard) < returning*h.interval) {
-			tick.Reset(min(h.interval/10<<h.again, h.interval))
-			h.again = min(h.again+1, 4)
-		} else {
-			h.again = 0
+			failed = 0
 		}
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
-		case <-h.back:
-			// All clusters hear that at the same time.
-			if sleep(ctx, time.Duration(h.phase*float64(h.interval/spread))) != nil {
-				return nil // it was stopped
+		case <-h.back: // all clusters hear that at the same time
+			failed = min(failed, 1)
+			select {
+			case <-ctx.Done():
+			case <-time.After(time.Duration(h.phase * float64(h.interval/spread))):
 			}
-			h.heard, h.again = time.Now(), 0
 		}
 	}
 }
@@ -91,15 +83,6 @@ func (h *heartbeat) run(ctx context.Context) error {
 func phaseOf(cluster string) float64 {
 	sum := sha256.Sum256([]byte(cluster))
 	return float64(binary.BigEndian.Uint32(sum[:])) / (1 << 32)
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(d):
-		return nil
-	}
 }
 
 // beat renews once, and gives up in time for the next beat. After failures, and if the hub was restored, this cluster's records
@@ -119,7 +102,7 @@ func (h *heartbeat) beat(ctx context.Context) error {
 	}
 	metricHeartbeats.WithLabelValues(resultOK).Inc()
 	metricLastHeartbeat.SetToCurrentTime()
-	if err := h.report(ctx); err != nil && ctx.Err() == nil {
+	if err := h.report(ctx); err != nil {
 		log.FromContext(ctx).WithName("heartbeat").Info("Can't report on the hub what this cluster says about itself, trying again", "reason", err.Error())
 	}
 	return nil

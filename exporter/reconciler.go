@@ -18,11 +18,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/internal/namespaces"
 	"github.com/clusterset/clusterset/internal/nodes"
+	"github.com/clusterset/clusterset/internal/record"
 	"github.com/clusterset/clusterset/internal/text"
 )
 
@@ -125,6 +127,16 @@ func (r *reconciler) reconcile(ctx context.Context, key types.NamespacedName, kn
 
 // bring makes the hub have what it should of a service, or returns how long to leave what somebody else changed there.
 func (r *reconciler) bring(ctx context.Context, key types.NamespacedName, have Records, want Desired, known *serviceState) (outcome, time.Duration) {
+	if have.Service != nil {
+		known.exported = have.Service.Exports()
+	} else if want.Service == nil && known.exported { // somebody deleted the record before it could be withdrawn, or the hub was restored
+		want.Service = withdrawn(&clustersetv1alpha1.ExportedService{
+			ObjectMeta: record.Meta(r.cluster, key, api.ExportedServiceName(key.Namespace, key.Name)),
+			Spec: clustersetv1alpha1.ExportedServiceSpec{
+				ServiceNamespace: key.Namespace, ServiceName: key.Name, Type: mcsv1beta1.ClusterSetIP, ExportedAt: metav1.NewTime(r.now()),
+			},
+		})
+	}
 	steps := plan(have, want, numbering{r.now(), known.revision})
 	if len(steps) == 0 {
 		if have.Service == nil && want.Service == nil {
@@ -156,7 +168,7 @@ func (r *reconciler) bring(ctx context.Context, key types.NamespacedName, have R
 		r.limiter.failed(key)
 	}
 	if out.err == nil {
-		known.wrote = written{says, time.Now()}
+		known.wrote, known.exported = written{says, time.Now()}, want.Service != nil && want.Service.Exports()
 	}
 	return out, 0
 }

@@ -8,10 +8,14 @@ import (
 	"net"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -152,10 +156,10 @@ func setup(mgr manager.Manager, hub cluster.Cluster, opts Options) (firstPass <-
 		cluster:  opts.Cluster,
 		run:      string(uuid.NewUUID()),
 		interval: opts.HeartbeatInterval,
-		lease:    leaseOn(hub.GetAPIReader(), hub.GetClient(), opts.Cluster),
-		uid:      clusterUID(mgr.GetAPIReader()),
+		live:     hub.GetAPIReader(),
+		hub:      hub.GetClient(),
+		uid:      func(ctx context.Context) string { return clusterUID(ctx, mgr.GetAPIReader()) },
 		runs:     opts.Runs,
-		tell:     tellOf(mgr.GetEventRecorder("clusterset-exporter"), opts.Cluster),
 	}
 	r, err := newReconciler(mgr, hub, opts, name)
 	if err != nil {
@@ -190,6 +194,15 @@ func setup(mgr manager.Manager, hub cluster.Cluster, opts Options) (firstPass <-
 		}
 	}
 	return r.pass.finished, nil
+}
+
+// clusterUID returns the cluster's identity, the UID of its namespace kube-system, or "" if that can't be read: people want to know it.
+func clusterUID(ctx context.Context, here client.Reader) string {
+	ctx, cancel := context.WithTimeout(ctx, localTimeout)
+	defer cancel()
+	ns := &corev1.Namespace{}
+	_ = here.Get(ctx, client.ObjectKey{Name: metav1.NamespaceSystem}, ns)
+	return string(ns.UID)
 }
 
 // noRuns remembers nothing.
@@ -228,7 +241,13 @@ func newReconciler(mgr manager.Manager, hub cluster.Cluster, opts Options, name 
 		others:  newOthers(),
 		now:     time.Now,
 	}
-	name.report = r.reportAll
+	name.say = func(ctx context.Context, why *suspended) {
+		mc := &clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: opts.Cluster}}
+		mc.SetGroupVersionKind(clustersetv1alpha1.GroupVersion.WithKind("MemberCluster"))
+		r.events.Eventf(mc, nil, corev1.EventTypeWarning, why.reason, "Claim", "%s", why.message)
+		log.FromContext(ctx).Info("Waiting for this cluster's name on the hub: " + why.message)
+		r.reportAll(ctx)
+	}
 	opts.Nodes.OnChange(func(ctx context.Context, _ bool) { go r.nodesChanged(ctx) })
 	r.names = newNames(net.DefaultResolver.LookupNetIP, r.pass.send)
 	r.withdrawals = newWithdrawalGuard(opts.HoldWithdrawals, opts.ReplaceFor)

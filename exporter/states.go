@@ -53,6 +53,7 @@ type remembered struct {
 	refusing since // the hub, to take them
 	missing  since // its Service, while its ServiceExport may still exist
 	revision int64 // of its record, as this process wrote it last
+	exported bool  // that record, on the hub or as it was last seen there, isn't withdrawn
 	wrote    written
 	told     toldConditions
 	counted  entry

@@ -17,7 +17,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	coordinationv1ac "k8s.io/client-go/applyconfigurations/coordination/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/utils/ptr"
@@ -265,8 +264,9 @@ func TestJoinUnderTheNameOfOneThatLeftWhileNoHubProcessRan(t *testing.T) {
 	old := newClient(t, configOf(t, mustJoin(t, hub, join.Options{Cluster: "beijing"})))
 	kept := record("beijing") // it tries to stay by adding a finalizer
 	kept.Finalizers = []string{"example.com/stay"}
-	heartbeat := coordinationv1ac.Lease(api.HeartbeatLease, api.MemberNamespace("beijing")).WithSpec(coordinationv1ac.LeaseSpec().WithHolderIdentity("old"))
-	if err := errors.Join(old.Create(ctx, kept), old.Apply(ctx, heartbeat, client.FieldOwner("old"))); err != nil {
+	heartbeat := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace("beijing"), Name: api.HeartbeatLease}}
+	report := &clustersetv1alpha1.MemberReport{ObjectMeta: metav1.ObjectMeta{Namespace: heartbeat.Namespace, Name: clustersetv1alpha1.MemberReportName}}
+	if err := errors.Join(old.Create(ctx, kept), old.Update(ctx, heartbeat), old.Create(ctx, report)); err != nil {
 		t.Fatal(err)
 	}
 	mc := &clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "beijing"}}
@@ -276,7 +276,7 @@ func TestJoinUnderTheNameOfOneThatLeftWhileNoHubProcessRan(t *testing.T) {
 
 	current := newClient(t, configOf(t, mustJoin(t, hub, join.Options{Cluster: "beijing"})))
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace("beijing"), Name: api.HeartbeatLease}}
-	for _, gone := range []client.Object{record("beijing"), lease} {
+	for _, gone := range []client.Object{record("beijing"), lease, report} {
 		if err := admin.Get(ctx, client.ObjectKeyFromObject(gone), gone); !apierrors.IsNotFound(err) {
 			t.Errorf("the new member has the old one's %T: %v", gone, err)
 		}

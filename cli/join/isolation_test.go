@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	coordinationv1ac "k8s.io/client-go/applyconfigurations/coordination/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/clusterset/clusterset/api"
@@ -86,10 +85,15 @@ func TestMemberCredentialsCanDoNothingElse(t *testing.T) {
 		{"create", "coordination.k8s.io", "leases", "", own, api.HeartbeatLease, true},
 		{"create", "coordination.k8s.io", "leases", "", own, "another", false},
 		{"update", "coordination.k8s.io", "leases", "", own, api.HeartbeatLease, true},
-		{"patch", "coordination.k8s.io", "leases", "", own, api.HeartbeatLease, true},
+		{"patch", "coordination.k8s.io", "leases", "", own, api.HeartbeatLease, false},
 		{"delete", "coordination.k8s.io", "leases", "", own, api.HeartbeatLease, false},
-		{"patch", "coordination.k8s.io", "leases", "", own, "another", false},
-		{"patch", "coordination.k8s.io", "leases", "", other, api.HeartbeatLease, false},
+		{"update", "coordination.k8s.io", "leases", "", own, "another", false},
+		{"update", "coordination.k8s.io", "leases", "", other, api.HeartbeatLease, false},
+		{"get", "coordination.k8s.io", "leases", "", other, api.HeartbeatLease, false},
+		{"update", "clusterset.dev", "memberreports", "", own, clustersetv1alpha1.MemberReportName, true},
+		{"delete", "clusterset.dev", "memberreports", "", own, clustersetv1alpha1.MemberReportName, false},
+		{"get", "clusterset.dev", "memberreports", "", other, clustersetv1alpha1.MemberReportName, true},
+		{"update", "clusterset.dev", "memberreports", "", other, clustersetv1alpha1.MemberReportName, false},
 		{"create", "", "serviceaccounts", "token", own, api.MemberServiceAccount, true},
 		{"create", "", "serviceaccounts", "token", own, "default", false},
 		{"create", "", "serviceaccounts", "token", other, api.MemberServiceAccount, false},
@@ -136,7 +140,7 @@ func TestMembersCannotTouchEachOther(t *testing.T) {
 	}
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace("lyon"), Name: api.HeartbeatLease}}
 	apply := func(name string) error {
-		return member.Apply(ctx, coordinationv1ac.Lease(name, api.MemberNamespace("beijing")), client.FieldOwner(api.FieldManagerExporter))
+		return member.Update(ctx, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace("beijing"), Name: name}})
 	}
 	if err := apply(api.HeartbeatLease); err != nil {
 		t.Errorf("a member can't send its first heartbeat: %v", err)

@@ -236,7 +236,7 @@ type MemberClusterStatus struct {
 	// +optional
 	LastHeartbeatTime *metav1.Time `json:"lastHeartbeatTime,omitempty"`
 
-	// agentVersion is the version of the member agent that last renewed the Lease.
+	// agentVersion is the version of the member's agent, as it last reported.
 	// +kubebuilder:validation:MaxLength=128
 	// +optional
 	AgentVersion string `json:"agentVersion,omitempty"`
