@@ -167,14 +167,14 @@ func TestChangesBeyondTheBudgetWait(t *testing.T) {
 		if again := g.reconcile(t); again.RequeueAfter > result.RequeueAfter {
 			t.Errorf("a further change makes it wait longer, %s instead of %s", again.RequeueAfter, result.RequeueAfter)
 		}
-		if all, global := g.late("all"), g.late("GlobalService"); all != 1 || global > 1 {
-			t.Errorf("%v services are late, and %v GlobalServices; want 1, and that of an earlier change at most", all, global)
+		if all := g.late("all"); all != 1 {
+			t.Errorf("%v services are late, want 1", all)
 		}
 		g.clock.Step(result.RequeueAfter)
 		g.settled(t)
 		g.want(t, "after its turn", "thief", 25)
-		if all, global := g.late("all"), g.late("GlobalService"); all != 0 || global != 0 {
-			t.Errorf("%v services and %v GlobalServices are late", all, global)
+		if all := g.late("all"); all != 0 {
+			t.Errorf("%v services are late", all)
 		}
 	})
 	t.Run("a new service of another name waits too", func(t *testing.T) {
@@ -243,7 +243,7 @@ func TestAThiefsBytesAreBounded(t *testing.T) {
 			bytes := func(options Options) int64 {
 				g := large(t, mcsv1beta1.Headless, c.clusters, c.endpoints)
 				g.options.WriteRate, g.options.WriteBurst = options.WriteRate, options.WriteBurst
-				g.budget, g.globalBudget = newBudget(g.clock, options, "all", g.report.late), newBudget(g.clock, options, "GlobalService", g.report.late)
+				g.budget = newBudget(g.clock, options, "all", g.report.late)
 				g.here.bytes = 0
 				for i := range 600 { // five minutes
 					g.flip("cluster-000", i%2 == 1)

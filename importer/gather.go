@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"net/netip"
 	"slices"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/importer/desired"
+	"github.com/clusterset/clusterset/internal/door"
 	"github.com/clusterset/clusterset/internal/record"
 )
 
@@ -24,8 +26,7 @@ import (
 // they are deleted, and a finalizer may keep one.
 func (r *reconciler) gatherHub(ctx context.Context, key types.NamespacedName, in *desired.Input) {
 	left, member := map[string]bool{}, &clustersetv1alpha1.MemberCluster{}
-	stays := func(record client.Object) bool {
-		namespace := record.GetNamespace()
+	stays := func(namespace string) bool {
 		gone, known := left[namespace]
 		if !known {
 			gone = r.hasLeft(ctx, namespace, member)
@@ -33,16 +34,20 @@ func (r *reconciler) gatherHub(ctx context.Context, key types.NamespacedName, in
 		}
 		return !gone
 	}
-	// These objects belong to the cache. merge.Sanitize copies before it changes anything.
-	in.Endpoints = slices.DeleteFunc(r.records.endpoints.Of(key.String()), func(e *clustersetv1alpha1.ExportedEndpoints) bool { return !stays(e) })
+	for _, e := range r.records.endpoints.Of(key.String()) {
+		if stays(e.Namespace) {
+			in.Endpoints = append(in.Endpoints, door.CompactEndpoints(e))
+		}
+	}
 	in.Capped = map[string]bool{}
 	for _, s := range r.records.services.Of(key.String()) {
-		if !stays(s) {
+		if !stays(s.Namespace) {
 			continue
 		}
-		in.Services = append(in.Services, s)
-		if cluster, ok := s.SourceCluster(); ok && r.quota.over(s) {
-			in.Capped[cluster] = true
+		e := door.CompactService(s, r.keeper.Clock.Now())
+		in.Exports = append(in.Exports, e)
+		if e.Cluster != "" && r.quota.over(s) {
+			in.Capped[e.Cluster] = true
 		}
 	}
 }
@@ -56,7 +61,7 @@ func (r *reconciler) hasLeft(ctx context.Context, namespace string, member *clus
 // gatherMembers reads this cluster's MemberCluster and those of the clusters that the records come from. again is when one of
 // them has been back for long enough, 0 if none is waited for.
 func (r *reconciler) gatherMembers(ctx context.Context, in *desired.Input) (again time.Duration, err error) {
-	in.Members, in.Returning = make(map[string]*clustersetv1alpha1.MemberCluster, len(in.Services)+1), map[string]bool{}
+	in.Members, in.Returning = make(map[string]*clustersetv1alpha1.MemberCluster, len(in.Exports)+1), map[string]bool{}
 	read := func(cluster string) error {
 		// These objects belong to the caches and must not be changed.
 		member := &clustersetv1alpha1.MemberCluster{}
@@ -83,9 +88,9 @@ func (r *reconciler) gatherMembers(ctx context.Context, in *desired.Input) (agai
 	if err := read(in.Cluster); err != nil {
 		return 0, err
 	}
-	for _, s := range in.Services {
-		if cluster, ok := s.SourceCluster(); ok && cluster != in.Cluster {
-			if err := read(cluster); err != nil {
+	for _, e := range in.Exports {
+		if e.Cluster != "" && e.Cluster != in.Cluster {
+			if err := read(e.Cluster); err != nil {
 				return 0, err
 			}
 		}
@@ -154,32 +159,24 @@ func (r *reconciler) stray(ctx context.Context, key types.NamespacedName) (*core
 // gatherOwn reads this cluster's own endpoints of a service; all are the EndpointSlices of its Service. If the Service is gone
 // or being deleted, there are none: the hub has its addresses until the exporter withdraws them, but they lead nowhere.
 func (r *reconciler) gatherOwn(ctx context.Context, key types.NamespacedName, all []discoveryv1.EndpointSlice) (*desired.Own, error) {
-	own := &desired.Own{Nodes: map[string]string{}}
+	own := &desired.Own{Nodes: map[netip.Addr]string{}}
 	svc := &corev1.Service{}
-	memory := r.memories.get(key)
 	if found, err := get(ctx, r.local, key.Namespace, key.Name, svc, client.UnsafeDisableDeepCopy); err != nil || !found || !svc.DeletionTimestamp.IsZero() {
-		memory.globalNow = memory.globalNow || memory.own != nil
-		memory.own, memory.ownOf = nil, nil
 		return own, err
 	}
 	all = record.Exportable(all)
 	slices.SortFunc(all, func(a, b discoveryv1.EndpointSlice) int { return cmp.Compare(a.Name, b.Name) })
-	if again := memory.ownAgain(svc, all); again != nil {
-		return again, nil
-	}
-	memory.globalNow = true
 	own.ClusterIPs = desired.ClusterIPs(svc)
-	memory.own, memory.ownOf = own, nil
 	for _, slice := range all {
-		memory.ownOf = append(memory.ownOf, desired.VersionOf(&slice))
 		records := record.Endpoints(r.options.Cluster, key, slice)
 		for i := range records {
-			records[i].ResourceVersion = slice.ResourceVersion // so that it is remembered
-			own.Endpoints = append(own.Endpoints, &records[i])
+			own.Endpoints = append(own.Endpoints, door.CompactEndpoints(&records[i]))
 		}
 		for i := range slice.Endpoints {
 			if e := &slice.Endpoints[i]; e.NodeName != nil && len(e.Addresses) > 0 {
-				own.Nodes[e.Addresses[0]] = *e.NodeName
+				if addr, err := api.ParseAddress(e.Addresses[0]); err == nil {
+					own.Nodes[addr] = *e.NodeName
+				}
 			}
 		}
 	}

@@ -109,7 +109,6 @@ func (g *rig) imports(t *testing.T, service types.NamespacedName) {
 	t.Helper()
 	for range 10 {
 		g.here.writes = nil
-		g.memories.get(service).globalWrote = g.clock.Now().AddDate(0, 0, -1)
 		if _, err := g.Reconcile(context.Background(), reconcile.Request{NamespacedName: service}); err != nil {
 			t.Fatal(err)
 		}

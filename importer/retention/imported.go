@@ -1,27 +1,26 @@
 package retention
 
 import (
-	"cmp"
 	"slices"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/clusterset/clusterset/api"
-	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/importer/desired"
+	"github.com/clusterset/clusterset/internal/door"
 )
 
 // Records are those of one service.
 type Records struct {
-	Services  []*clustersetv1alpha1.ExportedService
-	Endpoints []*clustersetv1alpha1.ExportedEndpoints
+	Exports   []*door.Export
+	Endpoints []*door.Endpoints
 }
 
 // Imported returns the records that a service was last imported from, as its EndpointSlices store them. Those of this cluster's own
 // endpoints are left out, because its objects have them.
 func Imported(service types.NamespacedName, own string, here []*discoveryv1.EndpointSlice) (r Records) {
-	exports := map[string]*clustersetv1alpha1.ExportedService{}
+	exports := map[string]*door.Export{}
 	whole := map[string][]*discoveryv1.EndpointSlice{}
 	for _, s := range here {
 		if !desired.Owned(s) || !desired.FromRecord(s) {
@@ -32,7 +31,7 @@ func Imported(service types.NamespacedName, own string, here []*discoveryv1.Endp
 		cluster := s.Labels[api.LabelSourceCluster]
 		if export := desired.StoredService(service, s); export != nil && exports[cluster] == nil && api.CheckClusterName(cluster) == nil {
 			exports[cluster] = export
-			r.Services = append(r.Services, export)
+			r.Exports = append(r.Exports, export)
 		}
 	}
 	for _, pieces := range whole {
@@ -44,28 +43,24 @@ func Imported(service types.NamespacedName, own string, here []*discoveryv1.Endp
 			r.Endpoints = append(r.Endpoints, e)
 		}
 	}
-	slices.SortFunc(r.Services, func(a, b *clustersetv1alpha1.ExportedService) int { return cmp.Compare(a.Namespace, b.Namespace) })
-	slices.SortFunc(r.Endpoints, func(a, b *clustersetv1alpha1.ExportedEndpoints) int {
-		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
-	})
+	slices.SortFunc(r.Exports, func(a, b *door.Export) int { return a.ID().Compare(b.ID()) })
+	slices.SortFunc(r.Endpoints, func(a, b *door.Endpoints) int { return a.ID().Compare(b.ID()) })
 	return r
 }
 
-// Service returns the export of a cluster, or nil.
-func (r Records) Service(cluster string) *clustersetv1alpha1.ExportedService {
-	for _, s := range r.Services {
-		if s.Namespace == api.MemberNamespace(cluster) {
-			return s
+// Export returns the export of a cluster, or nil.
+func (r Records) Export(cluster string) *door.Export {
+	for _, e := range r.Exports {
+		if e.Cluster == cluster {
+			return e
 		}
 	}
 	return nil
 }
 
 // EndpointsOf returns the record of endpoints with that name, or nil.
-func (r Records) EndpointsOf(cluster, name string) *clustersetv1alpha1.ExportedEndpoints {
-	i, ok := slices.BinarySearchFunc(r.Endpoints, name, func(e *clustersetv1alpha1.ExportedEndpoints, name string) int {
-		return cmp.Or(cmp.Compare(e.Namespace, api.MemberNamespace(cluster)), cmp.Compare(e.Name, name))
-	})
+func (r Records) EndpointsOf(cluster, name string) *door.Endpoints {
+	i, ok := slices.BinarySearchFunc(r.Endpoints, door.ID{Cluster: cluster, Name: name}, func(e *door.Endpoints, id door.ID) int { return e.ID().Compare(id) })
 	if !ok {
 		return nil
 	}
@@ -74,22 +69,21 @@ func (r Records) EndpointsOf(cluster, name string) *clustersetv1alpha1.ExportedE
 
 // missing returns the parts of last that the hub doesn't have. Without its export, a cluster's endpoints aren't looked at.
 func missing(service types.NamespacedName, hub, last Records) (parts []Part) {
-	exporting, there := map[string]bool{}, map[types.NamespacedName]bool{}
-	for _, s := range hub.Services {
-		exporting[s.Namespace] = true
+	exporting, there := map[string]bool{}, map[door.ID]bool{}
+	for _, e := range hub.Exports {
+		exporting[e.Cluster] = true
 	}
 	for _, e := range hub.Endpoints {
-		there[types.NamespacedName{Namespace: e.Namespace, Name: e.Name}] = true
+		there[e.ID()] = true
 	}
-	for _, s := range last.Services {
-		if cluster, ok := s.SourceCluster(); ok && !exporting[s.Namespace] {
-			parts = append(parts, Part{Service: service, Cluster: cluster})
+	for _, e := range last.Exports {
+		if !exporting[e.Cluster] {
+			parts = append(parts, Part{Service: service, Cluster: e.Cluster})
 		}
 	}
 	for _, e := range last.Endpoints {
-		cluster, ok := e.SourceCluster()
-		if ok && exporting[e.Namespace] && !there[types.NamespacedName{Namespace: e.Namespace, Name: e.Name}] {
-			parts = append(parts, Part{Service: service, Cluster: cluster, Record: e.Name})
+		if exporting[e.Cluster] && !there[e.ID()] {
+			parts = append(parts, Part{Service: service, Cluster: e.Cluster, Record: e.Name})
 		}
 	}
 	return parts
@@ -101,20 +95,18 @@ func (r Records) with(last Records, kept []Part) Records {
 	for _, p := range kept {
 		whole[p.Cluster], parts[p] = whole[p.Cluster] || p.Record == "", true
 	}
-	there := map[string]bool{}
+	there := map[door.ID]bool{}
 	for _, e := range r.Endpoints {
-		there[e.Namespace+"/"+e.Name] = true
+		there[e.ID()] = true
 	}
-	all := Records{slices.Clip(r.Services), slices.Clip(r.Endpoints)}
-	for _, s := range last.Services {
-		if cluster, _ := s.SourceCluster(); whole[cluster] {
-			all.Services = append(all.Services, s)
+	all := Records{slices.Clip(r.Exports), slices.Clip(r.Endpoints)}
+	for _, e := range last.Exports {
+		if whole[e.Cluster] {
+			all.Exports = append(all.Exports, e)
 		}
 	}
 	for _, e := range last.Endpoints {
-		cluster, _ := e.SourceCluster()
-		service := types.NamespacedName{Namespace: e.Spec.ServiceNamespace, Name: e.Spec.ServiceName}
-		if (whole[cluster] || parts[Part{service, cluster, e.Name}]) && !there[e.Namespace+"/"+e.Name] {
+		if (whole[e.Cluster] || parts[Part{e.Key, e.Cluster, e.Name}]) && !there[e.ID()] {
 			all.Endpoints = append(all.Endpoints, e)
 		}
 	}
@@ -126,10 +118,8 @@ func (r Records) with(last Records, kept []Part) Records {
 func (o *Outcome) Went(earlier []Part) []Part {
 	went := slices.Clone(o.Gone)
 	for _, p := range earlier {
-		itself := func(e *clustersetv1alpha1.ExportedEndpoints) bool {
-			return e.Namespace == api.MemberNamespace(p.Cluster) && e.Name == p.Record
-		}
-		exported := o.Use.Service(p.Cluster) != nil
+		itself := func(e *door.Endpoints) bool { return e.Cluster == p.Cluster && e.Name == p.Record }
+		exported := o.Use.Export(p.Cluster) != nil
 		if !slices.Contains(went, p) && (!exported || p.Record != "" && !slices.ContainsFunc(o.Use.Endpoints, itself)) {
 			went = append(went, p)
 		}
@@ -143,7 +133,7 @@ func Removes(in desired.Input, cur desired.Current, out desired.Output, gone []P
 	owned := cur.ServiceImport != nil && desired.Owned(cur.ServiceImport) || cur.Global != nil && desired.Owned(cur.Global) ||
 		cur.Derived != nil && desired.Owned(cur.Derived)
 	if out.ServiceImport == nil {
-		return (owned || len(cur.Slices)+len(cur.Extending) > 0) && (len(in.Services) > 0 || len(gone) == 0)
+		return (owned || len(cur.Slices)+len(cur.Extending) > 0) && (len(in.Exports) > 0 || len(gone) == 0)
 	}
 	whole, parts := map[string]bool{}, map[string]bool{} // of what is gone
 	for _, p := range gone {

@@ -30,7 +30,7 @@ func TestLeasesAreReadSparingly(t *testing.T) {
 		reads := map[time.Duration]int{}
 		for at := time.Duration(0); at < 20*time.Minute; at += time.Second {
 			for _, p := range parts {
-				if d := w.decide(p); len(d.Use.Services) != 1 {
+				if d := w.decide(p); len(d.Use.Exports) != 1 {
 					t.Fatalf("after %s: %+v", at, d)
 				}
 			}

@@ -22,6 +22,7 @@ import (
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/importer/desired"
+	"github.com/clusterset/clusterset/internal/door"
 	"github.com/clusterset/clusterset/test/records"
 	"github.com/clusterset/clusterset/test/script"
 )
@@ -219,10 +220,7 @@ func (w *world) decide(parts ...Part) Outcome {
 	service, last := w.part.Service, Records{}
 	for _, p := range parts {
 		service = p.Service
-		last.Services = append(last.Services, &clustersetv1alpha1.ExportedService{
-			ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace(p.Cluster)},
-			Spec:       clustersetv1alpha1.ExportedServiceSpec{ServiceNamespace: service.Namespace, ServiceName: service.Name},
-		})
+		last.Exports = append(last.Exports, &door.Export{Cluster: p.Cluster, Key: service})
 	}
 	o, err := w.Effective(w.t.Context(), service, Records{}, last)
 	if err != nil {
@@ -237,7 +235,7 @@ func (w *world) held(d time.Duration, args ...string) error {
 	for end := time.Now().Add(d); time.Now().Before(end); {
 		o, age := w.decide(w.part), time.Since(w.began)
 		switch {
-		case len(o.Use.Services) != 1 || o.Why == nil || o.Again <= 0 || o.Again > heldRetry:
+		case len(o.Use.Exports) != 1 || o.Why == nil || o.Again <= 0 || o.Again > heldRetry:
 			return fmt.Errorf("after %s: %+v", age, o)
 		case len(args) > 0 && !strings.Contains(o.Why.Error(), args[0]):
 			return fmt.Errorf("after %s: %w", age, o.Why)
@@ -251,7 +249,7 @@ func (w *world) held(d time.Duration, args ...string) error {
 
 // gone checks that the part isn't kept, and that nothing is remembered of it.
 func (w *world) gone() {
-	if o := w.decide(w.part); len(o.Use.Services) != 0 || o.Why != nil {
+	if o := w.decide(w.part); len(o.Use.Exports) != 0 || o.Why != nil {
 		w.t.Errorf("after %s: %+v", time.Since(w.began), o)
 	}
 	w.decide()

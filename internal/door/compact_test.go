@@ -92,9 +92,11 @@ func TestValuesDiffer(t *testing.T) {
 		"created":  func(s *clustersetv1alpha1.ExportedService) { s.CreationTimestamp.Time = now },
 		"revision": func(s *clustersetv1alpha1.ExportedService) { s.Spec.Revision++ },
 		"went":     func(s *clustersetv1alpha1.ExportedService) { s.Spec.Withdrawn = true },
-		"invalid":  func(s *clustersetv1alpha1.ExportedService) { s.Spec.ExportedLabels = map[string]string{"kubernetes.io/x": ""} },
-		"spec":     func(s *clustersetv1alpha1.ExportedService) { s.Spec.Endpoints = nil },
-		"useless":  func(s *clustersetv1alpha1.ExportedService) { s.Spec.Type = "" },
+		"invalid": func(s *clustersetv1alpha1.ExportedService) {
+			s.Spec.ExportedLabels = map[string]string{"kubernetes.io/x": ""}
+		},
+		"spec":    func(s *clustersetv1alpha1.ExportedService) { s.Spec.Endpoints = nil },
+		"useless": func(s *clustersetv1alpha1.ExportedService) { s.Spec.Type = "" },
 	} {
 		a, b := decoded[clustersetv1alpha1.ExportedService](t, fmt.Sprintf(service, "")), decoded[clustersetv1alpha1.ExportedService](t, fmt.Sprintf(service, ""))
 		change(b)

@@ -1,6 +1,7 @@
 package door
 
 import (
+	"cmp"
 	"net/netip"
 	"slices"
 	"time"
@@ -135,7 +136,10 @@ func bits(condition *bool, at int) Conditions {
 	}
 }
 
-// API returns the conditions as an EndpointSlice has them.
+// yes and no are what the conditions of all endpoints point at.
+var yes, no = true, false
+
+// API returns the conditions as an EndpointSlice has them. What they point at must not be changed.
 func (c Conditions) API() discoveryv1.EndpointConditions {
 	return discoveryv1.EndpointConditions{Ready: c.stated(readyBits), Serving: c.stated(servingBits), Terminating: c.stated(terminatingBits)}
 }
@@ -143,9 +147,9 @@ func (c Conditions) API() discoveryv1.EndpointConditions {
 func (c Conditions) stated(at int) *bool {
 	switch c >> at & 3 {
 	case 3:
-		return new(true)
+		return &yes
 	case 1:
-		return new(false)
+		return &no
 	}
 	return nil
 }
@@ -153,9 +157,23 @@ func (c Conditions) stated(at int) *bool {
 // Ready reports whether an endpoint is ready. One that doesn't say is, as in discovery/v1.
 func (c Conditions) Ready() bool { return c>>readyBits&3 != 1 }
 
+// ID identifies a record among those of its kind.
+type ID struct{ Cluster, Name string }
+
+// Compare orders records by cluster and name.
+func (i ID) Compare(o ID) int {
+	return cmp.Or(cmp.Compare(i.Cluster, o.Cluster), cmp.Compare(i.Name, o.Name))
+}
+
+// ID identifies the record.
+func (e *Export) ID() ID { return ID{e.Cluster, e.Name} }
+
+// ID identifies the record.
+func (e *Endpoints) ID() ID { return ID{e.Cluster, e.Name} }
+
 // Equal reports whether both say the same, so that the older one can stay in the place of the other.
 func (e *Export) Equal(o *Export) bool {
-	if e == nil || o == nil {
+	if e == o || e == nil || o == nil {
 		return e == o
 	}
 	return e.Cluster == o.Cluster && e.Key == o.Key && e.Name == o.Name && e.UID == o.UID && e.Created.Equal(o.Created) &&
@@ -164,7 +182,7 @@ func (e *Export) Equal(o *Export) bool {
 
 // Equal reports whether both say the same, so that the older one can stay in the place of the other.
 func (e *Endpoints) Equal(o *Endpoints) bool {
-	if e == nil || o == nil {
+	if e == o || e == nil || o == nil {
 		return e == o
 	}
 	return e.Cluster == o.Cluster && e.Key == o.Key && e.Name == o.Name && e.Usable == o.Usable && e.AddressType == o.AddressType &&
@@ -172,4 +190,6 @@ func (e *Endpoints) Equal(o *Endpoints) bool {
 		slices.EqualFunc(e.Endpoints, o.Endpoints, func(a, b Endpoint) bool { return a.equal(&b) })
 }
 
-func sameLeft(a, b api.LeftOut) bool { return a.Count == b.Count && (a.Count == 0 || a.String() == b.String()) }
+func sameLeft(a, b api.LeftOut) bool {
+	return a.Count == b.Count && (a.Count == 0 || a.String() == b.String())
+}
