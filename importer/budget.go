@@ -52,7 +52,6 @@ const reasonLate = "WriteBudgetUsedUp"
 type budget struct {
 	clock       clock.PassiveClock
 	rate, burst float64 // bytes per second, bytes
-	object      string  // what waits, for metrics
 	usedUp      func(ctx context.Context, cluster string)
 
 	mu      sync.Mutex
@@ -67,9 +66,9 @@ type account struct {
 	said  bool                               // that it is used up, until half of it is back
 }
 
-func newBudget(c clock.PassiveClock, o Options, object string, usedUp func(context.Context, string)) *budget {
-	lateGauge.WithLabelValues(o.Cluster, object) // so that the metric exists from the start; a cluster's own changes never wait
-	return &budget{clock: c, rate: float64(o.WriteRate), burst: float64(o.WriteBurst), object: object, usedUp: usedUp, of: map[string]*account{}}
+func newBudget(c clock.PassiveClock, o Options, usedUp func(context.Context, string)) *budget {
+	lateGauge.WithLabelValues(o.Cluster) // so that the metric exists from the start; a cluster's own changes never wait
+	return &budget{clock: c, rate: float64(o.WriteRate), burst: float64(o.WriteBurst), usedUp: usedUp, of: map[string]*account{}}
 }
 
 // account returns a cluster's account at this moment. The caller holds the lock.
@@ -145,7 +144,7 @@ func (b *budget) setLate(cluster string, a *account, service types.NamespacedNam
 	}
 	if after := len(a.late); after != before {
 		b.waiting += after - before
-		lateGauge.WithLabelValues(cluster, b.object).Add(float64(after - before))
+		lateGauge.WithLabelValues(cluster).Add(float64(after - before))
 	}
 }
 

@@ -46,7 +46,7 @@ func TestBudgetsChangeOnlyWhen(t *testing.T) {
 		c.clock.Step(3 * time.Hour) // what vanished is gone
 		c.settled(t)
 		forgetful := *c.reconciler
-		forgetful.memories, forgetful.budget = newMemories(), newBudget(c.clock, Options{WriteRate: 1, WriteBurst: 1 << 30}, "all", c.report.late)
+		forgetful.memories, forgetful.budget = newMemories(), newBudget(c.clock, Options{WriteRate: 1, WriteBurst: 1 << 30}, c.report.late)
 		c.here.writes = nil
 		if _, err := forgetful.Reconcile(context.Background(), reconcile.Request{NamespacedName: web}); err != nil || len(c.here.writes) > 0 {
 			t.Fatalf("seed %d: not everything is written: %v, %v", seed, c.here.writes, err)

@@ -273,7 +273,7 @@ func newRig(options Options) *rig {
 		keeper: &retention.Keeper{Trust: trust, Hub: g.hub, Here: g.here, Departures: gone, AwaitRejoin: time.Hour, Clock: g.clock, Passed: options.Passed},
 		report: report, families: newFamilyMemory(g.clock), returning: newReturning(g.clock),
 		quota: newImportQuota(options.MaxServices, report.capped), memories: newMemories(), turns: newTurns(DefaultConcurrency),
-		budget: newBudget(g.clock, options, "all", report.late),
+		budget: newBudget(g.clock, options, report.late),
 	}
 	g.here.put(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}})
 	g.hub.put(memberAt("here", "zone-0"))

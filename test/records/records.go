@@ -143,7 +143,7 @@ func Routed(s *discoveryv1.EndpointSlice) bool {
 }
 
 // Decode returns the objects in a manifest.
-func Decode(t *testing.T, text string) []client.Object {
+func Decode(t testing.TB, text string) []client.Object {
 	t.Helper()
 	decoder := serializer.NewCodecFactory(Scheme).UniversalDeserializer()
 	docs := utilyaml.NewYAMLReader(bufio.NewReader(strings.NewReader(text)))
