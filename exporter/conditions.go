@@ -12,6 +12,7 @@ import (
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/internal/door"
 	"github.com/clusterset/clusterset/internal/merge"
 	"github.com/clusterset/clusterset/internal/text"
 )
@@ -104,8 +105,12 @@ func conflictOf(own *clustersetv1alpha1.ExportedService, others []*clustersetv1a
 	}
 	us, _ := own.SourceCluster()
 	visible := merge.Visible(us, member)
-	exports, _ := merge.Sanitize(append([]*clustersetv1alpha1.ExportedService{own}, others...), merge.JoinedBy(member))
-	exports = slices.DeleteFunc(exports, func(e merge.Export) bool { return !visible(e.Cluster, e.Service) })
+	values := []*door.Export{door.CompactService(own, time.Now())}
+	for _, other := range others {
+		values = append(values, door.CompactService(other, time.Now()))
+	}
+	exports, _ := merge.Exports(values, merge.JoinedBy(member))
+	exports = slices.DeleteFunc(exports, func(e merge.Export) bool { return !visible(e.Cluster, e.Spec.ExportTo) })
 	resolved := merge.Resolve(exports)
 	condition := resolved.ConflictCondition()
 	return &condition

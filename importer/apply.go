@@ -6,7 +6,6 @@ import (
 	"errors"
 	"maps"
 	"slices"
-	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -16,7 +15,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset/clusterset/api"
@@ -32,7 +30,7 @@ const staleRetry = 200 * time.Millisecond
 // sliceWriters is how many slices of one service are written in parallel.
 const sliceWriters = 8
 
-// apply writes what differs. The derived Service comes first (see prepareSlices for the exception), because the API server chooses its addresses and the
+// apply writes what differs. The derived Service comes first, because the API server chooses its addresses and the
 // ServiceImport is then written once, with them; then the slices, which the ServiceImport owns; at last its status, which says what couldn't be
 // written. A derived Service that goes is deleted once the ServiceImport doesn't have its addresses any more. An object is still written if one
 // it doesn't depend on fails. again is when to reconcile again, 0 for never.
@@ -43,17 +41,11 @@ func (r *reconciler) apply(ctx context.Context, in desired.Input, out desired.Ou
 		mine.Global = nil
 		err := r.removeAll(ctx, mine)
 		r.report.notExtended(ctx, in.Key, in.Extended, "the ServiceImport of that name isn't the agent's; delete or rename it")
-		again, globalErr := r.applyGlobal(ctx, out, cur)
-		return again, errors.Join(&foreignError{kindOf(imp), imp}, err, globalErr)
+		return 0, errors.Join(&foreignError{kindOf(imp), imp}, err, r.applyGlobal(ctx, out, cur))
 	}
 	var errs []error
-	if wait, err := r.prepareSlices(ctx, in.Key, out, cur); wait > 0 {
-		again, globalErr := r.applyGlobal(ctx, out, cur)
-		return sooner(again, wait), errors.Join(err, globalErr)
-	}
 	derived, unsupported, derivedErr := r.applyDerived(ctx, in, out, cur)
 	errs = append(errs, derivedErr)
-	r.noteRenamed(in.Key, cur.Derived, derived)
 	if becomesHeadless(cur.ServiceImport, out.ServiceImport) {
 		ofClusterIP := func(s *discoveryv1.EndpointSlice) bool { return s.Labels[api.LabelServiceName] == "" } // it gets no name
 		stale := slices.DeleteFunc(cur.StaleSlices(out), ofClusterIP)
@@ -62,27 +54,22 @@ func (r *reconciler) apply(ctx context.Context, in desired.Input, out desired.Ou
 	}
 	given := desired.Given{Derived: derived, Unsupported: unsupported, Refused: blocked(derivedErr)}
 	out.ServiceImport = out.ImportWith(given)
-	if derivedErr != nil && derived != nil {
-		out.Slices = desired.Expanded(out, cur)
-	}
 	imp, cut, importErr := r.applyImport(ctx, cur.ServiceImport, out.ServiceImport)
 	switch was := cur.ServiceImport; {
 	case importErr == nil:
-		errs = append(errs, r.applySlices(ctx, in.Key, out, cur, r.ownerOf(imp)))
+		errs = append(errs, r.applySlices(ctx, out, cur, r.ownerOf(imp)))
 		if out.Derived == nil && cur.Derived != nil {
 			errs = append(errs, r.local.remove(ctx, cur.Derived))
 		}
 		r.report.drops(ctx, in.Key, out.Drops)
 	case was != nil && was.Spec.Type == out.ServiceImport.Spec.Type && (out.Derived != nil || len(was.Spec.IPs) == 0):
-		errs = append(errs, importErr, r.applySlices(ctx, in.Key, out, cur, r.ownerOf(was))) // the update was refused; its owner and type are the same
+		errs = append(errs, importErr, r.applySlices(ctx, out, cur, r.ownerOf(was))) // the update was refused; its owner and type are the same
 	default:
 		errs = append(errs, importErr) // the slices would have no owner, be of another type than it, or not be behind its addresses
 	}
-	errs = append(errs, r.applyExtending(ctx, in, out, cur))
-	again, err := r.applyGlobal(ctx, out, cur)
-	errs = append(errs, err)
+	errs = append(errs, r.applyExtending(ctx, in, out, cur), r.applyGlobal(ctx, out, cur))
 	if cut != "" {
-		again = sooner(again, foreignRetry) // somebody may upgrade the definition
+		again = foreignRetry // somebody may upgrade the definition
 	}
 	if given.Blocked = cmp.Or(blocked(errors.Join(errs[1:]...)), cut); given.Blocked != "" {
 		out.ServiceImport = out.ImportWith(given)
@@ -93,7 +80,8 @@ func (r *reconciler) apply(ctx context.Context, in desired.Input, out desired.Ou
 	if importErr == nil || imp != nil && given.Blocked != "" {
 		errs = append(errs, r.applyImportStatus(ctx, imp, out.ServiceImport))
 	}
-	if err = errors.Join(errs...); err == nil {
+	err := errors.Join(errs...)
+	if err == nil {
 		r.report.refused(in.Key, cut)
 	}
 	return again, err
@@ -186,8 +174,8 @@ func (r *reconciler) applyImportStatus(ctx context.Context, current, want *mcsv1
 }
 
 // applySlices creates, updates and deletes slices until they match what is wanted.
-func (r *reconciler) applySlices(ctx context.Context, key types.NamespacedName, out desired.Output, cur desired.Current, owner []metav1.OwnerReference) error {
-	return errors.Join(r.writeSlices(ctx, key, out, cur, owner), r.removeSlices(ctx, cur.StaleSlices(out)))
+func (r *reconciler) applySlices(ctx context.Context, out desired.Output, cur desired.Current, owner []metav1.OwnerReference) error {
+	return errors.Join(r.writeSlices(ctx, out, cur, owner), r.removeSlices(ctx, cur.StaleSlices(out)))
 }
 
 func (r *reconciler) removeSlices(ctx context.Context, all []*discoveryv1.EndpointSlice) error {
@@ -195,18 +183,8 @@ func (r *reconciler) removeSlices(ctx context.Context, all []*discoveryv1.Endpoi
 }
 
 // writeSlices creates and updates slices.
-func (r *reconciler) writeSlices(ctx context.Context, key types.NamespacedName, out desired.Output, cur desired.Current, owner []metav1.OwnerReference) error {
-	var mu sync.Mutex
-	memory := r.memories.get(key)
+func (r *reconciler) writeSlices(ctx context.Context, out desired.Output, cur desired.Current, owner []metav1.OwnerReference) error {
 	times := desired.TriggerTimes(cur, out, time.Now())
-	wrote := func(want *discoveryv1.EndpointSlice, err error) error {
-		if err == nil {
-			mu.Lock()
-			defer mu.Unlock()
-			memory.WroteSlice(want)
-		}
-		return err
-	}
 	write := func(want *discoveryv1.EndpointSlice) error {
 		fresh := &discoveryv1.EndpointSlice{
 			ObjectMeta:  metav1.ObjectMeta{Namespace: want.Namespace, Name: want.Name},
@@ -222,24 +200,17 @@ func (r *reconciler) writeSlices(ctx context.Context, key types.NamespacedName, 
 		}
 		change := func(s *discoveryv1.EndpointSlice) {
 			s.Labels, s.OwnerReferences = labels.Merge(s.Labels, want.Labels, sliceLabels), owner
-			full := want.DeepCopy() // the API server's answer is decoded into the object, and parts of want are cached
+			full := want.DeepCopy() // the API server's answer is decoded into the object, and parts of want are shared
 			s.Endpoints, s.Ports = full.Endpoints, full.Ports
 			s.Annotations = labels.Merge(s.Annotations, times[want.Name], []string{corev1.EndpointsLastChangeTriggerTime})
 			s.Annotations = labels.Merge(s.Annotations, desired.Stored(want), desired.StoredKeys)
 		}
-		switch {
-		case current == nil:
+		if current == nil {
 			_, err := ensure(ctx, r.local, nil, fresh, change)
-			return wrote(want, err)
-		case isSlice(current, want, owner): // except for the trigger time, which alone is no reason to write
-			mu.Lock()
-			defer mu.Unlock()
-			memory.FoundSlice(want, current)
-			return nil
-		default:
-			_, err := overwrite(ctx, r.local, current, change)
-			return wrote(want, err)
+			return err
 		}
+		_, err := overwrite(ctx, r.local, current, change)
+		return err
 	}
 	// New slices first and stale ones last: an endpoint that moves between slices is never missing.
 	var fresh, there []*discoveryv1.EndpointSlice
@@ -247,7 +218,7 @@ func (r *reconciler) writeSlices(ctx context.Context, key types.NamespacedName, 
 		switch current := cur.Slice(want.Name); {
 		case current == nil:
 			fresh = append(fresh, want)
-		case current != want || !equality.Semantic.DeepEqual(current.OwnerReferences, owner):
+		case !isSlice(current, want, owner): // except for the trigger time, which alone is no reason to write
 			there = append(there, want)
 		}
 	}
@@ -285,4 +256,8 @@ func sideBySide(all []*discoveryv1.EndpointSlice, do func(*discoveryv1.EndpointS
 	}
 	_ = group.Wait() // none returns an error
 	return errors.Join(errs...)
+}
+
+func same[T comparable](a, b *T) bool {
+	return a == b || a != nil && b != nil && *a == *b
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/importer/desired"
+	"github.com/clusterset/clusterset/test/records"
 )
 
 // If sameSliceEndpoint ignored a field, that field would never be updated. So a difference in any of an Endpoint's
@@ -165,7 +166,7 @@ func TestARefusedImportKeepsItsEndpointsUpToDate(t *testing.T) {
 // behind counts the slices that kube-proxy reads.
 func behind(cur desired.Current) (n int) {
 	for _, s := range cur.Slices {
-		if desired.Routed(s) {
+		if records.Routed(s) {
 			n++
 		}
 	}

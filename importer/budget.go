@@ -1,7 +1,6 @@
 package importer
 
 import (
-	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -17,11 +16,10 @@ import (
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
-	"github.com/clusterset/clusterset/api"
-	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
 	"github.com/clusterset/clusterset/importer/desired"
 	"github.com/clusterset/clusterset/importer/effective"
+	"github.com/clusterset/clusterset/internal/door"
 )
 
 const (
@@ -54,7 +52,6 @@ const reasonLate = "WriteBudgetUsedUp"
 type budget struct {
 	clock       clock.PassiveClock
 	rate, burst float64 // bytes per second, bytes
-	object      string  // what waits, for metrics
 	usedUp      func(ctx context.Context, cluster string)
 
 	mu      sync.Mutex
@@ -69,9 +66,9 @@ type account struct {
 	said  bool                               // that it is used up, until half of it is back
 }
 
-func newBudget(c clock.PassiveClock, o Options, object string, usedUp func(context.Context, string)) *budget {
-	lateGauge.WithLabelValues(o.Cluster, object) // so that the metric exists from the start; a cluster's own changes never wait
-	return &budget{clock: c, rate: float64(o.WriteRate), burst: float64(o.WriteBurst), object: object, usedUp: usedUp, of: map[string]*account{}}
+func newBudget(c clock.PassiveClock, o Options, usedUp func(context.Context, string)) *budget {
+	lateGauge.WithLabelValues(o.Cluster) // so that the metric exists from the start; a cluster's own changes never wait
+	return &budget{clock: c, rate: float64(o.WriteRate), burst: float64(o.WriteBurst), usedUp: usedUp, of: map[string]*account{}}
 }
 
 // account returns a cluster's account at this moment. The caller holds the lock.
@@ -147,7 +144,7 @@ func (b *budget) setLate(cluster string, a *account, service types.NamespacedNam
 	}
 	if after := len(a.late); after != before {
 		b.waiting += after - before
-		lateGauge.WithLabelValues(cluster, b.object).Add(float64(after - before))
+		lateGauge.WithLabelValues(cluster).Add(float64(after - before))
 	}
 }
 
@@ -165,11 +162,11 @@ type admission struct {
 // imported from instead. Only records that changed or are new wait: neither those that are gone, nor this cluster's own, nor anything else in
 // the input.
 func (r *reconciler) admit(ctx context.Context, in *desired.Input, last func() effective.Records) admission {
-	sortByName(in.Services)
-	sortByName(in.Endpoints)
+	slices.SortFunc(in.Exports, byID[*door.Export])
+	slices.SortFunc(in.Endpoints, byID[*door.Endpoints])
 	m := r.memories.get(in.Key)
-	a := admission{memory: m, estimates: map[string]int{}}
-	differences(m.services, in.Services, in, &a)
+	a := admission{estimates: map[string]int{}}
+	differences(m.exports, in.Exports, in, &a)
 	differences(m.endpoints, in.Endpoints, in, &a)
 	for _, cluster := range slices.Sorted(maps.Keys(a.estimates)) {
 		if wait := r.budget.admit(ctx, cluster, in.Key, a.estimates[cluster]); wait > 0 {
@@ -181,12 +178,11 @@ func (r *reconciler) admit(ctx context.Context, in *desired.Input, last func() e
 		}
 	}
 	r.budget.done(in.Key, a.late)
+	a.memory = m
 	if len(a.late) > 0 {
 		a.holdBack(in, last())
 	}
-	m.services, m.endpoints = versions(in.Services), versions(in.Endpoints)
-	m.globalNow = m.globalNow || len(a.gone) > 0
-	m.globalFor = union(m.globalFor, a.changed())
+	m.exports, m.endpoints = in.Exports, in.Endpoints
 	return a
 }
 
@@ -195,22 +191,20 @@ func (a *admission) changed() []string { return union(slices.Collect(maps.Keys(a
 
 // holdBack replaces the changed records of late clusters.
 func (a *admission) holdBack(in *desired.Input, last effective.Records) {
-	in.Services = earlier(a.memory.services, in.Services, a.late, func(now *clustersetv1alpha1.ExportedService, cluster string) *clustersetv1alpha1.ExportedService {
-		was := last.Service(cluster)
-		if was == nil {
-			return nil
+	in.Exports = earlier(a.memory.exports, in.Exports, a.late, func(now *door.Export) *door.Export {
+		was := last.Export(now.Cluster)
+		if was == nil || was.Spec == nil || now.Spec == nil {
+			return was
 		}
-		held := *was
-		held.Spec.Endpoints = now.Spec.Endpoints // what goes doesn't wait
+		held, spec := *was, *was.Spec
+		spec.Endpoints = now.Spec.Endpoints // what goes doesn't wait
+		held.Spec = &spec
 		return &held
 	})
-	in.Endpoints = earlier(a.memory.endpoints, in.Endpoints, a.late, func(e *clustersetv1alpha1.ExportedEndpoints, cluster string) *clustersetv1alpha1.ExportedEndpoints {
-		return last.EndpointsOf(cluster, e.Name)
-	})
+	in.Endpoints = earlier(a.memory.endpoints, in.Endpoints, a.late, func(e *door.Endpoints) *door.Endpoints { return last.EndpointsOf(e.Cluster, e.Name) })
 }
 
-// settle makes the clusters whose records changed pay for what was written, except for GlobalServices. If that wasn't everything, they
-// pay for the next reconcile too.
+// settle makes the clusters whose records changed pay for what was written. If that wasn't everything, they pay for the next reconcile too.
 func (r *reconciler) settle(a admission, written int64, finished bool) {
 	m := a.memory
 	payers := union(m.owing, a.changed())
@@ -223,52 +217,38 @@ func (r *reconciler) settle(a admission, written int64, finished bool) {
 	}
 }
 
-// version identifies a version of a record.
-type version struct {
-	namespace, name, resource string
-	uid                       types.UID
+// value is a record of the hub.
+type value[T any] interface {
+	comparable
+	*door.Export | *door.Endpoints
+	ID() door.ID
+	Equal(T) bool
 }
 
-func versionOf[T hubRecord](o T) version {
-	return version{o.GetNamespace(), o.GetName(), o.GetResourceVersion(), o.GetUID()}
-}
+func byID[T value[T]](a, b T) int { return a.ID().Compare(b.ID()) }
 
-func versions[T hubRecord](all []T) []version {
-	of := make([]version, len(all))
-	for i, o := range all {
-		of[i] = versionOf(o)
-	}
-	return of
-}
-
-// of compares the name of a record with that of another one.
-func (v version) of(o client.Object) int {
-	return cmp.Or(cmp.Compare(v.namespace, o.GetNamespace()), cmp.Compare(v.name, o.GetName()))
-}
-
-// differences adds the differences between two sorted lists of records. A hub that was restored assigns the same versions again: such a record
-// is applied, but isn't counted.
-func differences[T hubRecord](was []version, is []T, in *desired.Input, a *admission) {
+// differences adds the differences between two sorted lists of records.
+func differences[T value[T]](was, is []T, in *desired.Input, a *admission) {
 	for len(was)+len(is) > 0 {
 		order := -1 // the first of was is gone
 		switch {
 		case len(was) == 0:
 			order = 1
 		case len(is) > 0:
-			order = was[0].of(is[0])
+			order = byID(was[0], is[0])
 		}
 		switch {
 		case order < 0:
-			cluster, ok := api.ClusterOfNamespace(was[0].namespace)
-			a.missing = a.missing || ok
-			if ok && cluster != in.Cluster {
+			cluster := was[0].ID().Cluster
+			a.missing = a.missing || cluster != ""
+			if cluster != "" && cluster != in.Cluster {
 				a.gone = union(a.gone, []string{cluster})
 			}
 			was = was[1:]
 			continue
-		case order == 0 && was[0] == versionOf(is[0]):
+		case order == 0 && was[0].Equal(is[0]):
 		default:
-			if cluster, ok := is[0].SourceCluster(); ok && cluster != in.Cluster && !in.Capped[cluster] {
+			if cluster := is[0].ID().Cluster; cluster != "" && cluster != in.Cluster && !in.Capped[cluster] {
 				a.estimates[cluster] += sizeOfRecord(is[0])
 			}
 		}
@@ -281,14 +261,14 @@ func differences[T hubRecord](was []version, is []T, in *desired.Input, a *admis
 
 // earlier returns the records with those of late clusters that changed replaced by those that were last imported. It leaves out those that
 // never were admitted. One that was, and whose slice this cluster's cache doesn't show yet, is used as it is: it must not go.
-func earlier[T hubRecord](was []version, is []T, late map[string]bool, imported func(T, string) T) []T {
+func earlier[T value[T]](was, is []T, late map[string]bool, imported func(T) T) []T {
 	var none T
 	all := make([]T, 0, len(is))
 	for _, now := range is {
-		if cluster, _ := now.SourceCluster(); late[cluster] {
-			i, known := slices.BinarySearchFunc(was, now, func(v version, now T) int { return v.of(now) })
-			if !known || was[i] != versionOf(now) {
-				if last := imported(now, cluster); last != none {
+		if late[now.ID().Cluster] {
+			i, known := slices.BinarySearchFunc(was, now, byID)
+			if !known || !was[i].Equal(now) {
+				if last := imported(now); last != none {
 					now = last
 				} else if !known {
 					continue
@@ -299,19 +279,6 @@ func earlier[T hubRecord](was []version, is []T, late map[string]bool, imported 
 	}
 	return all
 }
-
-// hubRecord is a kind of record on the hub.
-type hubRecord interface {
-	client.Object
-	comparable
-	SourceCluster() (string, bool)
-}
-
-func byName[T hubRecord](a, b T) int {
-	return cmp.Or(cmp.Compare(a.GetNamespace(), b.GetNamespace()), cmp.Compare(a.GetName(), b.GetName()))
-}
-
-func sortByName[T hubRecord](all []T) { slices.SortFunc(all, byName[T]) }
 
 // union returns a with the elements of b that it lacks.
 func union(a, b []string) []string {
@@ -324,28 +291,18 @@ func union(a, b []string) []string {
 }
 
 // sizeOfRecord returns about how many bytes a record takes here.
-func sizeOfRecord(record client.Object) int {
-	e, ok := record.(*clustersetv1alpha1.ExportedEndpoints)
+func sizeOfRecord(record any) int {
+	e, ok := record.(*door.Endpoints)
 	if !ok {
 		return 4 << 10 // a ServiceImport, its status, and a derived Service
 	}
-	size := 1 << 10
-	for i := range e.Spec.Endpoints {
-		size += 64
-		for _, address := range e.Spec.Endpoints[i].Addresses {
-			size += len(address) + 4
-		}
-	}
-	return size
+	return 1<<10 + 80*len(e.Endpoints)
 }
 
 // meter counts the bytes that a reconcile writes.
-type meter struct{ globals, others atomic.Int64 }
+type meter struct{ bytes atomic.Int64 }
 
 type meterKey struct{}
-
-// any reports whether anything was written.
-func (m *meter) any() bool { return m.globals.Load()+m.others.Load() > 0 }
 
 // metered returns a context in which writes are counted.
 func metered(ctx context.Context) (context.Context, *meter) {
@@ -362,14 +319,10 @@ func meterOf(ctx context.Context) *meter {
 
 // wrote counts an object that was written.
 func (m *meter) wrote(verb string, o client.Object) {
-	_, global := o.(*fabedgev1alpha1.GlobalService)
-	switch {
-	case verb == "delete":
-		m.others.Add(removal)
-	case global:
-		m.globals.Add(int64(sizeOf(o)))
-	default:
-		m.others.Add(int64(sizeOf(o)))
+	if verb == "delete" {
+		m.bytes.Add(removal)
+	} else {
+		m.bytes.Add(int64(sizeOf(o)))
 	}
 }
 

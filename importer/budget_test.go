@@ -167,14 +167,14 @@ func TestChangesBeyondTheBudgetWait(t *testing.T) {
 		if again := g.reconcile(t); again.RequeueAfter > result.RequeueAfter {
 			t.Errorf("a further change makes it wait longer, %s instead of %s", again.RequeueAfter, result.RequeueAfter)
 		}
-		if all, global := g.late("all"), g.late("GlobalService"); all != 1 || global > 1 {
-			t.Errorf("%v services are late, and %v GlobalServices; want 1, and that of an earlier change at most", all, global)
+		if all := g.late(); all != 1 {
+			t.Errorf("%v services are late, want 1", all)
 		}
 		g.clock.Step(result.RequeueAfter)
 		g.settled(t)
 		g.want(t, "after its turn", "thief", 25)
-		if all, global := g.late("all"), g.late("GlobalService"); all != 0 || global != 0 {
-			t.Errorf("%v services and %v GlobalServices are late", all, global)
+		if all := g.late(); all != 0 {
+			t.Errorf("%v services are late", all)
 		}
 	})
 	t.Run("a new service of another name waits too", func(t *testing.T) {
@@ -206,9 +206,9 @@ func TestChangesBeyondTheBudgetWait(t *testing.T) {
 	})
 }
 
-// late returns the metric of what waits for the thief's budgets.
-func (g *rig) late(object string) float64 {
-	return testutil.ToFloat64(lateGauge.WithLabelValues("thief", object))
+// late returns the metric of what waits for the thief's budget.
+func (g *rig) late() float64 {
+	return testutil.ToFloat64(lateGauge.WithLabelValues("thief"))
 }
 
 // withdraw withdraws an export as its exporter does, or deletes a record of endpoints.
@@ -263,7 +263,7 @@ func TestAThiefsBytesAreBounded(t *testing.T) {
 			bytes := func(options Options) int64 {
 				g := large(t, mcsv1beta1.Headless, c.clusters, c.endpoints)
 				g.options.WriteRate, g.options.WriteBurst = options.WriteRate, options.WriteBurst
-				g.budget, g.globalBudget = newBudget(g.clock, options, "all", g.report.late), newBudget(g.clock, options, "GlobalService", g.report.late)
+				g.budget = newBudget(g.clock, options, g.report.late)
 				g.here.bytes = 0
 				for i := range 600 { // five minutes
 					g.flip("cluster-000", i%2 == 1)
@@ -285,13 +285,13 @@ func TestAThiefsBytesAreBounded(t *testing.T) {
 	}
 }
 
-// A thousand services of ten endpoints each, of which all endpoints are replaced within three minutes, in twenty steps, are far from what
+// A thousand headless services of ten endpoints each, of which all endpoints are replaced within five minutes, in twenty steps, are within what
 // one cluster may change.
 func TestARolloutStaysWithinTheBudget(t *testing.T) {
 	g := large(t, mcsv1beta1.Headless, 2, 10)
 	clock := clocktesting.NewFakeClock(g.clock.Now())
 	options, _ := Options{Cluster: "here"}.withDefaults()
-	budget, globals := newBudget(clock, options, "all", g.report.late), newBudget(clock, options, "GlobalService", g.report.late)
+	budget := newBudget(clock, options, g.report.late)
 	slice := 0
 	_, cur := g.gathered(t)
 	for _, s := range cur.Slices {
@@ -303,13 +303,12 @@ func TestARolloutStaysWithinTheBudget(t *testing.T) {
 	for range 20 {
 		for i := range 1000 {
 			service := types.NamespacedName{Namespace: "shop", Name: fmt.Sprint("web-", i)}
-			if budget.admit(t.Context(), "a", service, sizeOfRecord(endpointsOf("a", 0, 0, 10))) > 0 || globals.admit(t.Context(), "a", service, 0) > 0 {
+			if budget.admit(t.Context(), "a", service, 0) > 0 {
 				t.Fatal("a change waits")
 			}
-			budget.settle("a", float64(slice+managedFields-sizeOfRecord(endpointsOf("a", 0, 0, 10))))
-			globals.settle("a", float64(global+managedFields))
+			budget.settle("a", float64(slice+global+2*managedFields))
 		}
-		clock.Step(9 * time.Second)
+		clock.Step(15 * time.Second)
 	}
 }
 

@@ -30,28 +30,21 @@ type echoes struct {
 type echo struct {
 	uid     types.UID
 	version string
-	slice   string          // its name, if it is an EndpointSlice
-	shown   desired.Version // of a slice that the cache has; uid and version are empty then
 }
 
 func newEchoes() *echoes { return &echoes{of: map[types.NamespacedName][]echo{}} }
 
-// begin forgets what a service's last reconcile wrote, and returns it: the service is being reconciled.
-func (e *echoes) begin(service types.NamespacedName) []echo {
+// begin forgets what a service's last reconcile wrote: the service is being reconciled.
+func (e *echoes) begin(service types.NamespacedName) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	was := e.of[service]
 	delete(e.of, service)
-	return was
 }
 
 // expect records that an object was written.
 func (e *echoes) expect(o client.Object) {
-	slice := ""
 	switch o.(type) {
-	case *discoveryv1.EndpointSlice:
-		slice = o.GetName()
-	case *mcsv1beta1.ServiceImport, *corev1.Service, *fabedgev1alpha1.GlobalService:
+	case *discoveryv1.EndpointSlice, *mcsv1beta1.ServiceImport, *corev1.Service, *fabedgev1alpha1.GlobalService:
 	default:
 		return // it belongs to no service
 	}
@@ -61,7 +54,7 @@ func (e *echoes) expect(o client.Object) {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.of[service] = append(e.of[service], echo{uid: o.GetUID(), version: o.GetResourceVersion(), slice: slice})
+	e.of[service] = append(e.of[service], echo{o.GetUID(), o.GetResourceVersion()})
 }
 
 // heard reports whether the cache shows an object for the first time as the service's last reconcile wrote it.
@@ -73,15 +66,9 @@ func (e *echoes) heard(o client.Object) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	expected := e.of[service]
-	i := slices.IndexFunc(expected, func(e echo) bool {
-		return e.uid == o.GetUID() && e.version == o.GetResourceVersion()
-	})
+	i := slices.Index(expected, echo{o.GetUID(), o.GetResourceVersion()})
 	if i < 0 {
 		return false
-	}
-	if expected[i].slice != "" { // in the memory of what the cache has
-		expected[i] = echo{slice: o.GetName(), shown: desired.VersionOf(o)}
-		return true
 	}
 	if expected = slices.Delete(expected, i, i+1); len(expected) > 0 {
 		e.of[service] = expected

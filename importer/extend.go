@@ -48,7 +48,7 @@ func (r *reconciler) applyExtending(ctx context.Context, in desired.Input, out d
 	if in.Extended != nil {
 		owner = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Service", Name: in.Extended.Service.Name, UID: in.Extended.Service.UID}}
 	}
-	return r.applySlices(ctx, in.Key, desired.Output{Slices: out.Extending}, desired.Current{Slices: cur.Extending}, owner)
+	return r.applySlices(ctx, desired.Output{Slices: out.Extending}, desired.Current{Slices: cur.Extending}, owner)
 }
 
 // extendedSources returns the sources that enqueue this cluster's Services that ask for endpoints of others, whether it exports them or not.

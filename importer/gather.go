@@ -3,6 +3,7 @@ package importer
 import (
 	"cmp"
 	"context"
+	"net/netip"
 	"slices"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/importer/desired"
 	"github.com/clusterset/clusterset/importer/effective"
+	"github.com/clusterset/clusterset/internal/door"
 	"github.com/clusterset/clusterset/internal/record"
 )
 
@@ -23,8 +25,7 @@ import (
 // they are deleted, and a finalizer may keep one. withdrawn has the revisions of the exports that are no more.
 func (r *reconciler) gatherHub(ctx context.Context, key types.NamespacedName, in *desired.Input) (withdrawn map[string]int64) {
 	left := map[string]bool{}
-	stays := func(record client.Object) bool {
-		namespace := record.GetNamespace()
+	stays := func(namespace string) bool {
 		gone, known := left[namespace]
 		if !known {
 			gone = r.hasLeft(ctx, namespace)
@@ -32,19 +33,23 @@ func (r *reconciler) gatherHub(ctx context.Context, key types.NamespacedName, in
 		}
 		return !gone
 	}
-	// These objects belong to the cache. merge.Sanitize copies before it changes anything.
-	in.Endpoints = slices.DeleteFunc(r.records.endpoints.Of(key.String()), func(e *clustersetv1alpha1.ExportedEndpoints) bool { return !stays(e) })
+	for _, e := range r.records.endpoints.Of(key.String()) {
+		if stays(e.Namespace) {
+			in.Endpoints = append(in.Endpoints, door.CompactEndpoints(e))
+		}
+	}
 	in.Capped, withdrawn = map[string]bool{}, map[string]int64{}
 	for _, s := range r.records.services.Of(key.String()) {
-		cluster, ok := s.SourceCluster()
-		switch {
-		case !stays(s):
-		case s.Spec.Withdrawn && ok:
-			withdrawn[cluster] = s.Spec.RevisionAt(r.clock.Now())
+		if !stays(s.Namespace) {
+			continue
+		}
+		switch e := door.CompactService(s, r.clock.Now()); {
+		case e.Withdrawn:
+			withdrawn[e.Cluster] = e.Revision
 		default:
-			in.Services = append(in.Services, s)
-			if ok && r.quota.over(s) {
-				in.Capped[cluster] = true
+			in.Exports = append(in.Exports, e)
+			if e.Cluster != "" && r.quota.over(s) {
+				in.Capped[e.Cluster] = true
 			}
 		}
 	}
@@ -64,7 +69,7 @@ func (r *reconciler) hasLeft(ctx context.Context, namespace string) bool {
 // gatherMembers reads this cluster's MemberCluster and those of the clusters that the records come from. again is when one of
 // them has been back for long enough, 0 if none is waited for.
 func (r *reconciler) gatherMembers(ctx context.Context, in *desired.Input) (again time.Duration, err error) {
-	in.Members, in.Returning = make(map[string]*clustersetv1alpha1.MemberCluster, len(in.Services)+1), map[string]bool{}
+	in.Members, in.Returning = make(map[string]*clustersetv1alpha1.MemberCluster, len(in.Exports)+1), map[string]bool{}
 	read := func(cluster string) error {
 		c, err := r.clusterOf(ctx, cluster, nil)
 		if err != nil {
@@ -90,9 +95,9 @@ func (r *reconciler) gatherMembers(ctx context.Context, in *desired.Input) (agai
 	if err := read(in.Cluster); err != nil {
 		return 0, err
 	}
-	for _, s := range in.Services {
-		if cluster, ok := s.SourceCluster(); ok && cluster != in.Cluster {
-			if err := read(cluster); err != nil {
+	for _, e := range in.Exports {
+		if e.Cluster != "" && e.Cluster != in.Cluster {
+			if err := read(e.Cluster); err != nil {
 				return 0, err
 			}
 		}
@@ -161,32 +166,24 @@ func (r *reconciler) stray(ctx context.Context, key types.NamespacedName) (*core
 // gatherOwn reads this cluster's own endpoints of a service; all are the EndpointSlices of its Service. If the Service is gone
 // or being deleted, there are none: the hub has its addresses until the exporter withdraws them, but they lead nowhere.
 func (r *reconciler) gatherOwn(ctx context.Context, key types.NamespacedName, all []discoveryv1.EndpointSlice) (*desired.Own, error) {
-	own := &desired.Own{Nodes: map[string]string{}}
+	own := &desired.Own{Nodes: map[netip.Addr]string{}}
 	svc := &corev1.Service{}
-	memory := r.memories.get(key)
 	if found, err := get(ctx, r.local, key.Namespace, key.Name, svc, client.UnsafeDisableDeepCopy); err != nil || !found || !svc.DeletionTimestamp.IsZero() {
-		memory.globalNow = memory.globalNow || memory.own != nil
-		memory.own, memory.ownOf = nil, nil
 		return own, err
 	}
 	all = record.Exportable(all)
 	slices.SortFunc(all, func(a, b discoveryv1.EndpointSlice) int { return cmp.Compare(a.Name, b.Name) })
-	if again := memory.ownAgain(svc, all); again != nil {
-		return again, nil
-	}
-	memory.globalNow = true
 	own.ClusterIPs = desired.ClusterIPs(svc)
-	memory.own, memory.ownOf = own, nil
 	for _, slice := range all {
-		memory.ownOf = append(memory.ownOf, desired.VersionOf(&slice))
 		records := record.Endpoints(r.options.Cluster, key, slice)
 		for i := range records {
-			records[i].ResourceVersion = slice.ResourceVersion // so that it is remembered
-			own.Endpoints = append(own.Endpoints, &records[i])
+			own.Endpoints = append(own.Endpoints, door.CompactEndpoints(&records[i]))
 		}
 		for i := range slice.Endpoints {
 			if e := &slice.Endpoints[i]; e.NodeName != nil && len(e.Addresses) > 0 {
-				own.Nodes[e.Addresses[0]] = *e.NodeName
+				if addr, err := api.ParseAddress(e.Addresses[0]); err == nil {
+					own.Nodes[addr] = *e.NodeName
+				}
 			}
 		}
 	}

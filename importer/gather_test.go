@@ -43,7 +43,7 @@ spec: {serviceNamespace: shop, serviceName: web, addressType: IPv4, endpoints: [
 				t.Errorf("the zone %q is used", z)
 			}
 			var got []string
-			for _, s := range desired.Compute(in).Slices {
+			for _, s := range in.Compute().Slices {
 				for _, e := range s.Endpoints {
 					got = append(got, e.Addresses...)
 				}

@@ -2,112 +2,110 @@ package importer
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"reflect"
-	"slices"
 	"testing"
-	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
+	"github.com/clusterset/clusterset/importer/desired"
 )
 
-// A field that isn't compared would never be updated.
-func TestEveryFieldOfAnEndpointIsCompared(t *testing.T) {
-	text, no := "x", false
-	full := fabedgev1alpha1.Endpoint{
-		Addresses: []string{"10.0.0.1"}, Hostname: &text, TargetRef: &corev1.ObjectReference{}, Cluster: "c", Zone: "z", Region: "r", Ready: &no,
-		Ports: []fabedgev1alpha1.EndpointPort{{Name: "http"}},
+// global returns the GlobalService shop/web, nil if there is none.
+func (g *rig) global() *fabedgev1alpha1.GlobalService {
+	if stored, is := g.here.named(&fabedgev1alpha1.GlobalService{}, web).(*fabedgev1alpha1.GlobalService); is {
+		return stored.DeepCopy()
 	}
-	all := reflect.ValueOf(full)
-	for i := range all.NumField() {
-		var one fabedgev1alpha1.Endpoint
-		reflect.ValueOf(&one).Elem().Field(i).Set(all.Field(i))
-		if all.Field(i).IsZero() || sameEndpoint(one, fabedgev1alpha1.Endpoint{}) {
-			t.Errorf("%s is not compared", all.Type().Field(i).Name)
+	return nil
+}
+
+// What the importer wrote itself isn't read again. What somebody else changed or deleted is read, and put right.
+func TestAGlobalServiceIsReadOnlyIfSomebodyElseChangedIt(t *testing.T) {
+	g := large(t, mcsv1beta1.Headless, 3, 10)
+	check := func(what string, reads, endpoints int) {
+		t.Helper()
+		g.here.globalReads = 0
+		g.reconcile(t)
+		if got := g.global(); len(got.Spec.Endpoints) != endpoints || g.here.globalReads != reads {
+			t.Errorf("%s: %d endpoints after %d reads, want %d after %d", what, len(got.Spec.Endpoints), g.here.globalReads, endpoints, reads)
 		}
 	}
-	if n := reflect.TypeFor[fabedgev1alpha1.GlobalServiceSpec]().NumField(); n != 3 {
-		t.Errorf("isGlobal knows three fields of the spec, which has %d", n)
+	check("as written", 0, 30)
+	g.flip("cluster-001", false)
+	check("written again", 0, 30)
+	if last := g.global().Spec.Endpoints[29]; last.Cluster != "cluster-001" || last.IsReady() {
+		t.Errorf("the last endpoint is %+v", last)
+	}
+
+	for _, c := range []struct {
+		what   string
+		change func(*fabedgev1alpha1.GlobalService)
+		reads  int
+	}{
+		{"endpoints are missing", func(o *fabedgev1alpha1.GlobalService) { o.Spec.Endpoints = o.Spec.Endpoints[:7] }, 1},
+		{"one is changed", func(o *fabedgev1alpha1.GlobalService) { o.Spec.Endpoints[3].Zone = "moon" }, 1},
+		{"a policy is stated", func(o *fabedgev1alpha1.GlobalService) {
+			metav1.SetMetaDataAnnotation(&o.ObjectMeta, "clusterset.dev/prefer", "zone")
+		}, 1},
+		{"it has another status, which is written alone", func(o *fabedgev1alpha1.GlobalService) { o.Status.Endpoints = 7 }, 2},
+	} {
+		theirs := g.global()
+		c.change(theirs)
+		g.here.put(theirs)
+		check(c.what, c.reads, 30)
+		if is := g.global(); is.Spec.Endpoints[3].Zone == "moon" || len(is.Annotations) > 0 || is.Status.Endpoints != 0 {
+			t.Errorf("%s: it is %+v", c.what, is)
+		}
+	}
+
+	again := g.global()
+	if err := g.here.of(again).Delete(again); err != nil {
+		t.Fatal(err)
+	}
+	check("deleted", 0, 30)
+	if err := g.here.of(again).Delete(again); err != nil {
+		t.Fatal(err)
+	}
+	g.here.put(&fabedgev1alpha1.GlobalService{ObjectMeta: metav1.ObjectMeta{Namespace: web.Namespace, Name: web.Name, Labels: map[string]string{"team": "shop"}}})
+	check("somebody else's", 0, 0)
+}
+
+// The status says what doesn't fit, and is written once. Rule C33 of docs/spec/control-plane.md.
+func TestATruncatedGlobalServiceSaysSo(t *testing.T) {
+	g := large(t, mcsv1beta1.Headless, 42, 100)
+	if s := g.global().Status; s.TruncatedEndpoints != 104 || len(s.Conditions) != 1 || s.Conditions[0].ObservedGeneration != g.global().Generation {
+		t.Errorf("the status is %+v", s)
+	}
+	version := g.global().ResourceVersion
+	g.memories = newMemories()
+	g.reconcile(t)
+	if now := g.global().ResourceVersion; now != version {
+		t.Error("who has just started writes it again")
 	}
 }
 
-// A rollout changes a headless service's endpoints one after another. The service's GlobalService contains all of them and is only
-// written occasionally, but the last state is always written. EndpointSlices, and everything that isn't an endpoint, are written at once.
-// Rule D28 of docs/spec/data-path.md.
-func TestLargeGlobalServicesAreWrittenNowAndThen(t *testing.T) {
-	const changes, each = 250, 50 * time.Millisecond
-	for _, c := range []struct{ clusters, endpoints, most int }{
-		{10, 100, 14},         // 1,000 endpoints: one write per second for 12.5 s
-		{41, 100, 5},          // more than a GlobalService can keeper: one write per 4.1 s
-		{2, 100, changes + 1}, // few endpoints: every change is written
-	} {
-		g := large(t, mcsv1beta1.Headless, c.clusters, c.endpoints)
-		global := &fabedgev1alpha1.GlobalService{}
-		global.Namespace, global.Name = "shop", "web"
-		writes, slicesWritten, bytes := 0, 0, 0
-		reconciled := func() time.Duration {
-			t.Helper()
-			for range 10 {
-				g.here.writes = nil
-				result, err := g.Reconcile(context.Background(), reconcile.Request{NamespacedName: web})
-				if err != nil {
-					t.Fatal(err)
-				}
-				for _, w := range g.here.writes {
-					if w == "update GlobalService web" {
-						writes++
-						object, _ := json.Marshal(g.here.get(global))
-						bytes += len(object)
-					} else {
-						slicesWritten++
-					}
-				}
-				if len(g.here.writes) == 0 {
-					return result.RequeueAfter
-				}
-			}
-			t.Fatalf("it doesn't come to an end: %v", g.here.writes)
-			return 0
+// At the start all of the importer's GlobalServices are read page by page, and none a second time.
+func TestGlobalServicesAreReadAtTheStart(t *testing.T) {
+	g := newRig(Options{DataPath: desired.DataPathPods})
+	for i := range 2*globalsPage + 1 {
+		g.here.put(&fabedgev1alpha1.GlobalService{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: fmt.Sprint("web-", i), Labels: desired.Labels()}})
+	}
+	if err := readGlobals(context.Background(), g.local, g.memories); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 2*globalsPage + 1 {
+		key := types.NamespacedName{Namespace: "shop", Name: fmt.Sprint("web-", i)}
+		is, err := g.globalHere(context.Background(), key)
+		if err != nil {
+			t.Fatal(err)
 		}
-		g.clock.Step(time.Hour)
-		var again time.Duration
-		for i := range changes {
-			g.flip("cluster-000", i%2 == 1)
-			again = reconciled()
-			g.clock.Step(each)
+		if _, err := g.lastGlobal(context.Background(), is, g.memories.get(key)); err != nil {
+			t.Fatal(err)
 		}
-		t.Logf("%d changes of %d endpoints in %s: the GlobalService is written %d times, %d kB", changes, c.clusters*c.endpoints, changes*each, writes, bytes/1000)
-		if writes == 0 || writes > c.most || slicesWritten != changes || c.most > changes && writes != changes {
-			t.Errorf("%d endpoints: %d writes of the GlobalService, want at most %d, and %d others", c.clusters*c.endpoints, writes, c.most, slicesWritten)
-		}
-		g.clock.Step(again)
-		if again = reconciled(); again != 0 {
-			t.Errorf("it waits on for %s", again)
-		}
-		in, cur := g.gathered(t)
-		out, _, err := g.compute(t.Context(), &in, cur)
-		if err != nil || !slices.EqualFunc(cur.Global.Spec.Endpoints, out.Global.Spec.Endpoints, sameEndpoint) {
-			t.Errorf("%d endpoints: the last state isn't written: %v", c.clusters*c.endpoints, err)
-		}
-
-		// Changes other than endpoints are written at once.
-		g.flip("cluster-000", true)
-		reconciled()
-		g.flip("cluster-000", false)
-		for cluster := range c.clusters {
-			record := exportedBy(fmt.Sprintf("cluster-%03d", cluster), mcsv1beta1.Headless, cluster)
-			record.Spec.Ports = append(record.Spec.Ports, record.Spec.Ports[0])
-			record.Spec.Ports[1].Name, record.Spec.Ports[1].Port = "more", 81
-			g.hub.put(record)
-		}
-		reconciled()
-		if _, cur = g.gathered(t); len(cur.Global.Spec.Ports) != 2 {
-			t.Errorf("%d endpoints: a port waits; it has %v", c.clusters*c.endpoints, cur.Global.Spec.Ports)
-		}
+	}
+	if g.here.globalReads != 0 {
+		t.Errorf("%d were read one by one", g.here.globalReads)
 	}
 }

@@ -15,7 +15,6 @@ import (
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
-	"github.com/clusterset/clusterset/importer/desired"
 	"github.com/clusterset/clusterset/test/kube"
 	"github.com/clusterset/clusterset/test/records"
 )
@@ -29,7 +28,7 @@ func (w *world) steered(ns, name string) string {
 	var all []string
 	for _, s := range w.objects(ns, name).slices {
 		how := "unrouted"
-		if desired.Routed(&s) {
+		if records.Routed(&s) {
 			how = "routed"
 		}
 		for _, e := range s.Endpoints {

@@ -192,6 +192,9 @@ func (l *local) empty(ctx context.Context, o client.Object, why string) (err err
 			})
 		}
 	case *fabedgev1alpha1.GlobalService:
+		if o, err = getLive(ctx, l, o); err != nil { // the cache has only its metadata
+			return client.IgnoreNotFound(err)
+		}
 		_, err = ensure(ctx, l, &o, nil, func(g *fabedgev1alpha1.GlobalService) { g.Spec.Endpoints = nil })
 	case *discoveryv1.EndpointSlice:
 		_, err = ensure(ctx, l, &o, nil, func(s *discoveryv1.EndpointSlice) {

@@ -45,8 +45,8 @@ var (
 
 	lateGauge = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "clusterset_importer_late_services",
-		Help: "Services with a change that waits because their member's changes have used up its write budget here, by member and by what waits: all of the change, or only the GlobalService.",
-	}, []string{"member", "object"})
+		Help: "Services with a change that waits because their member's changes have used up its write budget here, by member.",
+	}, []string{"member"})
 
 	leftOutGauge = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "clusterset_importer_records_left_out",

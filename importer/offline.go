@@ -130,8 +130,8 @@ func (s *offline) Reconcile(ctx context.Context, req reconcile.Request) (reconci
 		return reconcile.Result{}, err
 	}
 	last := effective.Imported(in.Key, in.Cluster, cur.Slices)
-	in.Services, in.Endpoints = last.Services, last.Endpoints
-	out, _, err := s.compute(ctx, &in, cur)
+	in.Exports, in.Endpoints = last.Exports, last.Endpoints
+	out, _, err := s.compute(ctx, &in)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
@@ -140,14 +140,13 @@ func (s *offline) Reconcile(ctx context.Context, req reconcile.Request) (reconci
 		logf.FromContext(ctx).V(1).Info("Left a service unchanged, because its objects alone don't determine it")
 		return reconcile.Result{}, nil
 	}
-	err = s.applySlices(ctx, in.Key, out, cur, s.ownerOf(cur.ServiceImport))
-	again, globalErr := s.applyGlobal(ctx, out, cur)
-	err = errors.Join(err, s.applyExtending(ctx, in, out, cur), globalErr)
+	err = s.applySlices(ctx, out, cur, s.ownerOf(cur.ServiceImport))
+	err = errors.Join(err, s.applyExtending(ctx, in, out, cur), s.applyGlobal(ctx, out, cur))
 	if isStale(err) {
 		return reconcile.Result{RequeueAfter: staleRetry}, nil
 	}
 	if err != nil {
 		return reconcile.Result{}, fmt.Errorf("without the hub: %w", err)
 	}
-	return reconcile.Result{RequeueAfter: again}, nil
+	return reconcile.Result{}, nil
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/clusterset/clusterset/importer/desired"
 	"github.com/clusterset/clusterset/importer/effective"
 	"github.com/clusterset/clusterset/internal/communities"
+	"github.com/clusterset/clusterset/internal/door"
 	"github.com/clusterset/clusterset/internal/hubcache"
 )
 
@@ -45,8 +46,7 @@ type reconciler struct {
 	turns     *turns
 	globals   *globalKind  // nil: installed
 	external  *atomic.Bool // set once external addresses of another network's cluster are looked at
-	// budget is for all writes but those of GlobalServices that only have other endpoints: these may be large, and have globalBudget.
-	budget, globalBudget *budget
+	budget    *budget
 }
 
 // skipGlobal reports whether no GlobalServices are written.
@@ -72,15 +72,11 @@ type round struct {
 // Reconcile implements reconcile.Reconciler for the (namespace, name) of a service.
 func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	key, began := req.NamespacedName, r.options.Facts.following.began()
-	for _, e := range r.local.echoes.begin(key) {
-		if e.slice != "" && e.shown != "" {
-			r.memories.get(key).ShownSlice(e.slice, e.shown)
-		}
-	}
+	r.local.echoes.begin(key)
 	o := &round{reconciler: r, in: r.input(key)}
 	ctx, o.spent = metered(ctx)
 	o.withdrawn = r.gatherHub(ctx, key, &o.in)
-	end := r.turns.begin(key, onlyExporter(o.in.Services))
+	end := r.turns.begin(key, onlyExporter(o.in.Exports))
 	if end == nil {
 		return reconcile.Result{}, nil // one that ends enqueues it again
 	}
@@ -101,7 +97,7 @@ func (o *round) reconcile(ctx context.Context) (result reconcile.Result, err err
 	if o.in.Extended, err = o.gatherExtended(ctx, o.in.Key); err != nil {
 		return result, err
 	}
-	if o.cur.Derived == nil && len(o.in.Services) == 0 {
+	if o.cur.Derived == nil && len(o.in.Exports) == 0 {
 		if o.cur.Derived, err = o.stray(ctx, o.in.Key); err != nil {
 			return result, err
 		}
@@ -119,7 +115,7 @@ func (o *round) reconcile(ctx context.Context) (result reconcile.Result, err err
 	admitted := o.admit(ctx, &o.in, last)
 	o.held = admitted.wait
 	defer func() {
-		o.settle(admitted, o.spent.others.Load(), o.finished)
+		o.settle(admitted, o.spent.bytes.Load(), o.finished)
 		result.RequeueAfter = sooner(result.RequeueAfter, o.held)
 	}()
 	if err := o.decide(ctx, last, admitted.missing); err != nil {
@@ -137,7 +133,7 @@ func (o *round) exclude(ctx context.Context) (reconcile.Result, error) {
 	o.forget(o.in.Key)
 	o.report.notExtended(ctx, o.in.Key, o.in.Extended, o.in.Extended.Refused())
 	outcome := state("")
-	if len(o.in.Services) > 0 {
+	if len(o.in.Exports) > 0 {
 		outcome = stateExcluded
 	}
 	o.report.outcome(o.in.Key, outcome)
@@ -160,7 +156,7 @@ func (o *round) decide(ctx context.Context, last func() effective.Records, missi
 	if len(o.kept.Unconfirmed) > 0 {
 		o.report.outcome(o.in.Key, stateHeld)
 	}
-	o.out, o.returns, err = o.compute(ctx, &o.in, o.cur)
+	o.out, o.returns, err = o.compute(ctx, &o.in)
 	return err
 }
 
@@ -176,7 +172,7 @@ func (o *round) end(ctx context.Context) (reconcile.Result, error) {
 	switch {
 	case o.held > 0:
 		o.report.outcome(o.in.Key, stateLate)
-	case len(o.in.Services) == 0:
+	case len(o.in.Exports) == 0:
 		o.report.outcome(o.in.Key, "")
 	case len(o.in.Capped) > 0:
 		o.report.outcome(o.in.Key, stateCapped)
@@ -202,15 +198,13 @@ func (o *round) write(ctx context.Context) (reconcile.Result, error) {
 		o.report.outcome(o.in.Key, stateNoNamespace)
 		return o.remove(ctx) // what goes with the namespace goes in our order; its event brings us back
 	}
-	restores := m.restores()
-	if wait := m.restored.wait(now); restores && wait > 0 {
+	if wait := m.restored.wait(now, o.out); wait > 0 {
 		o.late = true
 		return reconcile.Result{RequeueAfter: wait}, nil
 	}
-	ours := m.failed || !m.prepared.IsZero()
 	again, err := o.apply(ctx, o.in, o.out, o.cur)
-	if restores && o.spent.any() {
-		m.restored.note(ctx, now, ours)
+	if o.spent.bytes.Load() > 0 {
+		m.restored.note(ctx, now, o.out, m.failed)
 	}
 	m.failed = err != nil && !isStale(err)
 	_, foreign := foreignErrors(err)
@@ -225,26 +219,24 @@ func (o *round) write(ctx context.Context) (reconcile.Result, error) {
 	if len(o.kept.Unconfirmed) > 0 {
 		o.report.outcome(o.in.Key, stateHeld)
 	}
-	result.RequeueAfter = sooner(result.RequeueAfter, o.kept.Again)
-	result.RequeueAfter = sooner(sooner(sooner(result.RequeueAfter, o.returns), again), o.formerFor(o.in.Key))
+	result.RequeueAfter = sooner(sooner(sooner(result.RequeueAfter, o.kept.Again), o.returns), again)
 	return result, nil
 }
 
 // onlyExporter returns the cluster that records come from, "" if there are several.
-func onlyExporter(services []*clustersetv1alpha1.ExportedService) (only string) {
-	for _, s := range services {
-		cluster, ok := s.SourceCluster()
-		if !ok || only != "" && cluster != only {
+func onlyExporter(exports []*door.Export) (only string) {
+	for _, e := range exports {
+		if e.Cluster == "" || only != "" && e.Cluster != only {
 			return ""
 		}
-		only = cluster
+		only = e.Cluster
 	}
 	return only
 }
 
 // effective replaces the hub's records of a service by those to use. As long as all that is imported has a record, these are the same.
 func (o *round) effective(ctx context.Context, last func() effective.Records, missing bool) error {
-	hub, m := effective.Records{Services: o.in.Services, Endpoints: o.in.Endpoints, Withdrawn: o.withdrawn}, o.memories.get(o.in.Key)
+	hub, m := effective.Records{Exports: o.in.Exports, Endpoints: o.in.Endpoints, Withdrawn: o.withdrawn}, o.memories.get(o.in.Key)
 	if m.complete && !missing {
 		return nil
 	}
@@ -255,7 +247,7 @@ func (o *round) effective(ctx context.Context, last func() effective.Records, mi
 	}
 	o.kept = effective.Effective(hub, was, s)
 	m.complete = o.kept.Whole && !missing // the cache may lag behind the slices that store what is missing
-	o.in.Services, o.in.Endpoints, o.in.Unconfirmed = o.kept.Use.Services, o.kept.Use.Endpoints, o.kept.Unconfirmed
+	o.in.Exports, o.in.Endpoints, o.in.Unconfirmed = o.kept.Use.Exports, o.kept.Use.Endpoints, o.kept.Unconfirmed
 	return nil
 }
 
@@ -315,7 +307,6 @@ func memberIn(ctx context.Context, from client.Reader, name string) (*clusterset
 // forget forgets the last computation of a service, of which nothing is to be written at this moment.
 func (r *reconciler) forget(service types.NamespacedName) {
 	r.memories.forget(service)
-	r.globalBudget.done(service, nil)
 	r.report.unwritten(service)
 }
 
@@ -323,18 +314,18 @@ func (r *reconciler) forget(service types.NamespacedName) {
 func (r *reconciler) input(key types.NamespacedName) desired.Input {
 	return desired.Input{
 		Key: key, DataPath: r.options.DataPath, Cluster: r.options.Cluster, Nodes: r.options.Nodes.Places(), Policy: r.options.Policy,
-		Unreachable: r.options.Unreachable, SkipGlobal: r.skipGlobal(), Former: r.former(key),
+		Unreachable: r.options.Unreachable, SkipGlobal: r.skipGlobal(),
 	}
 }
 
 // compute returns the wanted objects of a service. again is when they change without an event, because a cluster has been back
 // for long enough; 0 is never.
-func (r *reconciler) compute(ctx context.Context, in *desired.Input, cur desired.Current) (desired.Output, time.Duration, error) {
+func (r *reconciler) compute(ctx context.Context, in *desired.Input) (desired.Output, time.Duration, error) {
 	again, err := r.gatherMembers(ctx, in)
 	if err != nil {
 		return desired.Output{}, 0, err
 	}
-	return r.memories.get(in.Key).Compute(*in, cur), again, nil
+	return desired.Compute(*in), again, nil
 }
 
 // sooner returns the sooner of two times to reconcile again. 0 is never.

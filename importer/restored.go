@@ -2,9 +2,15 @@ package importer
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
+	"hash/maphash"
+	"slices"
 	"time"
 
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/clusterset/clusterset/importer/desired"
 )
 
 // restoreEvery is the least time between two writes of a service's objects that only undo what somebody else has changed, such as another
@@ -12,21 +18,31 @@ import (
 // docs/spec/control-plane.md.
 const restoreEvery = time.Second
 
-// restored is when a service's objects were last written although all that they depend on was the same, and how often lately.
+// restored is what a service's objects were last written as, when that was last done although they should be as they had been written before, and
+// how often lately.
 type restored struct {
-	at    time.Time
-	times int
+	wanted uint64
+	at     time.Time
+	times  int
 }
 
-// restores reports whether a write would only undo what somebody else has changed, repeat one that failed, or complete a change that takes two
-// steps.
-func (m *memory) restores() bool { return !m.Changed() && !m.globalWaits }
+// wait returns for how long nothing is to be written: it would only undo what somebody else has changed, or repeat what failed.
+func (r *restored) wait(now time.Time, out desired.Output) time.Duration {
+	wait := max(0, restoreEvery-now.Sub(r.at))
+	if wait > 0 && hashOf(out) != r.wanted {
+		return 0
+	}
+	return wait
+}
 
-// wait returns for how long nothing is to be restored.
-func (r *restored) wait(now time.Time) time.Duration { return max(0, restoreEvery-now.Sub(r.at)) }
-
-// note records that objects were written. If ours is false, somebody else had changed them, and who is worth a line in the log.
-func (r *restored) note(ctx context.Context, now time.Time, ours bool) {
+// note records that objects were written. If ours is false and they were so before, somebody else had changed them, and who is worth a line in the
+// log.
+func (r *restored) note(ctx context.Context, now time.Time, out desired.Output, ours bool) {
+	wanted := hashOf(out)
+	if wanted != r.wanted {
+		r.wanted = wanted
+		return
+	}
 	if now.Sub(r.at) > time.Minute {
 		r.times = 0
 	}
@@ -38,4 +54,22 @@ func (r *restored) note(ctx context.Context, now time.Time, ours bool) {
 	if r.times == 3 {
 		logf.FromContext(ctx).Info("Somebody else keeps changing what the importer writes, which is restored once a second; the objects' managedFields may say who")
 	}
+}
+
+// hashOf identifies what is wanted of a service, apart from its addresses, which this cluster's API server chooses, and what else its status says than what is left out.
+func hashOf(out desired.Output) uint64 {
+	var hash maphash.Hash
+	hash.SetSeed(hashSeed)
+	encoder := json.NewEncoder(&hash)
+	_ = encoder.Encode(out.Resolved)      // strings and numbers
+	_, _ = fmt.Fprintln(&hash, out.Drops) // a hash never fails
+	if out.Global != nil {
+		_ = encoder.Encode(&out.Global.Spec)
+	}
+	for _, s := range slices.Concat(out.Slices, out.Extending) {
+		if data, err := s.Marshal(); err == nil {
+			_, _ = hash.Write(data)
+		}
+	}
+	return hash.Sum64()
 }

@@ -116,8 +116,7 @@ func (i *importer) Start(ctx context.Context) error {
 		options: i.options, hub: hub, records: records, absences: &effective.Absences{}, clock: clock.RealClock{}, local: l, report: report, families: newFamilyMemory(clock.RealClock{}),
 		returning: newReturning(clock.RealClock{}), quota: newImportQuota(i.options.MaxServices, report.capped), memories: newMemories(),
 		turns: newTurns(i.options.Concurrency), made: newMade(), globals: globals, external: external,
-		budget:       newBudget(clock.RealClock{}, i.options, "all", report.late),
-		globalBudget: newBudget(clock.RealClock{}, i.options, "GlobalService", report.late),
+		budget: newBudget(clock.RealClock{}, i.options, report.late),
 	}
 	if !reconciler.skipGlobal() {
 		retry(ctx, "Reading GlobalServices", func() error { return readGlobals(ctx, l, reconciler.memories) })

@@ -50,8 +50,7 @@ type shelf struct {
 	transform func(client.Object) client.Object // of what is stored; nil: none
 	wrote     func()                            // is called after each write; nil: nothing is
 
-	globalReads int                // how often a GlobalService was read from the API server
-	globalMeta  *metav1.ObjectMeta // what the cache has of every GlobalService; nil: what is stored
+	globalReads int // how often a GlobalService was read from the API server
 }
 
 func newShelf() *shelf { return &shelf{version: 1000, kinds: map[reflect.Type]cache.Indexer{}} }
@@ -106,9 +105,6 @@ func (s *shelf) Get(_ context.Context, key client.ObjectKey, into client.Object,
 			return notFound(key.Name)
 		}
 		m.ObjectMeta = g.ObjectMeta
-		if s.globalMeta != nil {
-			m.ObjectMeta = *s.globalMeta
-		}
 		return nil
 	}
 	if _, is := into.(*fabedgev1alpha1.GlobalService); is {
@@ -142,6 +138,12 @@ func (s *shelf) List(_ context.Context, into client.ObjectList, opts ...client.L
 		}
 		if to < len(names) {
 			list.Continue = strconv.Itoa(to)
+		}
+		return nil
+	}
+	if list, is := into.(*clustersetv1alpha1.MemberClusterList); is {
+		for _, o := range s.of(&clustersetv1alpha1.MemberCluster{}).List() {
+			list.Items = append(list.Items, *o.(*clustersetv1alpha1.MemberCluster))
 		}
 		return nil
 	}
@@ -276,7 +278,7 @@ func newRig(options Options) *rig {
 		absences: &effective.Absences{}, clock: g.clock,
 		report: report, families: newFamilyMemory(g.clock), returning: newReturning(g.clock),
 		quota: newImportQuota(options.MaxServices, report.capped), memories: newMemories(), turns: newTurns(DefaultConcurrency),
-		budget: newBudget(g.clock, options, "all", report.late), globalBudget: newBudget(g.clock, options, "GlobalService", report.late),
+		budget: newBudget(g.clock, options, report.late),
 	}
 	g.here.put(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}})
 	g.hub.put(memberAt("here", "zone-0"))
@@ -352,7 +354,7 @@ func (g *rig) reconcile(t testing.TB) reconcile.Result {
 	for range 10 {
 		g.here.writes = nil
 		// As if long ago, so that all can be written now.
-		g.memories.get(web).globalWrote, g.memories.get(web).restored = time.Time{}, restored{}
+		g.memories.get(web).restored.at = time.Time{}
 		result, err := g.Reconcile(context.Background(), reconcile.Request{NamespacedName: web})
 		if err != nil {
 			t.Fatal(err)
@@ -396,6 +398,9 @@ func (g *rig) gathered(t testing.TB) (desired.Input, desired.Current) {
 		t.Fatal(err)
 	}
 	in.Derived = cur.Derived
+	if stored := g.global(); stored != nil {
+		cur.Global = stored // whole
+	}
 	return in, cur
 }
 

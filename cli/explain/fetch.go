@@ -22,6 +22,7 @@ import (
 	"github.com/clusterset/clusterset/cli/objects"
 	"github.com/clusterset/clusterset/cli/screen"
 	"github.com/clusterset/clusterset/cli/view"
+	"github.com/clusterset/clusterset/internal/door"
 	"github.com/clusterset/clusterset/internal/index"
 	"github.com/clusterset/clusterset/internal/manifests"
 	"github.com/clusterset/clusterset/internal/merge"
@@ -141,13 +142,17 @@ func (f *Facts) FetchExports(ctx context.Context, hub *objects.Cluster, key inde
 
 // See sets Conflicts to those among the exports of the service that the cluster self sees, and Hidden to why it doesn't see the others.
 func (f *Facts) See(records []*clustersetv1alpha1.ExportedService, member func(cluster string) *clustersetv1alpha1.MemberCluster, self string) {
-	exports, drops := merge.Sanitize(records, merge.JoinedBy(member))
+	values := make([]*door.Export, len(records))
+	for i, r := range records {
+		values[i] = door.CompactService(r, time.Now())
+	}
+	exports, drops := merge.Exports(values, merge.JoinedBy(member))
 	sees := merge.Sees(self, member)
 	var seen []merge.Export
 	hidden, count := map[string]bool{}, map[merge.Sight]int{}
 	f.Hidden, f.Conflicts = nil, nil // the ServiceExport has the same conflicts, but is updated later
 	for _, e := range exports {
-		sight := sees(e.Cluster, e.Service)
+		sight := sees(e.Cluster, e.Spec.ExportTo)
 		if sight == merge.Seen {
 			seen = append(seen, e)
 			continue

@@ -58,7 +58,7 @@ func (s *State) Exported(key types.NamespacedName) *Exported {
 	if r == nil {
 		return nil
 	}
-	exports, _ := merge.Sanitize(r.services, merge.JoinedBy(s.Member))
+	exports, _ := merge.Exports(r.values(), merge.JoinedBy(s.Member))
 	if len(exports) == 0 {
 		return nil
 	}
@@ -67,7 +67,7 @@ func (s *State) Exported(key types.NamespacedName) *Exported {
 		e.Conflicts = s.views.Conflicts(exports)
 	}
 	for _, x := range exports {
-		by := Exporter{Cluster: x.Cluster, ExportedAt: x.Service.Spec.ExportedAt.Time, ClusterIPs: x.Service.Spec.ClusterIPs, ExportTo: x.Service.Spec.ExportTo}
+		by := Exporter{Cluster: x.Cluster, ExportedAt: x.Spec.ExportedAt.Time, ClusterIPs: x.Spec.ClusterIPs, ExportTo: x.Spec.ExportTo}
 		by.Ready, by.Endpoints = r.endpointsOf(x)
 		e.Add(by.Ready, s.phase(x.Cluster))
 		e.By = append(e.By, by)
@@ -149,12 +149,12 @@ func (s *State) Unseen(key types.NamespacedName) map[string][]Unseen {
 	if r == nil || s.views.Alike(r.services) {
 		return nil
 	}
-	exports, _ := merge.Sanitize(r.services, nil)
+	exports, _ := merge.Exports(r.values(), nil)
 	all := map[string][]Unseen{}
 	for _, viewer := range s.Clusters() {
 		sees := merge.Sees(viewer, s.Member)
 		for _, e := range exports {
-			why := sees(e.Cluster, e.Service)
+			why := sees(e.Cluster, e.Spec.ExportTo)
 			if why == merge.Seen {
 				continue
 			}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/clusterset/clusterset/api"
 	"github.com/clusterset/clusterset/importer/desired"
+	"github.com/clusterset/clusterset/internal/door"
 	"github.com/clusterset/clusterset/internal/index"
 	"github.com/clusterset/clusterset/internal/kubeproxy"
 	"github.com/clusterset/clusterset/internal/merge"
@@ -45,8 +46,10 @@ type look struct {
 	records *records // nil: no cluster exports it
 	seen    map[string]*seen
 	// apart are the clusters that see the same exports, by their numbers, if not all see all.
-	apart  map[string]int
-	memory desired.Memory // so that the exports are merged once for all clusters
+	apart map[string]int
+	// exports and endpoints are what an importer reads of the records.
+	exports   []*door.Export
+	endpoints []*door.Endpoints
 }
 
 // seen is what clusters of one kind import of the service.
@@ -69,8 +72,15 @@ var standIn = &corev1.Service{Spec: corev1.ServiceSpec{ClusterIPs: []string{"192
 
 func (s *State) look(key types.NamespacedName, o *Options) *look {
 	l := &look{state: s, options: o, key: key, records: s.services[key], seen: map[string]*seen{}}
-	if l.records != nil && !s.views.Alike(l.records.services) {
-		exports, _ := merge.Sanitize(l.records.services, nil)
+	if l.records == nil {
+		return l
+	}
+	l.exports = l.records.values()
+	for _, e := range l.records.endpoints {
+		l.endpoints = append(l.endpoints, door.CompactEndpoints(e))
+	}
+	if !s.views.Alike(l.records.services) {
+		exports, _ := merge.Exports(l.exports, nil)
 		l.apart = map[string]int{}
 		for i, view := range s.views.Of(exports) {
 			for _, cluster := range view.By {
@@ -104,7 +114,7 @@ func (l *look) compute(cluster string, exports bool) *seen {
 	}
 	in := desired.Input{
 		Key: l.key, DataPath: l.options.DataPath, Cluster: cluster, Nodes: l.state.nodes(cluster), Policy: l.options.Policy,
-		Services: l.records.services, Endpoints: l.records.endpoints, Members: l.state.usable, Derived: standIn,
+		Exports: l.exports, Endpoints: l.endpoints, Members: l.state.usable, Derived: standIn,
 	}
 	if m := l.state.usable[cluster]; m != nil {
 		in.Forbidden = l.state.inside[m.Spec.Network]
@@ -117,12 +127,12 @@ func (l *look) compute(cluster string, exports bool) *seen {
 		in.DataPath = desired.DataPathPods
 	}
 	if exports {
-		in.Own = l.records.own(cluster)
+		in.Own = l.own(cluster)
 	}
 	if slices.Contains(l.options.Extended, l.key) {
 		in.Extended = &desired.Extended{Service: l.records.service(l.key, cluster), Allowed: true}
 	}
-	out := l.memory.Compute(in, desired.Current{})
+	out := desired.Compute(in)
 	s.resolved = out.Resolved
 	if out.ServiceImport == nil {
 		return s
@@ -175,15 +185,15 @@ func (s *seen) take(o runtime.Object) {
 }
 
 // own returns a cluster's own objects, as far as the hub's records have them.
-func (r *records) own(cluster string) *desired.Own {
+func (l *look) own(cluster string) *desired.Own {
 	own := &desired.Own{}
-	for _, s := range r.services {
-		if of(s) == cluster {
-			own.ClusterIPs = s.Spec.ClusterIPs
+	for _, e := range l.exports {
+		if e.Cluster == cluster && e.Spec != nil {
+			own.ClusterIPs = e.Spec.ClusterIPs
 		}
 	}
-	for _, e := range r.endpoints {
-		if of(e) == cluster {
+	for _, e := range l.endpoints {
+		if e.Cluster == cluster {
 			own.Endpoints = append(own.Endpoints, e)
 		}
 	}

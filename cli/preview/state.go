@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -14,6 +15,7 @@ import (
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/importer/desired"
+	"github.com/clusterset/clusterset/internal/door"
 	"github.com/clusterset/clusterset/internal/index"
 	"github.com/clusterset/clusterset/internal/merge"
 )
@@ -43,6 +45,15 @@ type State struct {
 type records struct {
 	services  []*clustersetv1alpha1.ExportedService
 	endpoints []*clustersetv1alpha1.ExportedEndpoints
+}
+
+// values returns what is read of the exports.
+func (r *records) values() []*door.Export {
+	all := make([]*door.Export, len(r.services))
+	for i, s := range r.services {
+		all[i] = door.CompactService(s, time.Now())
+	}
+	return all
 }
 
 // exports reports whether the cluster has a record of the service.

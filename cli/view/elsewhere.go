@@ -65,7 +65,7 @@ func (f *HubFacts) Elsewhere(exports []*clustersetv1alpha1.ExportedService, know
 		sees := merge.Sees(name, member)
 		wants := func(e *clustersetv1alpha1.ExportedService) bool {
 			cluster, _ := e.SourceCluster()
-			return cluster != name && sees(cluster, e) == merge.Seen
+			return cluster != name && sees(cluster, e.Spec.ExportTo) == merge.Seen
 		}
 		for namespace, exports := range in {
 			if lacks, as := f.Lacks(byName[name], namespace, now); lacks && slices.ContainsFunc(exports, wants) {

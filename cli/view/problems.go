@@ -267,7 +267,7 @@ func missingNamespaces(f Facts) (all []Problem) {
 	missing := map[string][]string{}
 	for i := range f.Hub.Exports {
 		e := &f.Hub.Exports[i]
-		if cluster, _ := e.SourceCluster(); members[cluster] == nil || members[cluster].Left() || sees(cluster, e) != merge.Seen {
+		if cluster, _ := e.SourceCluster(); members[cluster] == nil || members[cluster].Left() || sees(cluster, e.Spec.ExportTo) != merge.Seen {
 			continue
 		}
 		if namespace := e.Spec.ServiceNamespace; !f.Local.Namespaces[namespace] && f.Local.Agent.imports(namespace) && !slices.Contains(missing[namespace], e.Spec.ServiceName) {

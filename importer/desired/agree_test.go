@@ -51,11 +51,11 @@ func TestNameAndAddressLeadToTheSame(t *testing.T) {
 	for seed := range uint64(states) {
 		s := randomState(rand.New(rand.NewPCG(seed, 12)))
 		in := s.input(t)
-		vip := desired.Compute(in)
+		vip := in.Compute()
 		for _, e := range in.Services {
 			e.Spec.Type, e.Spec.ClusterIPs = mcsv1beta1.Headless, nil
 		}
-		headless := desired.Compute(in)
+		headless := in.Compute()
 		somewhere := s.withinSomewhere()
 		for _, n := range s.places() {
 			name, address := s.rule(n.Zone, false), s.rule(n.Zone, true)
@@ -250,7 +250,7 @@ func chosenByKubeProxy(all []*discoveryv1.EndpointSlice, zone string) []string {
 	var ready, hinted []string
 	every := true
 	for _, s := range all {
-		if !desired.Routed(s) {
+		if !records.Routed(s) {
 			continue
 		}
 		for _, e := range s.Endpoints {
@@ -273,7 +273,7 @@ func chosenByKubeProxy(all []*discoveryv1.EndpointSlice, zone string) []string {
 }
 
 // input returns the input of the first cluster's importer.
-func (s *state) input(t *testing.T) desired.Input {
+func (s *state) input(t *testing.T) records.Service {
 	t.Helper()
 	var manifests []string
 	for i := range s.sites {

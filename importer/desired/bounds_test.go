@@ -15,7 +15,6 @@ import (
 	"testing"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
 
 	"github.com/clusterset/clusterset/api"
@@ -23,6 +22,7 @@ import (
 	"github.com/clusterset/clusterset/api/crds"
 	"github.com/clusterset/clusterset/importer/desired"
 	"github.com/clusterset/clusterset/internal/index"
+	"github.com/clusterset/clusterset/test/records"
 )
 
 // FuzzAcceptedRecords imports records that the hub's CustomResourceDefinitions accept, whatever else is in them: it makes them from the
@@ -36,10 +36,8 @@ func FuzzAcceptedRecords(f *testing.F) {
 	paths := []desired.DataPath{desired.DataPathPods, desired.DataPathClusterIPs, desired.DataPathNone}
 	f.Fuzz(func(t *testing.T, data []byte, how uint8) {
 		honestService, honestEndpoints := honest(t)
-		in := desired.Input{
-			Key: types.NamespacedName{Namespace: "shop", Name: "web"}, DataPath: paths[how%3], Members: map[string]*clustersetv1alpha1.MemberCluster{},
-			Services: []*clustersetv1alpha1.ExportedService{honestService}, Endpoints: []*clustersetv1alpha1.ExportedEndpoints{honestEndpoints},
-		}
+		in := records.Input(t, paths[how%3])
+		in.Services, in.Endpoints = append(in.Services, honestService), append(in.Endpoints, honestEndpoints)
 		if how&4 != 0 {
 			m := &clustersetv1alpha1.MemberCluster{}
 			m.Name = "b"
@@ -48,27 +46,26 @@ func FuzzAcceptedRecords(f *testing.F) {
 			}
 			in.Members["b"] = m
 		}
-		const records = 3
+		const n = 3
 		g := &generator{data: data}
 		s := &clustersetv1alpha1.ExportedService{}
 		g.into(t, schemas["ExportedService"], &s.Spec)
 		s.Namespace, s.Name, s.Spec.ServiceNamespace, s.Spec.ServiceName = "clusterset-member-b", "web.shop", "shop", "web"
 		in.Services = append(in.Services, s)
-		for i := range records {
+		for i := range n {
 			e := &clustersetv1alpha1.ExportedEndpoints{}
 			g.into(t, schemas["ExportedEndpoints"], &e.Spec)
 			e.Namespace, e.Name, e.Spec.ServiceNamespace, e.Spec.ServiceName = "clusterset-member-b", fmt.Sprint("web.shop.x-", i), "shop", "web"
 			in.Endpoints = append(in.Endpoints, e)
 		}
 
-		var memory desired.Memory
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		out := memory.Compute(in, desired.Current{})
+		out := in.Compute()
 		runtime.ReadMemStats(&after)
 		const most = 4 // times the largest record, for each record
-		if allocated := after.TotalAlloc - before.TotalAlloc; allocated > most*(records+1)*api.MaxRecord {
-			t.Errorf("allocated %d kB for %d records", allocated/1000, records+1)
+		if allocated := after.TotalAlloc - before.TotalAlloc; allocated > most*(n+1)*api.MaxRecord {
+			t.Errorf("allocated %d kB for %d records", allocated/1000, n+1)
 		}
 		if out.ServiceImport == nil {
 			t.Fatal("the other cluster's part is gone")
@@ -77,8 +74,8 @@ func FuzzAcceptedRecords(f *testing.F) {
 		for _, d := range out.Drops {
 			errs += len(d.Values.Errors)
 		}
-		if len(out.Drops) > records+2 || errs > len(out.Drops) {
-			t.Errorf("keeps %d errors in %d drops for %d records", errs, len(out.Drops), records+1)
+		if len(out.Drops) > n+2 || errs > len(out.Drops) {
+			t.Errorf("keeps %d errors in %d drops for %d records", errs, len(out.Drops), n+1)
 		}
 		written := len(asJSON(t, out.ServiceImport)) + len(asJSON(t, out.Derived)) + len(asJSON(t, out.Global))
 		for _, slice := range out.Slices {
@@ -88,8 +85,8 @@ func FuzzAcceptedRecords(f *testing.F) {
 				t.Errorf("the DNS servers find in a slice: %v", errs.ToAggregate())
 			}
 		}
-		if written > 4*(records+1)*api.MaxRecord || len(out.Slices) > 64*(records+2) {
-			t.Errorf("writes %d kB in %d slices for %d records", written/1000, len(out.Slices), records+1)
+		if written > 4*(n+1)*api.MaxRecord || len(out.Slices) > 64*(n+2) {
+			t.Errorf("writes %d kB in %d slices for %d records", written/1000, len(out.Slices), n+1)
 		}
 		checkImport(t, out)
 	})

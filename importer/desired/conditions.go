@@ -53,7 +53,7 @@ func confirmed(without []string) []metav1.Condition {
 
 // endpoints returns the condition Endpoints if clients reach no ready endpoint of any cluster; else nothing.
 func (w *work) endpoints() []metav1.Condition {
-	if slices.ContainsFunc(w.memory.clusters, w.serves) {
+	if slices.ContainsFunc(w.clusters, w.serves) {
 		return nil
 	}
 	seen := "its name has no address"

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"net/netip"
 	"slices"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -14,6 +13,7 @@ import (
 
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
+	"github.com/clusterset/clusterset/internal/door"
 	"github.com/clusterset/clusterset/internal/merge"
 	"github.com/clusterset/clusterset/internal/topology"
 )
@@ -29,9 +29,9 @@ type Input struct {
 	// Policy is the default for what the service's own policy doesn't state.
 	Policy topology.Policy
 
-	// Services and Endpoints are the records of the service, unmodified: the hub's, and those of parts that stay without one (importer/effective).
-	Services  []*clustersetv1alpha1.ExportedService
-	Endpoints []*clustersetv1alpha1.ExportedEndpoints
+	// Exports and Endpoints are the records of the service: the hub's, and those of parts that stay without one (importer/effective).
+	Exports   []*door.Export
+	Endpoints []*door.Endpoints
 	// Unconfirmed are the clusters whose records are those of the last import, because the hub has none, sorted.
 	Unconfirmed []string
 	// Own is the state of the service in this cluster; nil means unknown. If this cluster exports the service, its own addresses
@@ -59,17 +59,15 @@ type Input struct {
 
 	// Derived is the current derived Service, nil if it doesn't exist yet. The API server chose its addresses.
 	Derived *corev1.Service
-	// Former are names that ports of the derived Service had until recently.
-	Former []PortName
 }
 
 // Own is the state of a service in this cluster's own objects. It is empty if the cluster doesn't have the service, or no longer has
 // it.
 type Own struct {
 	ClusterIPs []string
-	Endpoints  []*clustersetv1alpha1.ExportedEndpoints
-	// Nodes has the names of the nodes that endpoints are on, by address.
-	Nodes map[string]string
+	Endpoints  []*door.Endpoints
+	// Nodes has the names of the nodes that endpoints are on, by their first address.
+	Nodes map[netip.Addr]string
 }
 
 // Output has the desired objects. There is no ServiceImport if no cluster exports the service.
@@ -105,8 +103,7 @@ type Given struct {
 	Refused, Blocked string
 }
 
-// ImportWith returns the ServiceImport once it is known what became of the derived Service. Nothing else depends on that: slices have the
-// Service's former port names before and after it is renamed.
+// ImportWith returns the ServiceImport once it is known what became of the derived Service. Nothing else depends on that.
 func (o Output) ImportWith(g Given) *mcsv1beta1.ServiceImport {
 	imp := o.work.serviceImport(slices.ContainsFunc(o.Slices, hasRecord), g)
 	imp.Status.Conditions = slices.Concat(imp.Status.Conditions, complete(o.Drops, g.Blocked), o.work.endpoints(), confirmed(o.work.in.Unconfirmed))
@@ -146,38 +143,29 @@ func (c Current) StaleSlices(out Output) []*discoveryv1.EndpointSlice {
 }
 
 // Compute returns the objects for a service's records. It is pure, and independent of the input's order. Lists come out sorted:
-// otherwise objects would be written and watched for changes of order only.
-func Compute(in Input) Output { return new(Memory).Compute(in, Current{}) }
-
-// Compute is like the function Compute, for repeated computations of a service. Slices and the GlobalService of cur that were found to be as
-// desired, and still are, are in the output unmodified.
-func (m *Memory) Compute(in Input, cur Current) Output {
+// otherwise objects would be written and watched for changes of order only. The objects share memory with the input, and with each other.
+func Compute(in Input) Output {
 	here := in.Own
 	in.localFirst()
-	w := &work{in: &in, memory: m, merged: m.merge(&in)}
+	w := &work{in: &in}
+	drops := w.merge()
 	in.byNetwork(w.resolved.Type == mcsv1beta1.Headless)
-	m.begin(w, here)
-	defer m.end()
-	out := Output{Resolved: w.resolved, Drops: w.admit()}
-	if len(w.resolved.Clusters) == 0 {
+	w.views = w.seenFrom()
+	out := Output{Resolved: w.resolved, Drops: append(drops, w.admit()...)}
+	if len(w.clusters) == 0 {
 		_, out.NotExtended = w.extending(nil, nil)
 		return out
 	}
 	out.Derived = w.derivedService()
 	routed, others := w.routed()
-	out.Slices = w.endpointSlices(routed, others, cur)
+	out.Slices = w.endpointSlices(routed, others)
 	out.Extending, out.NotExtended = w.extending(here, routed)
 	out.work = w
 	out.ServiceImport = out.ImportWith(Given{Derived: in.Derived})
 	if !in.SkipGlobal {
-		out.Global = w.globalService(cur.Global)
+		out.Global = w.globalService()
 	}
 	return out
-}
-
-// joined is a merge.Joined.
-func (in *Input) joined(cluster string, record *clustersetv1alpha1.ExportedService) time.Time {
-	return merge.JoinedBy(in.memberCluster)(cluster, record)
 }
 
 func (in *Input) memberCluster(name string) *clustersetv1alpha1.MemberCluster {
@@ -186,40 +174,30 @@ func (in *Input) memberCluster(name string) *clustersetv1alpha1.MemberCluster {
 
 // localFirst replaces the hub's addresses of this cluster with the local ones.
 func (in *Input) localFirst() {
-	i := slices.IndexFunc(in.Services, func(s *clustersetv1alpha1.ExportedService) bool {
-		cluster, ok := s.SourceCluster()
-		return ok && cluster == in.Cluster
-	})
+	i := slices.IndexFunc(in.Exports, func(e *door.Export) bool { return e.Cluster == in.Cluster && e.Spec != nil })
 	if in.Own == nil || i < 0 {
 		in.Own = nil
 		return
 	}
-	in.Services = slices.Clone(in.Services)
-	own := *in.Services[i]
-	if own.Spec.Type == mcsv1beta1.ClusterSetIP {
-		own.Spec.ClusterIPs = in.Own.ClusterIPs
+	own, spec := *in.Exports[i], *in.Exports[i].Spec
+	if spec.Type == mcsv1beta1.ClusterSetIP {
+		spec.ClusterIPs = in.Own.ClusterIPs
 	}
-	in.Services[i] = &own
-	in.Endpoints = slices.DeleteFunc(slices.Clone(in.Endpoints), func(e *clustersetv1alpha1.ExportedEndpoints) bool {
-		cluster, ok := e.SourceCluster()
-		return ok && cluster == in.Cluster
-	})
+	own.Spec = &spec
+	in.Exports = slices.Clone(in.Exports)
+	in.Exports[i] = &own
+	in.Endpoints = slices.DeleteFunc(slices.Clone(in.Endpoints), func(e *door.Endpoints) bool { return e.Cluster == in.Cluster })
 	in.Endpoints = append(in.Endpoints, in.Own.Endpoints...)
 }
 
 // work is the state that the builders of the objects share.
 type work struct {
-	in     *Input
-	memory *Memory
-	*merged
-	records []*record
-
-	seen    []topology.View // see views
-	offered *bool           // see anyOffered
+	in       *Input
+	resolved merge.Resolved
+	clusters []*cluster // that export the service, sorted by name
+	records  []*record  // that can be imported, ordered by cluster and name
+	views    []topology.View
 }
-
-// isOwn reports whether the cluster is this one, so that its local endpoints are used.
-func (w *work) isOwn(cluster string) bool { return w.in.Own != nil && cluster == w.in.Cluster }
 
 func (w *work) objectMeta(name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: w.in.Key.Namespace, Name: name, Labels: Labels()}
@@ -231,24 +209,6 @@ func (w *work) hasVIP() bool {
 	return w.resolved.Type == mcsv1beta1.ClusterSetIP && w.in.DataPath != DataPathNone && len(w.resolved.Ports) > 0
 }
 
-// exposed returns the ports of the merged service that the cluster exposes exactly.
-func (w *work) exposed(cluster string) []merge.Port {
-	all := true
-	for _, p := range w.resolved.Ports {
-		all = all && p.ExposedBy(cluster)
-	}
-	if all {
-		return w.resolved.Ports
-	}
-	var ports []merge.Port
-	for _, p := range w.resolved.Ports {
-		if p.ExposedBy(cluster) {
-			ports = append(ports, p)
-		}
-	}
-	return ports
-}
-
 // cidrs are the networks that an administrator gave a cluster on the hub. They keep a member from exporting another member's addresses, and
 // don't confine what this cluster has itself.
 func (in *Input) cidrs(cluster string) []string {
@@ -257,9 +217,6 @@ func (in *Input) cidrs(cluster string) []string {
 	}
 	return nil
 }
-
-// isReady reports whether an endpoint is ready. discovery/v1 says that a missing condition means ready.
-func isReady(e *discoveryv1.Endpoint) bool { return e.Conditions.Ready == nil || *e.Conditions.Ready }
 
 // familyOf returns the family of an address that has been parsed before.
 func familyOf(address string) corev1.IPFamily {

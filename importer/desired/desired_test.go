@@ -3,6 +3,7 @@ package desired_test
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -13,7 +14,6 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
@@ -88,7 +88,7 @@ func TestAddresses(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			in := records.Input(t, desired.DataPathPods, records.Exported("a", "shop", "web", "10.1.0.1", "10.11.0.1"))
 			in.Services[0].Spec.IPFamilies, in.Derived = tc.stated, tc.derived
-			out := desired.Compute(in)
+			out := in.Compute()
 			spec, cond := out.ServiceImport.Spec, out.ServiceImport.Status.Conditions[0]
 			if !slices.Equal(spec.IPFamilies, tc.families) || !slices.Equal(spec.IPs, tc.ips) || cond.Reason != string(tc.reason) {
 				t.Errorf("families %v, ips %v, reason %s", spec.IPFamilies, spec.IPs, cond.Reason)
@@ -106,7 +106,7 @@ func TestAddresses(t *testing.T) {
 func TestNoPortNoVIP(t *testing.T) {
 	in := records.Input(t, desired.DataPathPods, records.Exported("a", "shop", "web", "10.1.0.1", "10.11.0.1"))
 	in.Services[0].Spec.Ports[0].Port = 0
-	out := desired.Compute(in)
+	out := in.Compute()
 	if c := out.ServiceImport.Status.Conditions[0]; out.Derived != nil || c.Reason != "Pending" || out.ServiceImport.Spec.Ports == nil {
 		t.Errorf("derived %v, condition %v, ports %#v", out.Derived, c, out.ServiceImport.Spec.Ports)
 	}
@@ -125,7 +125,7 @@ func TestServiceImportHasWhatIsMerged(t *testing.T) {
 	later.ExportedAt = metav1.NewTime(oldest.ExportedAt.Add(time.Hour))
 	later.Ports = append(later.Ports, clustersetv1alpha1.ServicePort{Name: "admin", Port: 81})
 	in.Derived = service(corev1.IPFamilyPolicySingleStack, []corev1.IPFamily{v4}, "10.96.0.7")
-	imp := desired.Compute(in).ServiceImport
+	imp := in.Compute().ServiceImport
 	want := mcsv1beta1.ServiceImportSpec{
 		Ports: []mcsv1beta1.ServicePort{{Name: "http", Protocol: corev1.ProtocolTCP, AppProtocol: &app, Port: 80}, {Name: "admin", Protocol: corev1.ProtocolTCP, Port: 81}},
 		IPs:   []string{"10.96.0.7"}, Type: mcsv1beta1.ClusterSetIP, IPFamilies: []corev1.IPFamily{v4},
@@ -192,45 +192,71 @@ func TestWhichClusterIPsAreReady(t *testing.T) {
 		in.Members = map[string]*clustersetv1alpha1.MemberCluster{"a": member("a", clustersetv1alpha1.MemberReady), "b": member("b", cmp.Or(c.phase, clustersetv1alpha1.MemberReady))}
 		c.change(&in.Services[0].Spec, &in.Services[1].Spec, &in.Endpoints[0].Spec, &in.Endpoints[1].Spec)
 		var got []string
-		for _, e := range desired.Compute(in).Global.Spec.Endpoints {
+		for _, e := range in.Compute().Global.Spec.Endpoints {
 			text := e.Cluster
 			if !e.IsReady() {
 				text = "-" + text
 			}
 			got = append(got, text)
 		}
+		slices.Sort(got)
 		if text := strings.Join(got, " "); text != c.want {
 			t.Errorf("%s: %s, want %s", c.name, text, c.want)
 		}
 	}
 }
 
-// Rule C33 of docs/spec/control-plane.md.
-func TestGlobalServicesAreCutFairly(t *testing.T) {
-	in := desired.Input{Key: types.NamespacedName{Namespace: "shop", Name: "web"}, DataPath: desired.DataPathPods}
-	for c, n := range map[string]int{"large": 5000, "small": 30} {
-		from := records.Input(t, desired.DataPathPods, records.Exported(c, "shop", "web", "10.1.0.1", "10.11.0.1"))
-		svc := from.Services[0]
-		svc.Spec.Type, svc.Spec.ClusterIPs = mcsv1beta1.Headless, nil
-		in.Services = append(in.Services, svc)
-		for i := 0; i < n; i += api.MaxExportedEndpoints {
-			e := from.Endpoints[0].DeepCopy()
-			e.Name = fmt.Sprintf("web.shop.x-%d", i)
-			e.Spec.Endpoints = nil
-			for j := i; j < min(n, i+api.MaxExportedEndpoints); j++ {
-				e.Spec.Endpoints = append(e.Spec.Endpoints, clustersetv1alpha1.Endpoint{Addresses: []string{fmt.Sprintf("10.%d.%d.%d", len(c), j/250, j%250)}})
+// As many endpoints as fit: ready ones first, then by cluster and address. Rule C33 of docs/spec/control-plane.md.
+func TestGlobalServicesAreCut(t *testing.T) {
+	for _, c := range []struct {
+		name                  string
+		large, small, unready int    // endpoints of two clusters, and how many of large's aren't ready
+		region                string // of large
+		want                  string
+	}{
+		{name: "all fit", large: 4000, small: 30, want: "large 4000 small 30"},
+		{name: "by cluster", large: 5000, small: 30, want: "large 4096"},
+		{name: "to the last", large: 4090, small: 30, want: "large 4090 small 6"},
+		{name: "ready ones first", large: 5000, small: 30, unready: 4000, want: "large 4066 small 30"},
+		{name: "at most 1 MiB", large: 3000, small: 30, region: strings.Repeat("r", 250), want: "large 2754"},
+	} {
+		in := records.Input(t, desired.DataPathPods)
+		in.Members["large"] = &clustersetv1alpha1.MemberCluster{Spec: clustersetv1alpha1.MemberClusterSpec{Region: c.region}}
+		for cluster, n := range map[string]int{"large": c.large, "small": c.small} {
+			from := records.Input(t, desired.DataPathPods, records.Exported(cluster, "shop", "web", "10.1.0.1", "10.11.0.1"))
+			from.Services[0].Spec.Type, from.Services[0].Spec.ClusterIPs = mcsv1beta1.Headless, nil
+			in.Services = append(in.Services, from.Services[0])
+			for i := range n {
+				if i%api.MaxExportedEndpoints == 0 {
+					e := from.Endpoints[0].DeepCopy()
+					e.Name, e.Spec.Endpoints = fmt.Sprintf("web.shop.x-%d", i), nil
+					in.Endpoints = append(in.Endpoints, e)
+				}
+				e := in.Endpoints[len(in.Endpoints)-1]
+				ready := cluster != "large" || i >= c.unready
+				e.Spec.Endpoints = append(e.Spec.Endpoints, clustersetv1alpha1.Endpoint{
+					Addresses: []string{fmt.Sprintf("10.%d.%d.%d", len(cluster), i/250, i%250)}, Conditions: discoveryv1.EndpointConditions{Ready: &ready},
+				})
 			}
-			in.Endpoints = append(in.Endpoints, e)
 		}
-	}
-	out := desired.Compute(in)
-	status := out.Global.Status
-	if status.Clusters != 2 || status.Endpoints != api.MaxGlobalServiceEndpoints || status.TruncatedEndpoints != 5030-api.MaxGlobalServiceEndpoints ||
-		status.Conditions[0].Reason != "TooManyEndpoints" {
-		t.Errorf("status is %+v", status)
-	}
-	if len(out.Slices) != 51 {
-		t.Errorf("%d slices: they aren't cut", len(out.Slices))
+		out, count := in.Compute(), map[string]int{}
+		for _, e := range out.Global.Spec.Endpoints {
+			count[e.Cluster]++
+		}
+		var got []string
+		for _, cluster := range slices.Sorted(maps.Keys(count)) {
+			got = append(got, fmt.Sprint(cluster, " ", count[cluster]))
+		}
+		if text := strings.Join(got, " "); text != c.want {
+			t.Errorf("%s: %s, want %s", c.name, text, c.want)
+		}
+		kept, status := count["large"]+count["small"], out.Global.Status
+		if left := c.large + c.small - kept; int(status.TruncatedEndpoints) != left || left > 0 && (int(status.Endpoints) != kept || status.Conditions[0].Reason != "TooManyEndpoints") {
+			t.Errorf("%s: status is %+v", c.name, status)
+		}
+		if want := (c.large+99)/100 + (c.small+99)/100; len(out.Slices) != want {
+			t.Errorf("%s: %d slices, want %d: they aren't cut", c.name, len(out.Slices), want)
+		}
 	}
 }
 
@@ -244,7 +270,7 @@ func FuzzCompute(f *testing.F) {
 		path := []desired.DataPath{desired.DataPathPods, desired.DataPathClusterIPs, desired.DataPathNone}[rng.IntN(3)]
 		in := records.Input(t, path, records.Exported("a", "shop", "web", "10.1.0.1", "10.11.0.5"), records.Exported("b", "shop", "web", "10.2.0.1", "10.12.0.5"))
 		scribble(rng, in.Services[1], in.Endpoints[1])
-		out := desired.Compute(in)
+		out := in.Compute()
 		if out.ServiceImport == nil {
 			t.Fatal("one bad record took the other cluster's with it")
 		}

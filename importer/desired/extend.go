@@ -14,7 +14,7 @@ import (
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset/clusterset/api"
-	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/internal/door"
 	"github.com/clusterset/clusterset/internal/merge"
 	"github.com/clusterset/clusterset/internal/topology"
 )
@@ -180,13 +180,13 @@ func (x *extension) add(parts map[*record]map[string]*part, routed []*record, po
 		}
 	}
 	// Those of last resort are for a cluster without endpoints of its own, and don't count where others are ready ones.
-	last, views := map[bool][]topology.Rank{false: x.last(among, 0), true: x.last(shared, have)}, x.views()
+	last := map[bool][]topology.Rank{false: x.last(among, 0), true: x.last(shared, have)}
 	for _, r := range among {
-		ready, targets := shares && r.mayShare(), x.targets(r)
-		uses := routeBest(views, targets, last[ready])
-		used, some := make([]bool, len(targets)), false
-		for i := range targets {
-			used[i] = uses[i].routed && targets[i].ready
+		ready := shares && r.mayShare()
+		uses := routeBest(r.targets, last[ready])
+		used, some := make([]bool, len(r.targets)), false
+		for i := range r.targets {
+			used[i] = uses[i].routed && r.targets[i].ready
 			some = some || used[i]
 		}
 		if !some {
@@ -236,16 +236,15 @@ func (x *extension) ownReady(port corev1.ServicePort, family discoveryv1.Address
 	}
 	ready := map[netip.Addr]bool{}
 	for _, e := range x.here.Endpoints {
-		has := slices.ContainsFunc(e.Spec.Ports, func(p clustersetv1alpha1.EndpointPort) bool {
-			return ptr.Deref(p.Name, "") == port.Name && ptr.Deref(p.Protocol, corev1.ProtocolTCP) == cmp.Or(port.Protocol, corev1.ProtocolTCP)
+		has := slices.ContainsFunc(e.Ports, func(p door.Port) bool {
+			return p.Name == port.Name && p.Protocol == cmp.Or(port.Protocol, corev1.ProtocolTCP)
 		})
-		if !has || e.Spec.AddressType != family {
+		if !has || e.AddressType != family {
 			continue
 		}
-		for i := range e.Spec.Endpoints {
-			in := e.Spec.Endpoints[i].InSlice()
-			if addr, err := netip.ParseAddr(in.Addresses[0]); err == nil && isReady(&in) {
-				ready[addr] = true
+		for i := range e.Endpoints {
+			if e.Endpoints[i].Conditions.Ready() {
+				ready[e.Endpoints[i].Addr] = true
 			}
 		}
 	}
@@ -270,7 +269,7 @@ func (x *extension) slice(r *record, p *part, n int) *discoveryv1.EndpointSlice 
 		// Of last resort: kube-proxy uses such endpoints only while a Service has no ready one (KEP-1669), whatever the agent does.
 		conditions = discoveryv1.EndpointConditions{Ready: ptr.To(false), Serving: ptr.To(true), Terminating: ptr.To(true)}
 	}
-	for i, e := range x.endpointsOf(r) {
+	for i, e := range r.endpoints {
 		if p.used[i] {
 			s.Endpoints = append(s.Endpoints, discoveryv1.Endpoint{Addresses: e.Addresses, Zone: e.Zone, Conditions: conditions})
 		}

@@ -31,9 +31,9 @@ func serviceOf(t *testing.T, text string) *corev1.Service {
 }
 
 // withPods returns the state of beijing's own Service with that many ready pods.
-func withPods(t *testing.T, n int) *desired.Own {
+func withPods(t *testing.T, n int) *records.Own {
 	t.Helper()
-	own := &desired.Own{ClusterIPs: []string{"10.1.0.1"}}
+	own := &records.Own{ClusterIPs: []string{"10.1.0.1"}}
 	for i := range n {
 		in := records.Input(t, desired.DataPathPods, records.Exported("beijing", "shop", "web", "10.1.0.1", fmt.Sprintf("10.11.0.%d", i+5)))
 		own.Endpoints = append(own.Endpoints, in.Endpoints...)
@@ -163,7 +163,7 @@ func TestExtending(t *testing.T) {
 			if svc := serviceOf(t, strings.Replace(ownWeb, from, to, 1)); desired.AsksToBeExtended(svc) {
 				in.Extended = &desired.Extended{Service: svc, Allowed: true}
 			}
-			out := desired.Compute(in)
+			out := in.Compute()
 			if got := strings.Join(extended(t, out), "|"); got != c.want {
 				t.Errorf("got  %s\nwant %s", got, c.want)
 			}
@@ -196,11 +196,11 @@ func TestWhereServicesMayBeExtended(t *testing.T) {
 	}
 	in := records.Input(t, desired.DataPathPods, records.Exported("shanghai", "shop", "web", "10.2.0.1", "10.12.0.5"))
 	in.Cluster, in.Extended = "beijing", &desired.Extended{Service: serviceOf(t, ownWeb)}
-	if out := desired.Compute(in); len(out.Extending) > 0 || !strings.Contains(out.NotExtended, "kubectl label namespace shop clusterset.dev/extend=allowed") {
+	if out := in.Compute(); len(out.Extending) > 0 || !strings.Contains(out.NotExtended, "kubectl label namespace shop clusterset.dev/extend=allowed") {
 		t.Errorf("%d slices, and the reason %q", len(out.Extending), out.NotExtended)
 	}
 	in.Extended.Allowed, in.Extended.Excluded = true, true
-	if out := desired.Compute(in); len(out.Extending) > 0 || !strings.Contains(out.NotExtended, "--import-namespaces") {
+	if out := in.Compute(); len(out.Extending) > 0 || !strings.Contains(out.NotExtended, "--import-namespaces") {
 		t.Errorf("%d slices, and the reason %q", len(out.Extending), out.NotExtended)
 	}
 }
@@ -216,19 +216,19 @@ func TestExtendingCutsSlices(t *testing.T) {
 		ports(records.Exported("shanghai", "shop", "web", "10.2.0.1", "10.12.0.5"), two), records.Exported("tianjin", "shop", "web", "10.3.0.1", "10.13.0.5"))
 	in.Cluster = "beijing"
 	in.Extended = &desired.Extended{Service: serviceOf(t, strings.Replace(ownWeb, "[{name: http, port: 80, protocol: TCP}]", "["+two+"]", 1)), Allowed: true}
-	out := desired.Compute(in)
+	out := in.Compute()
 	if got, want := strings.Join(extended(t, out), "|"), "10.12.0.5 admin:9090 last|10.13.0.5 http:8080 last"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 	in.Policy = topology.Policy{Prefer: []topology.Tier{}}
-	want := extended(t, desired.Compute(in))
+	want := extended(t, in.Compute())
 	if got := strings.Join(want, "|"); got != "10.12.0.5 http:8080,admin:9090 ready|10.13.0.5 http:8080 ready" {
 		t.Errorf("got %s", got)
 	}
 	rng := rand.New(rand.NewPCG(1, 2))
 	rng.Shuffle(len(in.Services), func(i, j int) { in.Services[i], in.Services[j] = in.Services[j], in.Services[i] })
 	slices.Reverse(in.Endpoints)
-	if again := extended(t, desired.Compute(in)); !slices.Equal(again, want) {
+	if again := extended(t, in.Compute()); !slices.Equal(again, want) {
 		t.Errorf("in another order: %v", again)
 	}
 }

@@ -4,12 +4,12 @@ import (
 	"encoding/json"
 	"testing"
 
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
 
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/importer/desired"
 	"github.com/clusterset/clusterset/internal/index"
+	"github.com/clusterset/clusterset/test/records"
 )
 
 // FuzzHubRecords uses any JSON as one member's records, including their metadata, next to an honest member's. The result is
@@ -45,11 +45,11 @@ func FuzzHubRecords(f *testing.F) {
 			s.Spec.ServiceNamespace, s.Spec.ServiceName = "shop", "web"
 			e.Spec.ServiceNamespace, e.Spec.ServiceName = "shop", "web"
 		}
-		in := desired.Input{Key: types.NamespacedName{Namespace: "shop", Name: "web"}, DataPath: paths[how%3], Members: map[string]*clustersetv1alpha1.MemberCluster{}}
+		in := records.Input(t, paths[how%3])
 		honestService, honestEndpoints := honest(t)
 		in.Services = []*clustersetv1alpha1.ExportedService{honestService, &s}
 		in.Endpoints = []*clustersetv1alpha1.ExportedEndpoints{honestEndpoints, &e}
-		out := desired.Compute(in)
+		out := in.Compute()
 		if out.ServiceImport == nil {
 			t.Fatal("one bad record took the other cluster's with it")
 		}

@@ -1,6 +1,7 @@
 package desired
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -18,93 +19,83 @@ import (
 const maxGlobalServiceBytes = 1 << 20
 
 // globalService returns the GlobalService with its status, FabDNS's description of where the service runs. A ClusterSetIP service has
-// each exporter's ClusterIPs, or the external addresses of one of another network, a Headless one each endpoint, with their locations. here is
-// the one that exists, or nil.
-func (w *work) globalService(here *fabedgev1alpha1.GlobalService) *fabedgev1alpha1.GlobalService {
-	m := w.memory
-	last := m.lastGlobal(here)
-	if m.globalOf != w.merged || last == nil {
-		last, m.globalOf, m.shares = nil, w.merged, nil
+// each exporter's ClusterIPs, or the external addresses of one of another network, a Headless one each endpoint, with their locations. Rule C33
+// of docs/spec/control-plane.md.
+func (w *work) globalService() *fabedgev1alpha1.GlobalService {
+	g := &fabedgev1alpha1.GlobalService{
+		ObjectMeta: w.objectMeta(w.in.Key.Name),
+		Spec:       fabedgev1alpha1.GlobalServiceSpec{Type: fabedgev1alpha1.ClusterIP},
 	}
-	shares := w.shares()
-	fit(shares, api.MaxGlobalServiceEndpoints, w.run)
-	same := last != nil && len(shares) == len(m.shares)
-	of, kept := 0, 0
-	for i := range shares {
-		same = same && shares[i].settled()
-		of, kept = of+shares[i].of, kept+shares[i].n
+	if w.resolved.Type == mcsv1beta1.Headless {
+		g.Spec.Type = fabedgev1alpha1.Headless
 	}
-	if !same {
-		g := &fabedgev1alpha1.GlobalService{
-			ObjectMeta: w.objectMeta(w.in.Key.Name),
-			Spec:       fabedgev1alpha1.GlobalServiceSpec{Type: fabedgev1alpha1.ClusterIP},
+	g.Annotations = policy.Annotations(w.resolved.Policy)
+	for _, p := range w.resolved.Ports {
+		g.Spec.Ports = append(g.Spec.Ports, fabedgev1alpha1.ServicePort{Name: p.Name, Protocol: p.Protocol, AppProtocol: p.AppProtocol, Port: p.Port})
+	}
+	var all []fabedgev1alpha1.Endpoint
+	for _, c := range w.clusters {
+		all = append(all, w.globalEndpoints(c)...)
+	}
+	g.Spec.Endpoints = fitting(all)
+	g.Status = globalStatus(g.Spec.Endpoints, len(all))
+	return g
+}
+
+// fitting returns the endpoints that there is room for, in the order in which they are kept.
+func fitting(all []fabedgev1alpha1.Endpoint) []fabedgev1alpha1.Endpoint {
+	slices.SortStableFunc(all, func(a, b fabedgev1alpha1.Endpoint) int {
+		return cmp.Or(cmp.Compare(unready(&a), unready(&b)), cmp.Compare(a.Cluster, b.Cluster), slices.Compare(a.Addresses, b.Addresses))
+	})
+	size := 0
+	for i := range all {
+		if size += sizeOf(&all[i]); size > maxGlobalServiceBytes || i == api.MaxGlobalServiceEndpoints {
+			return all[:i]
 		}
-		if w.resolved.Type == mcsv1beta1.Headless {
-			g.Spec.Type = fabedgev1alpha1.Headless
-		}
-		g.Annotations = policy.Annotations(w.resolved.Policy)
-		for _, p := range w.resolved.Ports {
-			g.Spec.Ports = append(g.Spec.Ports, fabedgev1alpha1.ServicePort{
-				Name: p.Name, Protocol: p.Protocol, AppProtocol: p.AppProtocol, Port: p.Port,
-			})
-		}
-		if kept > 0 {
-			g.Spec.Endpoints = make([]fabedgev1alpha1.Endpoint, 0, kept)
-		}
-		for i := range shares {
-			s := &shares[i]
-			var chosen []fabedgev1alpha1.Endpoint
-			if s.settled() {
-				chosen = last.Spec.Endpoints[s.at : s.at+s.n]
-			} else {
-				chosen = s.chosen(w.run)
+	}
+	return all
+}
+
+func unready(e *fabedgev1alpha1.Endpoint) int {
+	if e.IsReady() {
+		return 0
+	}
+	return 1
+}
+
+// globalEndpoints returns all endpoints of a cluster.
+func (w *work) globalEndpoints(c *cluster) (all []fabedgev1alpha1.Endpoint) {
+	switch {
+	case w.resolved.Type != mcsv1beta1.Headless && !c.apart:
+		return w.clusterIPEndpoints(c)
+	case w.resolved.Type != mcsv1beta1.Headless && !w.exposesAny(c):
+		return nil
+	}
+	for _, r := range c.records {
+		ports := w.portsOf(r)
+		for i := range r.endpoints {
+			from := &r.endpoints[i]
+			ep := c.globalEndpoint(from.Addresses)
+			ep.Hostname, ep.Ports = from.Hostname, ports
+			if from.Zone != nil {
+				ep.Zone = *from.Zone
 			}
-			s.at, s.had = len(g.Spec.Endpoints), s.n
-			g.Spec.Endpoints = append(g.Spec.Endpoints, chosen...)
+			if from.Conditions.Ready != nil && !*from.Conditions.Ready {
+				ep.Ready = from.Conditions.Ready
+			}
+			all = append(all, ep)
 		}
-		g.Status = globalStatus(g.Spec.Endpoints, of)
-		last, m.global, m.globalFound = g, g, ""
 	}
-	for i := range shares {
-		shares[i].all = nil
-	}
-	m.shares = shares
-	return last
-}
-
-// lastGlobal returns the GlobalService of the last computation, or nil. One that was found here isn't kept a second time: it is the one here.
-func (m *Memory) lastGlobal(here *fabedgev1alpha1.GlobalService) *fabedgev1alpha1.GlobalService {
-	switch {
-	case m.globalFound == "":
-		return m.global
-	case m.HasFoundGlobal(here):
-		return here
-	}
-	return nil
-}
-
-// run returns all endpoints of a cluster, sorted by address.
-func (w *work) run(s *share) []fabedgev1alpha1.Endpoint {
-	switch {
-	case w.resolved.Type == mcsv1beta1.Headless:
-		return w.endpointsOfRecords(s)
-	case !s.cluster.apart:
-		return w.clusterIPEndpoints(s)
-	case w.exposesAny(s.cluster):
-		return w.endpointsOfRecords(s)
-	}
-	return nil
+	return all
 }
 
 // clusterIPEndpoints returns the one endpoint of a cluster that has a ClusterIP for the service.
-func (w *work) clusterIPEndpoints(s *share) []fabedgev1alpha1.Endpoint {
-	c := s.cluster
+func (w *work) clusterIPEndpoints(c *cluster) []fabedgev1alpha1.Endpoint {
 	if !w.offersClusterIP(c) {
 		return nil
 	}
-	ep := c.endpoint("")
-	ep.Addresses = slices.Clone(w.offer(c.name).ips)
-	if s.without {
+	ep := c.globalEndpoint(c.ips)
+	if w.without(c) {
 		ep.Ready = new(bool)
 	}
 	if len(c.ports) < len(w.resolved.Ports) {
@@ -115,37 +106,14 @@ func (w *work) clusterIPEndpoints(s *share) []fabedgev1alpha1.Endpoint {
 	return []fabedgev1alpha1.Endpoint{ep}
 }
 
-// endpointsOfRecords returns every endpoint of a cluster, or each of its external addresses, sorted by address.
-func (w *work) endpointsOfRecords(s *share) []fabedgev1alpha1.Endpoint {
-	var all []fabedgev1alpha1.Endpoint
-	for _, r := range s.records {
-		ports := w.portsOf(r)
-		endpoints := w.endpointsOf(r)
-		for i := range endpoints {
-			from := &endpoints[i]
-			zone := ""
-			if from.Zone != nil {
-				zone = *from.Zone
-			}
-			ep := r.cluster.endpoint(zone)
-			ep.Addresses, ep.Hostname, ep.Ports = slices.Clone(from.Addresses), from.Hostname, ports
-			if !isReady(from) {
-				ep.Ready = new(bool)
-			}
-			all = append(all, ep)
-		}
+// globalEndpoint returns an endpoint with its cluster's location. If the cluster has several zones, the zone is left out: any of them could be
+// wrong, and DNS reads all of them from the MemberCluster.
+func (c *cluster) globalEndpoint(addresses []string) fabedgev1alpha1.Endpoint {
+	ep := fabedgev1alpha1.Endpoint{Cluster: c.name, Region: c.member.Region, Addresses: addresses}
+	if len(c.member.Zones) == 1 {
+		ep.Zone = c.member.Zones[0]
 	}
-	slices.SortStableFunc(all, func(a, b fabedgev1alpha1.Endpoint) int { return slices.Compare(a.Addresses, b.Addresses) })
-	return all
-}
-
-// endpoint returns an endpoint with its location. Its own zone takes precedence over its cluster's. If the cluster has several zones,
-// the zone is left out: any of them could be wrong, and DNS reads all of them from the MemberCluster.
-func (c *cluster) endpoint(zone string) fabedgev1alpha1.Endpoint {
-	if zone == "" && len(c.member.Zones) == 1 {
-		zone = c.member.Zones[0]
-	}
-	return fabedgev1alpha1.Endpoint{Cluster: c.name, Zone: zone, Region: c.member.Region}
+	return ep
 }
 
 // portsOf returns the ports that the endpoints listen on, nil if they are the service's. If the cluster exposes none of the service's
@@ -155,9 +123,6 @@ func (w *work) portsOf(r *record) []fabedgev1alpha1.EndpointPort {
 	var ports []fabedgev1alpha1.EndpointPort
 	for _, p := range r.ports {
 		i := slices.IndexFunc(w.resolved.Ports, func(m merge.Port) bool { return m.Name == *p.Name })
-		if i < 0 {
-			continue // a former name, which only kube-proxy needs
-		}
 		same = same && w.resolved.Ports[i].Port == *p.Port
 		ports = append(ports, fabedgev1alpha1.EndpointPort{Name: *p.Name, Protocol: *p.Protocol, Port: *p.Port})
 	}
@@ -192,7 +157,30 @@ func globalStatus(kept []fabedgev1alpha1.Endpoint, of int) fabedgev1alpha1.Globa
 	status.Clusters = int32(len(clusters))
 	status.Conditions = []metav1.Condition{{
 		Type: fabedgev1alpha1.ConditionTruncated, Status: metav1.ConditionTrue, Reason: fabedgev1alpha1.ReasonTooManyEndpoints,
-		Message: fmt.Sprintf("the spec has %d of %d endpoints, shared out between %s", len(kept), of, Counted(len(clusters), "cluster")),
+		Message: fmt.Sprintf("the spec has %d of %d endpoints: ready ones first, then by cluster and address", len(kept), of),
 	}}
 	return status
+}
+
+// SizeOfEndpoints returns about how many bytes a GlobalService's endpoints take as JSON, at least.
+func SizeOfEndpoints(g *fabedgev1alpha1.GlobalService) (size int) {
+	for i := range g.Spec.Endpoints {
+		size += sizeOf(&g.Spec.Endpoints[i])
+	}
+	return size
+}
+
+// sizeOf returns about how many bytes an endpoint takes as JSON, at least.
+func sizeOf(e *fabedgev1alpha1.Endpoint) int {
+	n := 64 + len(e.Cluster) + len(e.Zone) + len(e.Region)
+	for _, a := range e.Addresses {
+		n += len(a) + 3
+	}
+	if e.Hostname != nil {
+		n += len(*e.Hostname) + 14
+	}
+	for i := range e.Ports {
+		n += 45 + len(e.Ports[i].Name)
+	}
+	return n
 }

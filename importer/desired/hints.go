@@ -2,7 +2,6 @@ package desired
 
 import (
 	"cmp"
-	"net/netip"
 	"slices"
 	"strings"
 
@@ -14,12 +13,6 @@ const (
 	// maxHints is how many zones an endpoint can be hinted for: the API server refuses more.
 	maxHints = 8
 )
-
-// target is an endpoint behind a ClusterSetIP.
-type target struct {
-	topology.Endpoint
-	ready bool
-}
 
 // use is how kube-proxy is told to use an endpoint.
 type use struct {
@@ -43,17 +36,16 @@ func (u use) equal(o use) bool { return u.routed == o.routed && slices.Equal(u.z
 // last has, for each view, the worst rank that is still used among all endpoints of the port. targets are all of these endpoints. If
 // last has at most maxHints usable ranks, targets may be any subset, because then the use of one endpoint doesn't depend on others.
 func (w *work) assignHints(targets []target, last []topology.Rank) []use {
-	views := w.views()
 	if w.in.unzoned() {
-		return routeBest(views, targets, last)
+		return routeBest(targets, last)
 	}
 	uses := make([]use, len(targets))
-	for i := range views {
+	for i := range w.views {
 		for j := range targets {
-			rank := views[i].Rank(&targets[j].Endpoint)
+			rank := targets[j].ranks[i]
 			best := last[i].Usable() && rank <= last[i]
 			if best {
-				uses[j].zones = append(uses[j].zones, views[i].Self.Zone)
+				uses[j].zones = append(uses[j].zones, w.views[i].Self.Zone)
 			}
 			uses[j].routed = uses[j].routed || best || rank.Usable() && !rank.LastResort()
 		}
@@ -61,9 +53,9 @@ func (w *work) assignHints(targets []target, last []topology.Rank) []use {
 	covered := covered(last)
 	hinted := covered > 0
 	if covered > maxHints {
-		hinted = slices.ContainsFunc(uses, func(u use) bool { return u.routed && len(u.zones) < len(views) })
+		hinted = slices.ContainsFunc(uses, func(u use) bool { return u.routed && len(u.zones) < len(w.views) })
 		if hinted && !spreadZones(targets, uses, covered) {
-			return routeBest(views, targets, last)
+			return routeBest(targets, last)
 		}
 	}
 	for i := range uses {
@@ -88,11 +80,11 @@ func covered(last []topology.Rank) (n int) {
 }
 
 // routeBest routes the best endpoints of each view, without hints. If no endpoint is ready, it routes those that could become ready.
-func routeBest(views []topology.View, targets []target, last []topology.Rank) []use {
+func routeBest(targets []target, last []topology.Rank) []use {
 	uses := make([]use, len(targets))
-	for i := range views {
+	for i := range last {
 		for j := range targets {
-			rank := views[i].Rank(&targets[j].Endpoint)
+			rank := targets[j].ranks[i]
 			uses[j].routed = uses[j].routed || rank.Usable() && (rank <= last[i] || !last[i].Usable())
 		}
 	}
@@ -102,36 +94,19 @@ func routeBest(views []topology.View, targets []target, last []topology.Rank) []
 // last returns, for each view, the rank of the last endpoint used of some records. Endpoints that aren't ready don't count. have is how
 // many ready endpoints there are besides.
 func (w *work) last(records []*record, have int) []topology.Rank {
-	views := w.views()
-	last := make([]topology.Rank, len(views))
-	var all []target
-	for i := range views {
-		last[i] = topology.Gone
-		for _, r := range records {
-			last[i] = min(last[i], r.best[i].rank)
-		}
-		enough := views[i].Policy.MinReady - have
-		switch {
-		case !last[i].Usable():
-			last[i] = topology.Gone
-			continue
-		case enough <= 1 || slices.ContainsFunc(records, func(r *record) bool { return r.best[i].rank == last[i] && r.best[i].n >= enough }):
-			continue
-		}
-		// Other tiers may join, or the records' endpoints may be the same ones.
-		if all == nil {
-			for _, r := range records {
-				all = append(all, w.targets(r)...)
+	var ready []*target
+	for _, r := range records {
+		for i := range r.targets {
+			if r.targets[i].ready {
+				ready = append(ready, &r.targets[i])
 			}
 		}
-		view := views[i]
-		view.Policy.MinReady = enough
-		last[i] = view.Last(len(all), func(j int) topology.Ranked {
-			t := &all[j]
-			if !t.ready {
-				return topology.Ranked{Rank: topology.Gone, Addr: t.Addr}
-			}
-			return topology.Ranked{Rank: views[i].Rank(&t.Endpoint), Addr: t.Addr, Behind: t.Behind}
+	}
+	last := make([]topology.Rank, len(w.views))
+	for i, view := range w.views {
+		view.Policy.MinReady -= have
+		last[i] = view.Last(len(ready), func(j int) topology.Ranked {
+			return topology.Ranked{Rank: ready[j].ranks[i], Addr: ready[j].Addr, Behind: ready[j].Behind}
 		})
 	}
 	return last
@@ -179,12 +154,9 @@ func spreadZones(targets []target, uses []use, covered int) bool {
 	return ready == covered
 }
 
-// views returns the locations from which this cluster's kube-proxies choose, sorted by zone: one per zone of its nodes, or the
+// seenFrom returns the locations from which this cluster's kube-proxies choose, sorted by zone: one per zone of its nodes, or the
 // cluster's own location if the nodes' zones are unknown.
-func (w *work) views() []topology.View {
-	if w.seen != nil {
-		return w.seen
-	}
+func (w *work) seenFrom() (views []topology.View) {
 	own := w.in.member(w.in.Cluster)
 	at := func(zone, region string) topology.View {
 		return topology.View{
@@ -197,30 +169,19 @@ func (w *work) views() []topology.View {
 		if len(own.Zones) == 1 {
 			zone = own.Zones[0]
 		}
-		w.seen = []topology.View{at(zone, "")}
-		return w.seen
+		return []topology.View{at(zone, "")}
 	}
 	for _, p := range w.in.Nodes {
-		if n := len(w.seen); n == 0 || w.seen[n-1].Self.Zone != p.Zone { // kube-proxy knows zones, but not regions
-			w.seen = append(w.seen, at(p.Zone, p.Region))
+		if n := len(views); n == 0 || views[n-1].Self.Zone != p.Zone { // kube-proxy knows zones, but not regions
+			views = append(views, at(p.Zone, p.Region))
 		}
 	}
-	return w.seen
+	return views
 }
 
 // unzoned reports whether some node may have no zone, so that kube-proxy ignores hints there.
 func (in *Input) unzoned() bool {
 	return len(in.Nodes) == 0 || slices.ContainsFunc(in.Nodes, func(n topology.Location) bool { return n.Zone == "" })
-}
-
-// targetOf returns an endpoint of a cluster in the form that ranking needs.
-func targetOf(c *cluster, address string, zone *string, ready bool) target {
-	addr, _ := netip.ParseAddr(address) // it has been parsed before
-	t := target{topology.Endpoint{Addr: addr, Cluster: c.name, Member: &c.member}, ready}
-	if zone != nil {
-		t.Zone = *zone
-	}
-	return t
 }
 
 // policy returns the service's policy.

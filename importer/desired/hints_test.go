@@ -29,7 +29,7 @@ func steered(out desired.Output) []string {
 	}
 	var all []string
 	for _, s := range out.Slices {
-		routed, service := desired.Routed(s), s.Labels[api.LabelKubernetesServiceName]
+		routed, service := records.Routed(s), s.Labels[api.LabelKubernetesServiceName]
 		if want := map[bool]string{true: "derived-97375646b1deb3d2", false: "derived-97375646b1deb3d2-unused"}[routed]; service != want {
 			all = append(all, fmt.Sprintf("%s leads to %q, want %q", s.Name, service, want))
 		}
@@ -62,7 +62,7 @@ func member(name, zone, region, phase, more string) string {
 }
 
 // endpoints sets the endpoints of a cluster's record, given as "<address>@<zone>". The prefix "!" marks one that isn't ready.
-func endpoints(in *desired.Input, cluster string, of ...string) {
+func endpoints(in *records.Service, cluster string, of ...string) {
 	for _, e := range in.Endpoints {
 		if e.Namespace != api.MemberNamespace(cluster) {
 			continue
@@ -92,7 +92,7 @@ func zones(n int) (all []topology.Location) {
 // TestSteering imports into a, which has nodes in zones a1 and a2, from a itself, from b in the same region, and from c far away (D2, D6,
 // D20, D21, D22, D23, D24 and D25 of docs/spec/data-path.md).
 func TestSteering(t *testing.T) {
-	base := func(t *testing.T, more ...string) desired.Input {
+	base := func(t *testing.T, more ...string) records.Service {
 		in := records.Input(t, desired.DataPathPods, append([]string{
 			records.Exported("a", "shop", "web", "10.1.0.1", "10.1.1.1"),
 			records.Exported("b", "shop", "web", "10.2.0.1", "10.2.1.1"),
@@ -105,64 +105,64 @@ func TestSteering(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name   string
-		change func(*desired.Input)
+		change func(*records.Service)
 		more   []string
 		want   []string
 	}{
 		{"each zone its own", nil, nil, []string{"10.1.1.1 a1", "10.1.1.2 a2", "10.2.1.1 none", "10.3.1.1 none"}},
 		{
-			"a zone without an endpoint gets its region's", func(in *desired.Input) { endpoints(in, "a", "10.1.1.1@a1", "!10.1.1.2@a2") }, nil,
+			"a zone without an endpoint gets its region's", func(in *records.Service) { endpoints(in, "a", "10.1.1.1@a1", "!10.1.1.2@a2") }, nil,
 			[]string{"10.1.1.1 a1,a2", "10.1.1.2 a2", "10.2.1.1 a2", "10.3.1.1 none"},
 		},
 		{
-			"another region where the own has none", func(in *desired.Input) { endpoints(in, "a"); endpoints(in, "b", "!10.2.1.1") }, nil,
+			"another region where the own has none", func(in *records.Service) { endpoints(in, "a"); endpoints(in, "b", "!10.2.1.1") }, nil,
 			[]string{"10.2.1.1 a1,a2", "10.3.1.1 a1,a2"},
 		},
 		{
-			"none prefers nothing", func(in *desired.Input) { in.Policy.Prefer = []topology.Tier{} }, nil,
+			"none prefers nothing", func(in *records.Service) { in.Policy.Prefer = []topology.Tier{} }, nil,
 			[]string{"10.1.1.1 a1,a2", "10.1.1.2 a1,a2", "10.2.1.1 a1,a2", "10.3.1.1 a1,a2"},
 		},
 		{
-			"none prefers nothing, with as many zones as hints", func(in *desired.Input) { // D21
+			"none prefers nothing, with as many zones as hints", func(in *records.Service) { // D21
 				in.Policy.Prefer, in.Nodes = []topology.Tier{}, zones(8)
 				endpoints(in, "c")
 			}, nil,
 			[]string{"10.1.1.1 z0,z1,z2,z3,z4,z5,z6,z7", "10.1.1.2 z0,z1,z2,z3,z4,z5,z6,z7", "10.2.1.1 z0,z1,z2,z3,z4,z5,z6,z7"},
 		},
 		{
-			"none prefers nothing, with more zones than hints", func(in *desired.Input) { // D21
+			"none prefers nothing, with more zones than hints", func(in *records.Service) { // D21
 				in.Policy.Prefer, in.Nodes = []topology.Tier{}, zones(9)
 			}, nil, []string{"10.1.1.1", "10.1.1.2", "10.2.1.1", "10.3.1.1"},
 		},
 		{
-			"more zones than hints, and one that isn't chosen: shared out", func(in *desired.Input) { // D21, D22
+			"more zones than hints, and one that isn't chosen: shared out", func(in *records.Service) { // D21, D22
 				in.Policy.Prefer, in.Nodes = []topology.Tier{}, zones(9)
 			},
 			[]string{member("c", "c1", "south", "Ready", ", drain: true")},
 			[]string{"10.1.1.1 z0,z1,z2,z3,z4,z5,z6,z7", "10.1.1.2 z0,z1,z2,z3,z4,z5,z6,z8", "10.2.1.1 z0,z1,z2,z3,z4,z5,z7,z8", "10.3.1.1 none"},
 		},
 		{
-			"nothing is ready", func(in *desired.Input) {
+			"nothing is ready", func(in *records.Service) {
 				endpoints(in, "a", "!10.1.1.1")
 				endpoints(in, "b", "!10.2.1.1")
 				endpoints(in, "c")
 			}, nil, []string{"10.1.1.1", "10.2.1.1"},
 		},
 		{
-			"the own cluster first", func(in *desired.Input) { in.Policy.Prefer = []topology.Tier{topology.Cluster} }, nil,
+			"the own cluster first", func(in *records.Service) { in.Policy.Prefer = []topology.Tier{topology.Cluster} }, nil,
 			[]string{"10.1.1.1 a1,a2", "10.1.1.2 a1,a2", "10.2.1.1 none", "10.3.1.1 none"},
 		},
 		{
-			"min-ready joins the next tier", func(in *desired.Input) { in.Policy.MinReady = 2 }, nil,
+			"min-ready joins the next tier", func(in *records.Service) { in.Policy.MinReady = 2 }, nil,
 			[]string{"10.1.1.1 a1,a2", "10.1.1.2 a1,a2", "10.2.1.1 a1,a2", "10.3.1.1 none"},
 		},
 		{
-			"beyond the boundary nothing is routed", func(in *desired.Input) { in.Policy.Boundary = topology.Region }, nil,
+			"beyond the boundary nothing is routed", func(in *records.Service) { in.Policy.Boundary = topology.Region }, nil,
 			[]string{"10.1.1.1 a1", "10.1.1.2 a2", "10.2.1.1 none", "-10.3.1.1"},
 		},
 		{
 			"a boundary within a slice cuts it",
-			func(in *desired.Input) {
+			func(in *records.Service) {
 				in.Policy.Boundary = topology.Zone
 				endpoints(in, "b", "10.2.1.1@a1", "10.2.1.2@b1")
 			}, nil,
@@ -175,7 +175,7 @@ func TestSteering(t *testing.T) {
 		},
 		{
 			"Suspect and drained, with nothing else ready",
-			func(in *desired.Input) { endpoints(in, "a") },
+			func(in *records.Service) { endpoints(in, "a") },
 			[]string{member("b", "b1", "north", "Suspect", ""), member("c", "c1", "south", "Ready", ", drain: true")},
 			[]string{"10.2.1.1 a1,a2", "10.3.1.1 none"},
 		},
@@ -185,7 +185,7 @@ func TestSteering(t *testing.T) {
 			[]string{"10.1.1.1 a1", "10.1.1.2 a2", "-10.2.1.1", "10.3.1.1 none"},
 		},
 		{
-			"Expired is the last resort", func(in *desired.Input) { endpoints(in, "a", "!10.1.1.1@a1"); endpoints(in, "c") },
+			"Expired is the last resort", func(in *records.Service) { endpoints(in, "a", "!10.1.1.1@a1"); endpoints(in, "c") },
 			[]string{member("b", "b1", "north", "Expired", "")},
 			[]string{"10.1.1.1 a1,a2", "10.2.1.1 a1,a2"},
 		},
@@ -195,32 +195,32 @@ func TestSteering(t *testing.T) {
 			[]string{"10.1.1.1 a1", "10.1.1.2 a2", "10.2.1.1 none", "10.3.1.1 none"},
 		},
 		{
-			"one that is back waits", func(in *desired.Input) {
+			"one that is back waits", func(in *records.Service) {
 				endpoints(in, "a")
 				in.Returning = map[string]bool{"b": true}
 			}, nil,
 			[]string{"10.2.1.1 none", "10.3.1.1 a1,a2"},
 		},
 		{
-			"one that can't be reached is used if no other is left", func(in *desired.Input) {
+			"one that can't be reached is used if no other is left", func(in *records.Service) {
 				endpoints(in, "a")
 				in.Unreachable = func(cluster string) bool { return cluster != "c" }
 			}, nil,
 			[]string{"10.2.1.1 none", "10.3.1.1 a1,a2"},
 		},
 		{
-			"to itself a cluster is never unreachable", func(in *desired.Input) {
+			"to itself a cluster is never unreachable", func(in *records.Service) {
 				in.Unreachable = func(string) bool { return true }
 			}, nil,
 			[]string{"10.1.1.1 a1", "10.1.1.2 a2", "10.2.1.1 none", "10.3.1.1 none"},
 		},
 		{
-			"nodes without zones: labels", func(in *desired.Input) { in.Nodes = []topology.Location{{}, {Zone: "a1"}} },
+			"nodes without zones: labels", func(in *records.Service) { in.Nodes = []topology.Location{{}, {Zone: "a1"}} },
 			[]string{member("a", "a1", "north", "Ready", "")},
 			[]string{"10.1.1.1", "-10.1.1.2", "-10.2.1.1", "-10.3.1.1"},
 		},
 		{
-			"nodes without zones, nothing ready: all that might be", func(in *desired.Input) {
+			"nodes without zones, nothing ready: all that might be", func(in *records.Service) {
 				in.Nodes = nil
 				in.Policy.Boundary = topology.Region
 				endpoints(in, "a", "!10.1.1.1")
@@ -229,7 +229,7 @@ func TestSteering(t *testing.T) {
 			[]string{"10.1.1.1", "10.2.1.1", "-10.3.1.1"},
 		},
 		{
-			"a port that only some have is steered by itself", func(in *desired.Input) {
+			"a port that only some have is steered by itself", func(in *records.Service) {
 				name, port := "admin", int32(9000)
 				for i, cluster := range []string{"a", "b", "c"} {
 					if cluster != "a" {
@@ -242,11 +242,11 @@ func TestSteering(t *testing.T) {
 			[]string{"10.1.1.1 a1", "10.1.1.2 a2", "10.2.1.1:admin a1,a2", "10.2.1.1:http none", "10.3.1.1 none"},
 		},
 		{
-			"more zones than hints: dealt out", func(in *desired.Input) { in.Nodes = zones(10) }, nil, // D22
+			"more zones than hints: dealt out", func(in *records.Service) { in.Nodes = zones(10) }, nil, // D22
 			[]string{"10.1.1.1 z0,z1,z2,z3,z4,z5,z6,z7", "10.1.1.2 z0,z1,z2,z3,z4,z5,z8,z9", "10.2.1.1 z0,z1,z2,z3,z6,z7,z8,z9", "10.3.1.1 none"},
 		},
 		{
-			"too many zones: labels", func(in *desired.Input) { in.Nodes = zones(25) }, nil, // D22, D24
+			"too many zones: labels", func(in *records.Service) { in.Nodes = zones(25) }, nil, // D22, D24
 			[]string{"10.1.1.1", "10.1.1.2", "10.2.1.1", "-10.3.1.1"},
 		},
 	} {
@@ -255,7 +255,7 @@ func TestSteering(t *testing.T) {
 			if c.change != nil {
 				c.change(&in)
 			}
-			out := desired.Compute(in)
+			out := in.Compute()
 			if got := steered(out); !slices.Equal(got, c.want) {
 				t.Errorf("got %q\nwant %q", got, c.want)
 			}
@@ -288,7 +288,7 @@ func TestPortsDoNotMultiplySlices(t *testing.T) {
 		in.Endpoints = append(in.Endpoints, helper)
 	}
 	pieces, ports := 0, map[string]int{}
-	for _, s := range desired.Compute(in).Slices {
+	for _, s := range in.Compute().Slices {
 		for _, e := range s.Endpoints {
 			if e.Addresses[0] != "10.2.1.1" {
 				continue
@@ -297,7 +297,7 @@ func TestPortsDoNotMultiplySlices(t *testing.T) {
 			for _, p := range s.Ports {
 				ports[*p.Name]++
 			}
-			if !desired.Routed(s) {
+			if !records.Routed(s) {
 				t.Errorf("%s hides it from kube-proxy", s.Name)
 			}
 		}
@@ -321,7 +321,7 @@ func TestAWordAboutOneClusterChangesItsSlicesAlone(t *testing.T) {
 			records.Exported("c", "shop", "web", "10.3.0.1", "10.3.1.1"), b)
 		in.Cluster, in.Nodes = "a", []topology.Location{{Zone: "a1"}, {Zone: "a2"}}
 		all := map[string]*discoveryv1.EndpointSlice{}
-		for _, s := range desired.Compute(in).Slices {
+		for _, s := range in.Compute().Slices {
 			all[s.Labels[api.LabelSourceCluster]] = s
 		}
 		return all
@@ -344,7 +344,7 @@ func TestSteeringClusterIPs(t *testing.T) {
 		member("a", "b1", "north", "Ready", ""), member("b", "b1", "north", "Ready", ""), member("c", "c1", "north", "Ready", ""))
 	in.Cluster, in.Nodes = "a", []topology.Location{{Zone: "b1"}}
 	vips := func() []string {
-		return slices.DeleteFunc(steered(desired.Compute(in)), func(s string) bool { return strings.HasPrefix(s, "-") })
+		return slices.DeleteFunc(steered(in.Compute()), func(s string) bool { return strings.HasPrefix(s, "-") })
 	}
 	if got, want := vips(), []string{"10.2.0.1 b1", "10.3.0.1 none"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
@@ -370,7 +370,7 @@ func TestClusterIPOfAFamilyWithoutEndpointsIsNotUsed(t *testing.T) {
 	}
 	chosen := func(want ...string) {
 		t.Helper()
-		if got := chosenByKubeProxy(desired.Compute(in).Slices, "b1"); !slices.Equal(got, want) {
+		if got := chosenByKubeProxy(in.Compute().Slices, "b1"); !slices.Equal(got, want) {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}
@@ -398,7 +398,7 @@ func TestClusterIPOfAPortWithoutEndpointsIsNotUsed(t *testing.T) {
 	}
 	chosen := func(of, want string) {
 		t.Helper()
-		all := slices.DeleteFunc(desired.Compute(in).Slices, func(s *discoveryv1.EndpointSlice) bool {
+		all := slices.DeleteFunc(in.Compute().Slices, func(s *discoveryv1.EndpointSlice) bool {
 			return !slices.ContainsFunc(s.Ports, func(p discoveryv1.EndpointPort) bool { return *p.Name == of })
 		})
 		if got := chosenByKubeProxy(all, "b1"); !slices.Equal(got, []string{want}) {
@@ -422,12 +422,12 @@ func TestLocalFirst(t *testing.T) {
 		t.Run(string(path), func(t *testing.T) {
 			in := records.Input(t, path, records.Exported("a", "shop", "web", "10.1.0.1", "10.1.1.1"), records.Exported("b", "shop", "web", "10.2.0.1", "10.2.1.1"))
 			here := records.Input(t, path, records.Exported("a", "shop", "web", "10.1.0.9", "10.1.1.7"))
-			in.Own = &desired.Own{ClusterIPs: []string{"10.1.0.9"}, Endpoints: here.Endpoints, Nodes: map[string]string{"10.1.1.7": "n7", "10.2.1.1": "n1"}}
-			if out := desired.Compute(in); strings.Contains(fmt.Sprint(steered(out)), "10.1.1.7") {
+			in.Own = &records.Own{ClusterIPs: []string{"10.1.0.9"}, Endpoints: here.Endpoints, Nodes: map[string]string{"10.1.1.7": "n7", "10.2.1.1": "n1"}}
+			if out := in.Compute(); strings.Contains(fmt.Sprint(steered(out)), "10.1.1.7") {
 				t.Error("another cluster's addresses were replaced")
 			}
 			in.Cluster = "a"
-			out := desired.Compute(in)
+			out := in.Compute()
 			var got []string
 			for _, s := range out.Slices {
 				for _, e := range s.Endpoints {
@@ -435,7 +435,7 @@ func TestLocalFirst(t *testing.T) {
 					if e.NodeName != nil {
 						text += " on " + *e.NodeName
 					}
-					if !desired.Routed(s) {
+					if !records.Routed(s) {
 						text = "-" + text
 					}
 					got = append(got, text)
@@ -450,7 +450,7 @@ func TestLocalFirst(t *testing.T) {
 			}
 			// When the service is no longer exported, its endpoint records on the hub are ignored.
 			in.Services = in.Services[1:]
-			if got := fmt.Sprint(steered(desired.Compute(in))); strings.Contains(got, "10.1.") {
+			if got := fmt.Sprint(steered(in.Compute())); strings.Contains(got, "10.1.") {
 				t.Errorf("not exported, and still %s", got)
 			}
 		})

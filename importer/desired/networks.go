@@ -9,6 +9,7 @@ import (
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/internal/door"
 	"github.com/clusterset/clusterset/internal/merge"
 )
 
@@ -31,9 +32,8 @@ func Inside(own *clustersetv1alpha1.MemberCluster, members iter.Seq[*clustersetv
 // byNetwork leaves out the records that mean nothing here: external addresses of clusters of this network, and the pods of those of others
 // (D81). A headless service has none of clusters of others, even if one exports it with a ClusterIP and addresses (D86).
 func (in *Input) byNetwork(headless bool) {
-	other := func(e *clustersetv1alpha1.ExportedEndpoints) bool {
-		cluster, ok := e.SourceCluster()
-		return ok && (e.Spec.External != in.Apart(cluster) || e.Spec.External && headless)
+	other := func(e *door.Endpoints) bool {
+		return e.Usable && (e.External != in.Apart(e.Cluster) || e.External && headless)
 	}
 	if slices.ContainsFunc(in.Endpoints, other) {
 		in.Endpoints = slices.DeleteFunc(slices.Clone(in.Endpoints), other)
@@ -41,27 +41,26 @@ func (in *Input) byNetwork(headless bool) {
 }
 
 // notExternal reports whether an address can't be used as an external one of a cluster of another network, and counts it (D82).
-func (c *cluster) notExternal(left *api.LeftOut) func(string) bool {
+func (c *cluster) notExternal(left *api.LeftOut) func(netip.Addr) bool {
 	path := field.NewPath("spec", "endpoints")
 	if len(c.external) == 0 {
-		return func(s string) bool {
+		return func(addr netip.Addr) bool {
 			left.Add(func() *field.Error {
-				return field.Invalid(path, s, "can't be used from another network until an administrator of the hub sets spec.externalCIDRs of the cluster's MemberCluster")
+				return field.Invalid(path, addr.String(), "can't be used from another network until an administrator of the hub sets spec.externalCIDRs of the cluster's MemberCluster")
 			})
 			return true
 		}
 	}
 	beyond := merge.Outside(path, c.external, "spec.externalCIDRs of MemberCluster "+c.name, left)
-	return func(s string) bool {
-		if beyond(s) {
+	return func(addr netip.Addr) bool {
+		if beyond(addr) {
 			return true
 		}
-		addr, _ := netip.ParseAddr(s) // it has been parsed before
 		if !slices.ContainsFunc(c.forbidden, func(p netip.Prefix) bool { return p.Contains(addr) }) {
 			return false
 		}
 		left.Add(func() *field.Error {
-			return field.Invalid(path, s, "is an address of this network: a cluster of another one can't lead traffic there")
+			return field.Invalid(path, addr.String(), "is an address of this network: a cluster of another one can't lead traffic there")
 		})
 		return true
 	}

@@ -1,4 +1,4 @@
-package desired
+package desired_test
 
 import (
 	"fmt"
@@ -16,16 +16,18 @@ import (
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/importer/desired"
 	"github.com/clusterset/clusterset/internal/topology"
+	"github.com/clusterset/clusterset/test/records"
 )
 
 // twoNetworks is the service web that a cluster of this network (near) and one of another (far) export, seen from a third, here. near and
 // far have the same pods and ClusterIPs.
-func twoNetworks(path DataPath) Input {
-	in := Input{
-		Key: types.NamespacedName{Namespace: "shop", Name: "web"}, DataPath: path, Cluster: "here", Own: &Own{}, Nodes: []topology.Location{{Zone: "z"}},
+func twoNetworks(path desired.DataPath) records.Service {
+	in := records.Service{Own: &records.Own{}, Input: desired.Input{
+		Key: types.NamespacedName{Namespace: "shop", Name: "web"}, DataPath: path, Cluster: "here", Nodes: []topology.Location{{Zone: "z"}},
 		Members: map[string]*clustersetv1alpha1.MemberCluster{}, Forbidden: []netip.Prefix{netip.MustParsePrefix("192.0.2.9/32")},
-	}
+	}}
 	for cluster, network := range map[string]string{"here": "", "near": "", "far": "edge"} {
 		m := &clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: cluster}}
 		if m.Spec.Network = network; network != "" {
@@ -62,7 +64,7 @@ func addressesOf(cluster, origin string, external bool, port, behind int32, addr
 }
 
 // external returns the far cluster's external record.
-func external(in *Input) *clustersetv1alpha1.ExportedEndpoints {
+func external(in *records.Service) *clustersetv1alpha1.ExportedEndpoints {
 	for _, e := range in.Endpoints {
 		if e.Spec.External && e.Namespace == api.MemberNamespace("far") {
 			return e
@@ -74,7 +76,7 @@ func external(in *Input) *clustersetv1alpha1.ExportedEndpoints {
 // to returns where the slices lead that kube-proxy reads, as cluster:address:port, sorted.
 func to(all []*discoveryv1.EndpointSlice) (got []string) {
 	for _, s := range all {
-		if !Routed(s) {
+		if !records.Routed(s) {
 			continue
 		}
 		for _, e := range s.Endpoints {
@@ -93,46 +95,46 @@ func TestNetworks(t *testing.T) {
 	pod, node1, node2 := "near:10.244.0.5:8080", "far:192.0.2.1:31234", "far:192.0.2.2:31234"
 	for _, tc := range []struct {
 		name   string
-		path   DataPath
-		change func(*Input)
+		path   desired.DataPath
+		change func(*records.Service)
 		want   []string
 	}{
-		{"pods", DataPathPods, func(*Input) {}, []string{node1, node2, pod}},
-		{"ClusterIPs", DataPathClusterIPs, func(*Input) {}, []string{node1, node2, "near:10.96.0.7:80"}},
-		{"no data path", DataPathNone, func(*Input) {}, nil},
-		{"the network is taken back", DataPathPods, func(in *Input) { in.Members["far"].Spec.Network = "" }, []string{"far:10.244.0.5:8080", pod}},
-		{"all are in that network", DataPathPods, func(in *Input) {
+		{"pods", desired.DataPathPods, func(*records.Service) {}, []string{node1, node2, pod}},
+		{"ClusterIPs", desired.DataPathClusterIPs, func(*records.Service) {}, []string{node1, node2, "near:10.96.0.7:80"}},
+		{"no data path", desired.DataPathNone, func(*records.Service) {}, nil},
+		{"the network is taken back", desired.DataPathPods, func(in *records.Service) { in.Members["far"].Spec.Network = "" }, []string{"far:10.244.0.5:8080", pod}},
+		{"all are in that network", desired.DataPathPods, func(in *records.Service) {
 			for _, m := range in.Members {
 				m.Spec.Network = "edge"
 			}
 		}, []string{"far:10.244.0.5:8080", pod}},
-		{"this one is in a network, and that one isn't known", DataPathPods, func(in *Input) {
+		{"this one is in a network, and that one isn't known", desired.DataPathPods, func(in *records.Service) {
 			in.Members["here"].Spec.Network, in.Members["near"].Spec.Network = "core", "core"
 			delete(in.Members, "far")
 		}, []string{pod}},
-		{"no ready pod", DataPathPods, func(in *Input) {
+		{"no ready pod", desired.DataPathPods, func(in *records.Service) {
 			*external(in) = *addressesOf("far", api.ExternalOrigin("IPv4"), true, 31234, 0, "192.0.2.1")
 		}, []string{pod}},
-		{"pods of headless Services aren't reached", DataPathPods, func(in *Input) {
+		{"pods of headless Services aren't reached", desired.DataPathPods, func(in *records.Service) {
 			for _, s := range in.Services {
 				s.Spec.Type, s.Spec.ClusterIPs = mcsv1beta1.Headless, nil
 			}
 		}, nil},
-		{"nor is one with external addresses where a headless one won", DataPathPods, func(in *Input) {
+		{"nor is one with external addresses where a headless one won", desired.DataPathPods, func(in *records.Service) {
 			for _, s := range in.Services {
 				if s.Namespace == api.MemberNamespace("near") {
 					s.Spec.Type, s.Spec.ClusterIPs, s.Spec.ExportedAt = mcsv1beta1.Headless, nil, metav1.NewTime(time.Unix(1e8, 0))
 				}
 			}
 		}, nil},
-		{"no external addresses", DataPathPods, func(in *Input) {
+		{"no external addresses", desired.DataPathPods, func(in *records.Service) {
 			in.Endpoints = slices.DeleteFunc(in.Endpoints, func(e *clustersetv1alpha1.ExportedEndpoints) bool { return e.Spec.External })
 		}, []string{pod}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			in := twoNetworks(tc.path)
 			tc.change(&in)
-			out := Compute(in)
+			out := in.Compute()
 			got := to(out.Slices)
 			if tc.name == "no ready pod" { // it is there, and kube-proxy doesn't use it
 				got = slices.DeleteFunc(got, func(s string) bool { return s == node1 })
@@ -158,7 +160,7 @@ func TestNetworks(t *testing.T) {
 // Of a cluster that exposes none of the service's ports, a GlobalService has nothing, and its ready endpoints don't make others' ClusterIPs
 // unready. Rule C34.
 func TestExternalAddressesWithoutThePort(t *testing.T) {
-	in := twoNetworks(DataPathPods)
+	in := twoNetworks(desired.DataPathPods)
 	in.Endpoints = slices.DeleteFunc(in.Endpoints, func(e *clustersetv1alpha1.ExportedEndpoints) bool {
 		return e.Namespace == api.MemberNamespace("near") // which has no ready endpoint
 	})
@@ -172,7 +174,7 @@ func TestExternalAddressesWithoutThePort(t *testing.T) {
 			}
 		}
 		var got []string
-		for _, e := range Compute(in).Global.Spec.Endpoints {
+		for _, e := range in.Compute().Global.Spec.Endpoints {
 			got = append(got, fmt.Sprintf("%s:%v:%v", e.Cluster, e.Addresses, e.IsReady()))
 		}
 		slices.Sort(got)
@@ -186,26 +188,26 @@ func TestExternalAddressesWithoutThePort(t *testing.T) {
 func TestExternalAddressesAreConfined(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
-		change func(*Input)
+		change func(*records.Service)
 		want   []string
 		drops  int
 	}{
-		{"inside", func(*Input) {}, []string{"192.0.2.1", "192.0.2.2"}, 0},
-		{"no externalCIDRs", func(in *Input) { in.Members["far"].Spec.ExternalCIDRs = nil }, nil, 2},
-		{"cidrs don't count", func(in *Input) {
+		{"inside", func(*records.Service) {}, []string{"192.0.2.1", "192.0.2.2"}, 0},
+		{"no externalCIDRs", func(in *records.Service) { in.Members["far"].Spec.ExternalCIDRs = nil }, nil, 2},
+		{"cidrs don't count", func(in *records.Service) {
 			in.Members["far"].Spec.ExternalCIDRs, in.Members["far"].Spec.CIDRs = []string{"198.51.100.0/24"}, []string{"192.0.2.0/24"}
 		}, nil, 2},
-		{"one is outside", func(in *Input) { in.Members["far"].Spec.ExternalCIDRs = []string{"192.0.2.2/32"} }, []string{"192.0.2.2"}, 1},
-		{"one belongs to this network", func(in *Input) { in.Forbidden = []netip.Prefix{netip.MustParsePrefix("192.0.2.2/32")} }, []string{"192.0.2.1"}, 1},
-		{"special ones", func(in *Input) {
+		{"one is outside", func(in *records.Service) { in.Members["far"].Spec.ExternalCIDRs = []string{"192.0.2.2/32"} }, []string{"192.0.2.2"}, 1},
+		{"one belongs to this network", func(in *records.Service) { in.Forbidden = []netip.Prefix{netip.MustParsePrefix("192.0.2.2/32")} }, []string{"192.0.2.1"}, 1},
+		{"special ones", func(in *records.Service) {
 			in.Members["far"].Spec.ExternalCIDRs = []string{"0.0.0.0/0"}
 			*external(in) = *addressesOf("far", api.ExternalOrigin("IPv4"), true, 80, 1, "127.0.0.1", "169.254.169.254", "224.0.0.1", "0.0.0.0", "198.51.100.1")
 		}, []string{"198.51.100.1"}, 4},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			in := twoNetworks(DataPathPods)
+			in := twoNetworks(desired.DataPathPods)
 			tc.change(&in)
-			out := Compute(in)
+			out := in.Compute()
 			var got []string
 			for _, s := range out.Slices {
 				if s.Labels[api.LabelSourceCluster] == "far" {
@@ -235,12 +237,12 @@ func TestExternalAddressesCountAsWhatIsBehind(t *testing.T) {
 		behind int32
 		near   bool
 	}{{1, true}, {2, true}, {3, false}, {30, false}} {
-		in := twoNetworks(DataPathPods)
+		in := twoNetworks(desired.DataPathPods)
 		in.Policy = topology.Policy{Prefer: []topology.Tier{topology.Zone}, MinReady: 3}
 		in.Members["far"].Spec.Zone = "z"
 		external(&in).Spec.Behind = tc.behind
 		used := false
-		for _, s := range Compute(in).Slices {
+		for _, s := range in.Compute().Slices {
 			for _, e := range s.Endpoints {
 				if s.Labels[api.LabelSourceCluster] == "near" && e.Hints != nil && e.Hints.ForZones[0].Name == "z" {
 					used = true
@@ -254,8 +256,8 @@ func TestExternalAddressesCountAsWhatIsBehind(t *testing.T) {
 }
 
 // asking is this cluster's Service web, which asks for endpoints of other clusters.
-func asking() *Extended {
-	return &Extended{Allowed: true, Service: &corev1.Service{
+func asking() *desired.Extended {
+	return &desired.Extended{Allowed: true, Service: &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", Annotations: map[string]string{api.KeyExtend: api.ExtendTrue}},
 		Spec: corev1.ServiceSpec{
 			ClusterIP: "10.96.0.7", Selector: map[string]string{"app": "web"}, IPFamilies: []corev1.IPFamily{corev1.IPv4Protocol},
@@ -268,19 +270,19 @@ func asking() *Extended {
 func TestOwnNameAcrossNetworks(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
-		change func(*Input)
+		change func(*records.Service)
 		last   []string // far's; ready is never one of them
 	}{
-		{"last resort", func(*Input) {}, []string{"192.0.2.1", "192.0.2.2"}},
-		{"prefer none", func(in *Input) { in.Policy = topology.Policy{Prefer: []topology.Tier{}} }, []string{"192.0.2.1", "192.0.2.2"}},
-		{"min-ready", func(in *Input) { in.Policy = topology.Policy{MinReady: 5} }, []string{"192.0.2.1", "192.0.2.2"}},
-		{"nothing behind", func(in *Input) { external(in).Spec.Behind = 0 }, nil},
-		{"drained", func(in *Input) { in.Members["far"].Spec.Drain = true }, nil},
+		{"last resort", func(*records.Service) {}, []string{"192.0.2.1", "192.0.2.2"}},
+		{"prefer none", func(in *records.Service) { in.Policy = topology.Policy{Prefer: []topology.Tier{}} }, []string{"192.0.2.1", "192.0.2.2"}},
+		{"min-ready", func(in *records.Service) { in.Policy = topology.Policy{MinReady: 5} }, []string{"192.0.2.1", "192.0.2.2"}},
+		{"nothing behind", func(in *records.Service) { external(in).Spec.Behind = 0 }, nil},
+		{"drained", func(in *records.Service) { in.Members["far"].Spec.Drain = true }, nil},
 	} {
-		in := twoNetworks(DataPathPods)
+		in := twoNetworks(desired.DataPathPods)
 		in.Extended = asking()
 		tc.change(&in)
-		out := Compute(in)
+		out := in.Compute()
 		var got []string
 		for _, s := range out.Extending {
 			for _, e := range s.Endpoints {
@@ -302,24 +304,24 @@ func TestOwnNameAcrossNetworks(t *testing.T) {
 func TestExternalAddressesBesideAnOwnName(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
-		change func(*Input)
+		change func(*records.Service)
 		want   []string
 	}{
-		{"min-ready", func(in *Input) {
+		{"min-ready", func(in *records.Service) {
 			in.Policy.MinReady = 3
 			in.Own.Endpoints = append(in.Own.Endpoints, addressesOf("here", "pods", false, 8080, 0, "10.244.0.9"))
 		}, []string{"far 192.0.2.1 last", "far 192.0.2.2 last", "near 10.244.0.5 ready"}},
-		{"both drained", func(in *Input) {
+		{"both drained", func(in *records.Service) {
 			in.Members["near"].Spec.Drain, in.Members["far"].Spec.Drain = true, true
 		}, []string{"near 10.244.0.5 last"}},
 	} {
-		in := twoNetworks(DataPathPods)
+		in := twoNetworks(desired.DataPathPods)
 		in.Extended, in.Policy.Prefer = asking(), []topology.Tier{topology.Zone}
 		in.Members["far"].Spec.Zone, in.Members["near"].Spec.Zone = "z", "y"
 		external(&in).Spec.Behind = 5
 		tc.change(&in)
 		var got []string
-		for _, s := range Compute(in).Extending {
+		for _, s := range in.Compute().Extending {
 			for _, e := range s.Endpoints {
 				got = append(got, fmt.Sprint(s.Labels[api.LabelSourceCluster], " ", e.Addresses[0], map[bool]string{true: " ready", false: " last"}[*e.Conditions.Ready]))
 			}
@@ -333,9 +335,9 @@ func TestExternalAddressesBesideAnOwnName(t *testing.T) {
 
 // A GlobalService has the external addresses of another network's cluster, with the ports there, and never its ClusterIP. Rule D88.
 func TestGlobalServiceAcrossNetworks(t *testing.T) {
-	in := twoNetworks(DataPathPods)
+	in := twoNetworks(desired.DataPathPods)
 	got := map[string][]int32{}
-	for _, e := range Compute(in).Global.Spec.Endpoints {
+	for _, e := range in.Compute().Global.Spec.Endpoints {
 		for _, a := range e.Addresses {
 			got[e.Cluster+" "+a] = []int32{}
 			for _, p := range e.Ports {
@@ -349,78 +351,25 @@ func TestGlobalServiceAcrossNetworks(t *testing.T) {
 	}
 	external(&in).Spec.Ports[0].Port = new(int32)
 	*external(&in).Spec.Ports[0].Port = 80
-	for _, e := range Compute(in).Global.Spec.Endpoints {
+	for _, e := range in.Compute().Global.Spec.Endpoints {
 		if e.Ports != nil {
 			t.Errorf("%s %v lists ports that are the service's: %v", e.Cluster, e.Addresses, e.Ports)
 		}
 	}
 }
 
-// While a port changes its name, slices have it under both (D29), and a GlobalService only under the new one: a former name is no port of
-// the service's. Rule D88.
-func TestGlobalServiceAcrossNetworksWhileAPortIsRenamed(t *testing.T) {
-	in := twoNetworks(DataPathPods)
-	ports := func(cluster string, of ...clustersetv1alpha1.ServicePort) {
-		for _, s := range in.Services {
-			if s.Namespace == api.MemberNamespace(cluster) {
-				s.Spec.Ports = of
-			}
-		}
-	}
-	ports("far", clustersetv1alpha1.ServicePort{Name: "http", Protocol: corev1.ProtocolTCP, Port: 80})
-	ports("near", clustersetv1alpha1.ServicePort{Name: "tls", Protocol: corev1.ProtocolTCP, Port: 443})
-	external(&in).Spec.Ports[0].Port = new(int32)
-	*external(&in).Spec.Ports[0].Port = 80 // as at a load balancer
-	in.Derived = Compute(in).Derived
-	ports("far", clustersetv1alpha1.ServicePort{Name: "web", Protocol: corev1.ProtocolTCP, Port: 80})
-	*external(&in).Spec.Ports[0].Name = "web"
-	out := Compute(in)
-	if got := to(out.Slices); !slices.Equal(got, []string{"far:192.0.2.1:80", "far:192.0.2.1:80", "far:192.0.2.2:80", "far:192.0.2.2:80"}) {
-		t.Errorf("the ClusterSetIP leads to %q, want each under two names", got)
-	}
-	for _, e := range out.Global.Spec.Endpoints {
-		if e.Cluster == "far" && (len(e.Ports) != 1 || e.Ports[0].Name != "web" || e.Ports[0].Port != 80) {
-			t.Errorf("far %v has the ports %v, want web:80", e.Addresses, e.Ports)
-		}
-	}
-}
-
 // What a service's slices store of external addresses comes back as such. Rule D89.
 func TestExternalRecordsAreStored(t *testing.T) {
-	in := twoNetworks(DataPathPods)
-	for _, s := range Compute(in).Slices {
+	in := twoNetworks(desired.DataPathPods)
+	for _, s := range in.Compute().Slices {
 		if s.Labels[api.LabelSourceCluster] != "far" {
 			continue
 		}
-		got := StoredEndpoints(in.Key, []*discoveryv1.EndpointSlice{s}, nil)
-		if got == nil || !got.Spec.External || got.Spec.Behind != 3 || got.Name != external(&in).Name || len(got.Spec.Endpoints) != 2 {
+		got := desired.StoredEndpoints(in.Key, []*discoveryv1.EndpointSlice{s}, nil)
+		if got == nil || !got.External || got.Behind != 3 || got.Name != external(&in).Name || len(got.Endpoints) != 2 {
 			t.Errorf("stored is %+v", got)
 		}
 		return
 	}
 	t.Fatal("there is no slice of the other network's cluster")
-}
-
-// A computation that remembers gives the same as one that doesn't, whatever changes about networks.
-func TestNetworksAreNotRemembered(t *testing.T) {
-	var m Memory
-	in := twoNetworks(DataPathPods)
-	for i, change := range []func(){
-		func() {},
-		func() { in.Members["far"].Spec.Network = "" },
-		func() { in.Members["far"].Spec.Network = "edge" },
-		func() { in.Forbidden = []netip.Prefix{netip.MustParsePrefix("192.0.2.1/32")} },
-		func() { in.Members["far"].Spec.ExternalCIDRs = []string{"192.0.2.1/32"} },
-		func() { in.Forbidden = nil },
-		func() { in.Members["here"].Spec.Network = "edge" },
-	} {
-		for name, was := range in.Members {
-			in.Members[name] = was.DeepCopy()
-		}
-		change()
-		got, want := m.Compute(in, Current{}), Compute(in)
-		if !slices.Equal(to(got.Slices), to(want.Slices)) || fmt.Sprint(got.Global.Spec.Endpoints) != fmt.Sprint(want.Global.Spec.Endpoints) {
-			t.Errorf("after change %d: %v, want %v", i, to(got.Slices), to(want.Slices))
-		}
-	}
 }

@@ -6,60 +6,29 @@ import (
 	"slices"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 
 	"github.com/clusterset/clusterset/api"
 	"github.com/clusterset/clusterset/internal/topology"
 )
 
-// hinted returns the slices of records, labelled and hinted for kube-proxy.
+// cut returns the slice of a record, labelled and hinted for kube-proxy, in pieces.
 //
 // kube-proxy chooses separately for each port and family, among the endpoints of all slices that have the port. But the label
 // applies to a whole slice, and an endpoint's hints to all ports of its slice. If ports or endpoints need different ones, the
 // slice is cut into pieces.
-func (w *work) hinted(records []*record, cur Current) []*discoveryv1.EndpointSlice {
-	choices := w.choices(records)
-	var out []*discoveryv1.EndpointSlice
-	var told []byte
-	for _, r := range records {
-		told = append(told[:0], untold...)
-		for i := range r.ports {
-			c := choices[keyOf(r, &r.ports[i])]
-			if c.dealt != nil { // depends on more than ranks
-				told = told[:0]
-				break
-			}
-			told = append(told, c.told...)
-		}
-		if r.told == string(told) && r.told != "" {
-			if kept := w.kept(r, r.told, cur); kept != nil {
-				out = append(out, kept...)
-				continue
-			}
-		}
-		out = append(out, w.keep(r, string(told), w.cut(r, choices)...)...)
-	}
-	return out
-}
-
-// cut returns the slice of a record, in pieces.
 func (w *work) cut(r *record, choices map[portKey]*choice) []*discoveryv1.EndpointSlice {
 	s := w.whole(r)
 	var groups [][]discoveryv1.EndpointPort // of ports for which the endpoints are used alike
 	var uses [][]use
 	usesOf := map[*choice][]use{}
-	var targets []target
 	for i, port := range s.Ports {
-		c := choices[keyOf(r, &s.Ports[i])]
+		c := choices[keyOf(r.family, &s.Ports[i])]
 		u := usesOf[c]
 		if u == nil && c.dealt != nil {
 			u = c.dealt[r]
 		} else if u == nil {
-			if targets == nil {
-				targets = w.targets(r)
-			}
-			u = w.assignHints(targets, c.last)
+			u = w.assignHints(r.targets, c.last)
 		}
 		usesOf[c] = u
 		g := slices.IndexFunc(uses, func(have []use) bool { return slices.EqualFunc(have, u, use.equal) })
@@ -97,7 +66,6 @@ func united(a, b []use) []use {
 type choice struct {
 	among []*record
 	last  []topology.Rank
-	told  string            // last
 	dealt map[*record][]use // if zones had to be dealt out, how all are used
 }
 
@@ -106,7 +74,7 @@ func (w *work) choices(records []*record) map[portKey]*choice {
 	having := map[portKey]*choice{}
 	for _, r := range records {
 		for i := range r.ports {
-			key := keyOf(r, &r.ports[i])
+			key := keyOf(r.family, &r.ports[i])
 			if having[key] == nil {
 				having[key] = &choice{among: make([]*record, 0, len(records))}
 			}
@@ -121,11 +89,6 @@ func (w *work) choices(records []*record) map[portKey]*choice {
 		}
 		different = append(different, c)
 		c.last = w.last(c.among, 0)
-		var told []byte
-		for _, rank := range c.last {
-			told = append(told, byte(rank))
-		}
-		c.told = string(told)
 		if covered(c.last) > maxHints && !w.in.unzoned() {
 			c.decide(w)
 		}
@@ -137,24 +100,13 @@ func (w *work) choices(records []*record) map[portKey]*choice {
 func (c *choice) decide(w *work) {
 	var all []target
 	for _, r := range c.among {
-		all = append(all, w.targets(r)...)
+		all = append(all, r.targets...)
 	}
 	uses := w.assignHints(all, c.last)
 	c.dealt = map[*record][]use{}
 	for _, r := range c.among {
-		c.dealt[r], uses = uses[:r.endpoints], uses[r.endpoints:]
+		c.dealt[r], uses = uses[:len(r.targets)], uses[len(r.targets):]
 	}
-}
-
-// portKey identifies a Service's port for kube-proxy, in one family.
-type portKey struct {
-	family   discoveryv1.AddressType
-	name     string
-	protocol corev1.Protocol
-}
-
-func keyOf(r *record, p *discoveryv1.EndpointPort) portKey {
-	return portKey{r.family, *p.Name, *p.Protocol}
 }
 
 // pieces returns the slices for some ports of a slice: one with the endpoints that kube-proxy is to use, and one with the

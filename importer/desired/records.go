@@ -1,80 +1,61 @@
 package desired
 
 import (
-	"cmp"
 	"net/netip"
-	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/clusterset/clusterset/api"
-	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/internal/door"
 	"github.com/clusterset/clusterset/internal/merge"
 	"github.com/clusterset/clusterset/internal/topology"
 )
 
-// record is what is remembered of an ExportedEndpoints: everything that the rest of the service depends on, and the slices built
-// from it. A changed ExportedEndpoints gets a new record.
+// record is an ExportedEndpoints of a cluster that exports the service, or one of the cluster's ClusterIPs.
 type record struct {
-	namespace, name string
-	version         Version
-	cluster         *cluster // nil if its ExportedService is gone or hasn't arrived yet
-
-	usable bool
-	left   api.LeftOut // with the first error only
+	cluster *cluster
+	of      *door.Endpoints // nil: a ClusterIP
 
 	slice     string // the name of the EndpointSlice that it becomes
 	family    discoveryv1.AddressType
 	ports     []discoveryv1.EndpointPort // the service's, that its endpoints listen on
-	endpoints int
+	endpoints []discoveryv1.Endpoint
+	targets   []target // the same endpoints, if kube-proxy may use them
 	ready     int
-	best      []tally // for each view; nil if kube-proxy must not use it
+	stores    bool // its slice stores its cluster's export
 
-	// clusterIP is set if this isn't a record but a cluster's ClusterIP, and external if it has the external addresses of a cluster's Service.
-	// Both lead to the ready endpoints behind.
+	// clusterIP is set if this is a cluster's ClusterIP, and external if it has the external addresses of a cluster's Service. Both lead to the
+	// ready endpoints behind.
 	clusterIP, external bool
 	behind              int
-
-	export string // its cluster's, if its slice stores it
-	told   string // how kube-proxy was told to use the pieces; empty if they can't be reused
-	pieces []piece
-
-	// Of one computation.
-	raw     *clustersetv1alpha1.ExportedEndpoints
-	content []discoveryv1.Endpoint
 }
 
-// piece is an EndpointSlice that a record became.
-type piece struct {
-	name  string
-	found Version // the version that was found to be as desired
+// target is an endpoint behind a ClusterSetIP.
+type target struct {
+	topology.Endpoint
+	ready bool
+	ranks []topology.Rank // in each view
 }
 
-// built is the piece of a record that a slice is for.
-type built struct {
-	record *record
-	piece  int
-}
-
-// tally is the best rank among a record's ready endpoints, and how many addresses have it.
-type tally struct {
-	rank topology.Rank
-	n    int
-}
-
-// admit sets w.records to the importable records of endpoints, ordered by cluster and name, and returns what was left out.
+// admit adds the importable records of endpoints, and returns what was left out.
 func (w *work) admit() []merge.Drop {
-	drops := merge.SanitizeEndpoints(w.in.Endpoints, func(name string, e *clustersetv1alpha1.ExportedEndpoints) api.LeftOut {
-		r := w.record(find(w.memory.clusters, name), name, e)
-		if r.usable && r.cluster != nil {
-			w.records = append(w.records, r)
-			r.store()
-			*r.cluster.ready.of(r.family) += r.readyPods()
+	return merge.Endpoints(w.in.Endpoints, func(e *door.Endpoints) api.LeftOut {
+		c := w.clusterNamed(e.Cluster)
+		if c == nil { // its ExportedService is gone or hasn't arrived yet
+			return api.LeftOut{}
 		}
-		return r.left
+		endpoints, left := c.confined(e)
+		r := &record{
+			cluster: c, of: e, slice: SliceName(c.name, w.in.Key.Name, e.Name), family: e.AddressType, ports: c.portsOf(e.Ports),
+			external: e.External, behind: int(e.Behind), stores: len(c.records) == 0,
+		}
+		w.fill(r, endpoints)
+		w.records, c.records = append(w.records, r), append(c.records, r)
+		*c.ready.of(r.family) += r.readyPods()
+		return left
 	})
-	return append(slices.Clone(w.drops), drops...)
 }
 
 // leadsToService reports whether the addresses are those of another cluster's Service, and not of endpoints.
@@ -88,111 +69,139 @@ func (r *record) readyPods() int {
 	return r.ready
 }
 
-// record returns the remembered record of endpoints, or builds it.
-func (w *work) record(c *cluster, name string, e *clustersetv1alpha1.ExportedEndpoints) *record {
-	all := &w.memory.records
-	at, known := slices.BinarySearchFunc(*all, e, func(r *record, e *clustersetv1alpha1.ExportedEndpoints) int {
-		return cmp.Or(cmp.Compare(r.namespace, e.Namespace), cmp.Compare(r.name, e.Name))
-	})
-	if !known {
-		*all = slices.Insert(*all, at, &record{})
-	}
-	r := (*all)[at]
-	if !known || r.cluster != c || !r.version.Same(VersionOf(e)) {
-		r = &record{namespace: e.Namespace, name: e.Name, version: VersionOf(e), cluster: c}
-		(*all)[at], w.memory.changed = r, true
-		clean, left := e.Sanitized()
-		r.usable = clean != nil
-		if r.usable && c != nil {
-			left.Append(w.derive(r, clean))
-			r.slice = SliceName(name, w.in.Key.Name, e.Name)
-		}
-		r.left = left.First()
-	}
-	r.raw = e
-	return r
-}
-
-// derive fills in the record, and returns what is outside the cluster's networks.
-func (w *work) derive(r *record, clean *clustersetv1alpha1.ExportedEndpoints) (left api.LeftOut) {
-	r.content, left = w.prepare(r.cluster, clean)
-	r.family, r.ports = clean.Spec.AddressType, renamed(clean.Spec.Ports, r.cluster.ports, r.cluster.former)
-	r.external, r.behind, r.endpoints = clean.Spec.External, int(clean.Spec.Behind), len(r.content)
-	for i := range r.content {
-		if isReady(&r.content[i]) {
-			r.ready++
-		}
-	}
-	if w.routes(r.cluster) {
-		r.best = w.tallies(w.targets(r))
-	}
-	return left
-}
-
-// prepare returns the endpoints of a sanitized record in the imported form, and what is outside the cluster's networks.
-func (w *work) prepare(c *cluster, clean *clustersetv1alpha1.ExportedEndpoints) (endpoints []discoveryv1.Endpoint, left api.LeftOut) {
+// confined returns a record's endpoints that may be used, and what is outside the cluster's networks.
+func (c *cluster) confined(e *door.Endpoints) (endpoints []door.Endpoint, left api.LeftOut) {
 	switch {
 	case c.apart:
-		merge.ConfineEndpoints(clean, c.notExternal(&left))
+		return merge.ConfineEndpoints(e.Endpoints, c.notExternal(&left)), left
 	case len(c.cidrs) > 0:
-		merge.ConfineEndpoints(clean, merge.Outside(field.NewPath("spec", "endpoints"), c.cidrs, merge.CIDRsOf(c.name), &left))
+		return merge.ConfineEndpoints(e.Endpoints, merge.Outside(field.NewPath("spec", "endpoints"), c.cidrs, merge.CIDRsOf(c.name), &left)), left
 	}
-	endpoints = make([]discoveryv1.Endpoint, len(clean.Spec.Endpoints))
-	for i := range clean.Spec.Endpoints {
-		endpoints[i] = clean.Spec.Endpoints[i].InSlice()
-	}
-	return w.placed(c, endpoints), left
+	return e.Endpoints, left
 }
 
-// endpointsOf returns a record's endpoints in the imported form.
-func (w *work) endpointsOf(r *record) []discoveryv1.Endpoint {
-	if r.content == nil && r.endpoints > 0 {
-		clean, _ := r.raw.Sanitized()
-		r.content, _ = w.prepare(r.cluster, clean)
+// portsOf returns those of an exporter's endpoint ports that belong to the ports that its cluster exposes, with their names here.
+func (c *cluster) portsOf(ports []door.Port) []discoveryv1.EndpointPort {
+	kept := make([]discoveryv1.EndpointPort, 0, len(ports))
+	for i := range ports {
+		p := &ports[i]
+		for j := range c.ports {
+			exposed := &c.ports[j]
+			if exposed.ExportedName != p.Name || exposed.Protocol != p.Protocol {
+				continue
+			}
+			port := discoveryv1.EndpointPort{Name: &exposed.Name, Protocol: &p.Protocol, Port: &p.Number}
+			if p.AppProtocol != "" {
+				port.AppProtocol = &p.AppProtocol
+			}
+			kept = append(kept, port)
+			break
+		}
 	}
-	return r.content
+	return kept
 }
 
-// targets returns a record's endpoints in the form that ranking needs.
-func (w *work) targets(r *record) []target {
-	endpoints := w.endpointsOf(r)
-	targets := make([]target, len(endpoints))
+// fill sets a record's endpoints: as an EndpointSlice has them, and as ranking needs them.
+func (w *work) fill(r *record, endpoints []door.Endpoint) {
+	r.endpoints = r.cluster.placed(endpoints)
+	if w.routes(r.cluster) || r.clusterIP {
+		r.targets = make([]target, len(endpoints))
+	}
+	ranks := make([]topology.Rank, len(r.targets)*len(w.views))
 	for i := range endpoints {
-		e := &endpoints[i]
-		targets[i] = targetOf(r.cluster, e.Addresses[0], e.Zone, isReady(e))
-		targets[i].ClusterIP, targets[i].Behind = r.leadsToService(), r.behind
+		ready := endpoints[i].Conditions.Ready()
+		if ready {
+			r.ready++
+		}
+		if r.targets == nil {
+			continue
+		}
+		t := &r.targets[i]
+		t.Addr, t.Cluster, t.Member, t.ready = endpoints[i].Addr, r.cluster.name, &r.cluster.member, ready
+		t.ClusterIP, t.Behind = r.leadsToService(), r.behind
 		if r.external {
-			targets[i].Addr = targets[0].Addr // all lead to the same endpoints, which count once
+			t.Addr = endpoints[0].Addr // all lead to the same endpoints, which count once
+		}
+		if zone := r.endpoints[i].Zone; zone != nil {
+			t.Zone = *zone
+		}
+		t.ranks, ranks = ranks[:len(w.views)], ranks[len(w.views):]
+		for j := range w.views {
+			t.ranks[j] = w.views[j].Rank(&t.Endpoint)
 		}
 	}
-	return targets
 }
 
-// tallies counts for each view the endpoints of the best rank.
-func (w *work) tallies(targets []target) []tally {
-	views := w.views()
-	all := make([]tally, len(views))
-	var same []netip.Addr
-	for i := range views {
-		all[i].rank = topology.Gone
-		same = same[:0]
-		for j := range targets {
-			if !targets[j].ready {
-				continue
-			}
-			rank := views[i].Rank(&targets[j].Endpoint)
-			if rank > all[i].rank {
-				continue
-			}
-			if rank < all[i].rank {
-				all[i].rank, same = rank, same[:0]
-			}
-			same = append(same, targets[j].Addr)
+// placed returns endpoints as an EndpointSlice has them. Those without a zone have their cluster's if that has only one: some consumers of hints
+// (older kube-proxies, Cilium) need it. This cluster's endpoints get their node names back, by which kube-proxy recognizes local ones
+// (internalTrafficPolicy).
+func (c *cluster) placed(endpoints []door.Endpoint) []discoveryv1.Endpoint {
+	all, addresses := make([]discoveryv1.Endpoint, len(endpoints)), make([]string, 0, len(endpoints))
+	var zone *string
+	for i := range endpoints {
+		e, at := &endpoints[i], len(addresses)
+		addresses = append(addresses, e.Addr.String())
+		for _, a := range e.More {
+			addresses = append(addresses, a.String())
 		}
-		slices.SortFunc(same, netip.Addr.Compare)
-		if all[i].n = len(slices.Compact(same)); all[i].n == 1 {
-			all[i].n = max(1, targets[0].Behind)
+		p := &all[i]
+		p.Addresses, p.Conditions = addresses[at:len(addresses):len(addresses)], e.Conditions.API()
+		if e.Hostname != "" {
+			p.Hostname = &e.Hostname
+		}
+		if i == 0 || e.Zone != endpoints[i-1].Zone {
+			zone = c.zone(e.Zone)
+		}
+		p.Zone = zone
+		if c.own != nil {
+			if node, known := c.own.Nodes[e.Addr]; known {
+				p.NodeName = &node
+			}
 		}
 	}
 	return all
+}
+
+// zone returns the zone of an endpoint that says this of itself, nil if it is unknown.
+func (c *cluster) zone(stated door.Zone) *string {
+	switch zone := stated.String(); {
+	case zone != "":
+		return &zone
+	case len(c.member.Zones) == 1:
+		return &c.member.Zones[0]
+	}
+	return nil
+}
+
+// clusterIPRecord returns a ClusterIP of a cluster as if it were a record of one endpoint.
+func (w *work) clusterIPRecord(c *cluster, ip string, ports []discoveryv1.EndpointPort, ready bool) *record {
+	addr, _ := netip.ParseAddr(ip) // it has been parsed before
+	family := discoveryv1.AddressType(familyOf(ip))
+	r := &record{
+		cluster: c, slice: SliceName(c.name, w.in.Key.Name, "clusterip/"+string(family)), family: family, ports: ports,
+		clusterIP: true, behind: *c.ready.of(family),
+	}
+	w.fill(r, []door.Endpoint{{Addr: addr, Conditions: door.ConditionsOf(discoveryv1.EndpointConditions{Ready: &ready})}})
+	return r
+}
+
+// servicePorts returns all of a cluster's ports, as its ClusterIP has them.
+func (c *cluster) servicePorts() []discoveryv1.EndpointPort {
+	all := make([]discoveryv1.EndpointPort, len(c.ports))
+	for i := range c.ports {
+		p := &c.ports[i]
+		all[i] = discoveryv1.EndpointPort{Name: &p.Name, Protocol: &p.Protocol, Port: &p.Port, AppProtocol: p.AppProtocol}
+	}
+	return all
+}
+
+// portKey identifies a Service's port for kube-proxy, in one family.
+type portKey struct {
+	family   discoveryv1.AddressType
+	name     string
+	protocol corev1.Protocol
+}
+
+func keyOf(family discoveryv1.AddressType, p *discoveryv1.EndpointPort) portKey {
+	return portKey{family, *p.Name, *p.Protocol}
 }

@@ -35,18 +35,17 @@ func (w *work) routed() (routed, others []*record) {
 // If kube-proxy sends a VIP's traffic to pods, the slices that DNS and gateways find by the MCS labels also have the derived
 // Service's name. A second set with the same content would double what etcd stores and every node watches. The slices that are not
 // for kube-proxy have LabelHeadless: kube-proxy watches all others.
-func (w *work) endpointSlices(routed, others []*record, cur Current) []*discoveryv1.EndpointSlice {
-	var all []*discoveryv1.EndpointSlice
+func (w *work) endpointSlices(routed, others []*record) []*discoveryv1.EndpointSlice {
+	all := make([]*discoveryv1.EndpointSlice, 0, len(routed)+len(others))
 	for _, r := range others {
-		if kept := w.kept(r, untold, cur); kept != nil {
-			all = append(all, kept...)
-		} else {
-			slice := w.whole(r)
-			w.unroute(slice)
-			all = append(all, w.keep(r, untold, slice)...)
-		}
+		slice := w.whole(r)
+		w.unroute(slice)
+		all = append(all, slice)
 	}
-	all = append(all, w.hinted(routed, cur)...)
+	choices := w.choices(routed)
+	for _, r := range routed {
+		all = append(all, w.cut(r, choices)...)
+	}
 	all = append(all, w.placeholders()...)
 	slices.SortFunc(all, func(a, b *discoveryv1.EndpointSlice) int { return cmp.Compare(a.Name, b.Name) })
 	return all
@@ -59,74 +58,14 @@ func (w *work) routes(c *cluster) bool {
 
 // whole returns a record's slice, before it is decided how kube-proxy uses it.
 func (w *work) whole(r *record) *discoveryv1.EndpointSlice {
-	s := &discoveryv1.EndpointSlice{
-		ObjectMeta: w.objectMeta(r.slice), AddressType: r.family, Ports: r.ports, Endpoints: w.endpointsOf(r),
-	}
+	s := &discoveryv1.EndpointSlice{ObjectMeta: w.objectMeta(r.slice), AddressType: r.family, Ports: r.ports, Endpoints: r.endpoints}
 	s.Labels[api.LabelSourceCluster] = r.cluster.name
 	s.Labels[api.LabelEndpointSliceManagedBy] = api.EndpointSliceManagedBy
 	if !r.clusterIP {
 		s.Labels[api.LabelServiceName] = w.in.Key.Name
-		s.Annotations = w.stored(r)
-	}
-	if s.Endpoints == nil { // The API server would turn nil into [], and comparing would find a difference each time.
-		s.Endpoints = []discoveryv1.Endpoint{}
+		s.Annotations = r.stored()
 	}
 	return s
-}
-
-// untold is the value of told for a record whose slice isn't for kube-proxy.
-const untold = "-"
-
-// kept returns a record's existing slices if they were found to be as desired, haven't changed, and kube-proxy is to use them in the
-// same way; otherwise nil.
-func (w *work) kept(r *record, told string, cur Current) []*discoveryv1.EndpointSlice {
-	if told == "" || r.told != told {
-		return nil
-	}
-	all := make([]*discoveryv1.EndpointSlice, len(r.pieces))
-	for i, p := range r.pieces {
-		if all[i] = cur.Slice(p.name); all[i] == nil || !p.found.Same(VersionOf(all[i])) {
-			return nil
-		}
-	}
-	return all
-}
-
-// keep notes what a record became.
-func (w *work) keep(r *record, told string, all ...*discoveryv1.EndpointSlice) []*discoveryv1.EndpointSlice {
-	if r.clusterIP || r.version == "" {
-		return all
-	}
-	r.told, r.pieces = told, make([]piece, len(all))
-	for i, s := range all {
-		r.pieces[i].name = s.Name
-		if w.memory.built == nil {
-			w.memory.built = map[*discoveryv1.EndpointSlice]built{}
-		}
-		w.memory.built[s] = built{r, i}
-	}
-	return all
-}
-
-// placed sets the zone of endpoints without one if their cluster has only one zone: some consumers of hints (older kube-proxies,
-// Cilium) need it. This cluster's endpoints get their node names back, by which kube-proxy recognizes local ones
-// (internalTrafficPolicy).
-func (w *work) placed(c *cluster, endpoints []discoveryv1.Endpoint) []discoveryv1.Endpoint {
-	if c.own != nil {
-		for i := range endpoints {
-			if node, ok := c.own.Nodes[endpoints[i].Addresses[0]]; ok {
-				endpoints[i].NodeName = &node
-			}
-		}
-	}
-	if zones := c.member.Zones; len(zones) == 1 {
-		for i := range endpoints { // of a sanitized copy
-			if endpoints[i].Zone == nil {
-				endpoints[i].Zone = &zones[0]
-			}
-		}
-	}
-	return endpoints
 }
 
 // unroute hides a slice from kube-proxy: the label excludes it from its watch. It doesn't lead to a Service either.
@@ -141,32 +80,21 @@ func (w *work) unroute(s *discoveryv1.EndpointSlice) {
 // no ready endpoint while another has, has all of them and isn't ready.
 func (w *work) clusterIPs() (all []*record) {
 	serving := w.serving()
-	for _, o := range w.offers {
-		c := find(w.memory.clusters, o.cluster)
+	for _, c := range w.clusters {
 		if c.own != nil {
 			continue // its own ClusterIP behind the ClusterSetIP would need a second translation, but a connection is translated only once
 		}
-		for _, ip := range o.ips {
-			family := discoveryv1.AddressType(familyOf(ip))
-			r := &record{
-				cluster: c, slice: SliceName(o.cluster, w.in.Key.Name, "clusterip/"+string(family)), family: family, endpoints: 1,
-				clusterIP: true, behind: *c.ready.of(family),
-			}
-			var used []discoveryv1.EndpointPort
-			for _, p := range slices.Concat(c.ports, c.former) {
-				port := discoveryv1.EndpointPort{Name: &p.Name, Protocol: &p.Protocol, Port: &p.Port, AppProtocol: p.AppProtocol}
-				r.ports = append(r.ports, port)
-				if by := serving[keyOf(r, &port)]; len(by) == 0 || slices.Contains(by, c) {
-					used = append(used, port)
-				}
-			}
+		for _, ip := range c.ips {
+			family, ports := discoveryv1.AddressType(familyOf(ip)), c.servicePorts()
+			used := slices.DeleteFunc(slices.Clone(ports), func(p discoveryv1.EndpointPort) bool {
+				by := serving[keyOf(family, &p)]
+				return len(by) > 0 && !slices.Contains(by, c)
+			})
 			ready := len(used) > 0 && !w.without(c)
 			if ready {
-				r.ports = used
+				ports = used
 			}
-			r.content = w.placed(c, []discoveryv1.Endpoint{{Addresses: []string{ip}, Conditions: discoveryv1.EndpointConditions{Ready: &ready}}})
-			r.best = w.tallies(w.targets(r))
-			all = append(all, r)
+			all = append(all, w.clusterIPRecord(c, ip, ports, ready))
 		}
 	}
 	return all
@@ -178,11 +106,11 @@ func (w *work) serving() map[portKey][]*cluster {
 	all := map[portKey][]*cluster{}
 	for _, r := range w.records { // ordered by cluster
 		of := func(ip string) bool { return discoveryv1.AddressType(familyOf(ip)) == r.family }
-		if r.ready == 0 || !w.routes(r.cluster) && !slices.ContainsFunc(w.offer(r.cluster.name).ips, of) {
+		if r.ready == 0 || !w.routes(r.cluster) && !slices.ContainsFunc(r.cluster.ips, of) {
 			continue
 		}
 		for i := range r.ports {
-			key := keyOf(r, &r.ports[i])
+			key := keyOf(r.family, &r.ports[i])
 			if n := len(all[key]); n == 0 || all[key][n-1] != r.cluster {
 				all[key] = append(all[key], r.cluster)
 			}
@@ -198,25 +126,16 @@ func SliceName(cluster, service, origin string) string {
 	return api.ImportedSlicePrefix + cluster + "-" + service + "-" + hex.EncodeToString(sum[:8])
 }
 
-// without reports whether the cluster has no ready endpoint while another cluster with a usable ClusterIP has one: then traffic to
-// this cluster's ClusterIP would be dropped or rejected. If no cluster has a ready endpoint, or none reports any, there is nothing
+// without reports whether the cluster has no ready endpoint while another cluster has one that its ClusterIP, or external addresses, lead to: then
+// traffic to this cluster's ClusterIP would be dropped or rejected. If no cluster has a ready endpoint, or none reports any, there is nothing
 // to choose.
-func (w *work) without(c *cluster) bool { return !c.anyReady() && w.anyOffered() }
-
-// anyOffered reports whether any cluster with a ready endpoint offers its ClusterIP, or external addresses.
-func (w *work) anyOffered() bool {
-	if w.offered == nil {
-		offered := slices.ContainsFunc(w.memory.clusters, func(c *cluster) bool { return c.anyReady() && (c.apart && w.exposesAny(c) || w.offersClusterIP(c)) })
-		w.offered = &offered
-	}
-	return *w.offered
+func (w *work) without(c *cluster) bool {
+	return !c.anyReady() && slices.ContainsFunc(w.clusters, func(c *cluster) bool { return c.anyReady() && (c.apart && w.exposesAny(c) || w.offersClusterIP(c)) })
 }
 
 // offersClusterIP reports whether the cluster has a usable ClusterIP for the service. A Headless Service that lost the conflict
 // doesn't, and neither does a cluster whose port has another meaning: a client of svc:80 must not reach something else.
-func (w *work) offersClusterIP(c *cluster) bool {
-	return len(w.offer(c.name).ips) > 0 && w.exposesAny(c)
-}
+func (w *work) offersClusterIP(c *cluster) bool { return len(c.ips) > 0 && w.exposesAny(c) }
 
 // exposesAny reports whether the cluster exposes a port of the service, if it has any.
 func (w *work) exposesAny(c *cluster) bool { return len(w.resolved.Ports) == 0 || len(c.ports) > 0 }

@@ -6,13 +6,13 @@ import (
 	"strconv"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/internal/door"
 	"github.com/clusterset/clusterset/internal/merge"
 )
 
@@ -38,45 +38,25 @@ func Stored(s *discoveryv1.EndpointSlice) map[string]string {
 // placeholder is the origin of the slice of a cluster without endpoints, for SliceName. No record is called this: their names have dots.
 const placeholder = "export"
 
-// storedExport returns a sanitized export as an annotation.
-func storedExport(s *clustersetv1alpha1.ExportedService) string {
-	text, err := json.Marshal(&s.Spec)
-	if err != nil {
-		return "" // it consists of strings and numbers
-	}
-	return string(text)
-}
-
-// store decides whether the record's slice stores the export of its cluster: the first one does.
-func (r *record) store() {
-	export := ""
-	if !r.cluster.stored {
-		r.cluster.stored, export = true, r.cluster.export
-	}
-	if r.export != export {
-		r.export, r.told = export, ""
-	}
-}
-
 // stored returns the annotations of a record's slice.
-func (w *work) stored(r *record) map[string]string {
-	all := map[string]string{api.AnnotationRecord: r.raw.Name}
-	if r.export != "" {
-		all[api.AnnotationExport] = r.export
+func (r *record) stored() map[string]string {
+	all := map[string]string{api.AnnotationRecord: r.of.Name}
+	if r.stores {
+		all[api.AnnotationExport] = r.cluster.export.Text
 	}
 	if r.external {
 		all[api.AnnotationExternal] = strconv.Itoa(r.behind)
 	}
-	if at, ok := api.TriggerTime(r.raw.Annotations); ok {
-		all[triggerTime] = at.UTC().Format(time.RFC3339Nano)
+	if !r.of.Triggered.IsZero() {
+		all[triggerTime] = r.of.Triggered.Format(time.RFC3339Nano)
 	}
 	return all
 }
 
 // placeholders returns a slice for each cluster that exports the service without any record of endpoints.
 func (w *work) placeholders() (all []*discoveryv1.EndpointSlice) {
-	for _, c := range w.memory.clusters {
-		if c.stored || c.export == "" {
+	for _, c := range w.clusters {
+		if len(c.records) > 0 {
 			continue
 		}
 		s := &discoveryv1.EndpointSlice{
@@ -85,7 +65,7 @@ func (w *work) placeholders() (all []*discoveryv1.EndpointSlice) {
 		}
 		s.Labels[api.LabelSourceCluster], s.Labels[api.LabelServiceName] = c.name, w.in.Key.Name
 		s.Labels[api.LabelEndpointSliceManagedBy] = api.EndpointSliceManagedBy
-		s.Annotations = map[string]string{api.AnnotationExport: c.export}
+		s.Annotations = map[string]string{api.AnnotationExport: c.export.Text}
 		w.unroute(s)
 		all = append(all, s)
 	}
@@ -100,8 +80,8 @@ func hasRecord(s *discoveryv1.EndpointSlice) bool {
 // FromRecord reports whether one of the importer's slices has the endpoints of an ExportedEndpoints, and not a ClusterIP.
 func FromRecord(s *discoveryv1.EndpointSlice) bool { return s.Labels[api.LabelServiceName] != "" }
 
-// StoredService returns the export of a cluster that a slice stores, or nil.
-func StoredService(service types.NamespacedName, s *discoveryv1.EndpointSlice) *clustersetv1alpha1.ExportedService {
+// StoredService returns the export of a cluster that a slice stores, or nil. Its revision is the stored one, whatever the time.
+func StoredService(service types.NamespacedName, s *discoveryv1.EndpointSlice) *door.Export {
 	text := s.Annotations[api.AnnotationExport]
 	if text == "" || !FromRecord(s) {
 		return nil
@@ -112,13 +92,13 @@ func StoredService(service types.NamespacedName, s *discoveryv1.EndpointSlice) *
 	if json.Unmarshal([]byte(text), &record.Spec) != nil || record.Spec.ServiceNamespace != service.Namespace || record.Spec.ServiceName != service.Name {
 		return nil // somebody else wrote it
 	}
-	return record
+	return door.CompactService(record, time.UnixMilli(record.Spec.Revision))
 }
 
 // StoredEndpoints returns the record that the pieces of a slice were made of, as far as they say, or nil. Hints and node names are the
 // importer's, and left out. A zone may be (see placed), but nothing tells it from the endpoint's own, so it stays as it was, whatever becomes of
 // the cluster's. export is the cluster's; it tells which port has no name there.
-func StoredEndpoints(service types.NamespacedName, pieces []*discoveryv1.EndpointSlice, export *clustersetv1alpha1.ExportedService) *clustersetv1alpha1.ExportedEndpoints {
+func StoredEndpoints(service types.NamespacedName, pieces []*discoveryv1.EndpointSlice, export *door.Export) *door.Endpoints {
 	cluster, name := pieces[0].Labels[api.LabelSourceCluster], pieces[0].Annotations[api.AnnotationRecord]
 	if name == "" || SliceName(cluster, service.Name, name) != WholeSlice(pieces[0].Name) {
 		return nil
@@ -149,21 +129,17 @@ func StoredEndpoints(service types.NamespacedName, pieces []*discoveryv1.Endpoin
 			}
 		}
 	}
-	return e
+	return door.CompactEndpoints(e)
 }
 
 // exportedName returns the name that a slice's port has in its cluster: none, if its export has a port without a name that is called this
 // here (C14).
-func exportedName(p discoveryv1.EndpointPort, export *clustersetv1alpha1.ExportedService) string {
+func exportedName(p discoveryv1.EndpointPort, export *door.Export) string {
 	if p.Name == nil {
 		return ""
 	}
-	nameless := export != nil && slices.ContainsFunc(export.Spec.Ports, func(e clustersetv1alpha1.ServicePort) bool {
-		protocol := e.Protocol
-		if protocol == "" {
-			protocol = corev1.ProtocolTCP
-		}
-		return e.Name == "" && (p.Protocol == nil || *p.Protocol == protocol) && merge.IsGenerated(*p.Name, protocol, e.Port)
+	nameless := export != nil && export.Spec != nil && slices.ContainsFunc(export.Spec.Ports, func(e clustersetv1alpha1.ServicePort) bool {
+		return e.Name == "" && (p.Protocol == nil || *p.Protocol == e.Protocol) && merge.IsGenerated(*p.Name, e.Protocol, e.Port)
 	})
 	if nameless {
 		return ""

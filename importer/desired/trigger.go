@@ -23,10 +23,9 @@ func TriggerTimes(cur Current, out Output, now time.Time) map[string]map[string]
 		return nil
 	}
 	times := map[string]map[string]string{}
-	// A slice that is already as it should be brings no change.
 	has := pieces(out.Slices, func(s *discoveryv1.EndpointSlice) bool {
 		_, recent := api.RecentTriggerTime(s.Annotations, now)
-		return recent && cur.Slice(s.Name) != s
+		return recent
 	})
 	had := pieces(cur.Slices, func(s *discoveryv1.EndpointSlice) bool { return has[WholeSlice(s.Name)] != nil })
 	for whole, after := range has {
@@ -68,7 +67,7 @@ func backends(pieces []*discoveryv1.EndpointSlice) map[string]backend {
 			c := e.Conditions
 			for _, address := range e.Addresses {
 				all[address] = backend{
-					ready: isReady(e), serving: c.Serving == nil || *c.Serving, terminating: c.Terminating != nil && *c.Terminating,
+					ready: c.Ready == nil || *c.Ready, serving: c.Serving == nil || *c.Serving, terminating: c.Terminating != nil && *c.Terminating,
 				}
 			}
 		}

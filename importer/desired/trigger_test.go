@@ -19,40 +19,40 @@ func TestTriggerTimes(t *testing.T) {
 	const key, stated, before = corev1.EndpointsLastChangeTriggerTime, "2026-01-01T11:59:58.5Z", "2026-01-01T11:50:30Z"
 	for _, c := range []struct {
 		name  string
-		after func(*desired.Input)
+		after func(*records.Service)
 		cur   func(*desired.Current)
 		want  string
 	}{
-		{"an endpoint more", func(in *desired.Input) {
+		{"an endpoint more", func(in *records.Service) {
 			e := &in.Endpoints[0].Spec
 			e.Endpoints = append(e.Endpoints, clustersetv1alpha1.Endpoint{Addresses: []string{"10.11.0.2"}})
 		}, nil, stated},
-		{"another address", func(in *desired.Input) { in.Endpoints[0].Spec.Endpoints[0].Addresses[0] = "10.11.0.9" }, nil, stated},
-		{"no longer ready", func(in *desired.Input) {
+		{"another address", func(in *records.Service) { in.Endpoints[0].Spec.Endpoints[0].Addresses[0] = "10.11.0.9" }, nil, stated},
+		{"no longer ready", func(in *records.Service) {
 			no := false
 			in.Endpoints[0].Spec.Endpoints[0].Conditions.Ready = &no
 		}, nil, stated},
 		{"a slice more", nil, func(cur *desired.Current) { cur.Slices = nil }, stated},
 		{"the same content", nil, nil, ""},
-		{"another zone, ours or theirs", func(in *desired.Input) {
+		{"another zone, ours or theirs", func(in *records.Service) {
 			zone := "z"
 			in.Endpoints[0].Spec.Endpoints[0].Zone = &zone
 		}, nil, ""},
-		{"another rank", func(in *desired.Input) { in.Nodes = []topology.Location{{Zone: "z"}} }, nil, ""},
+		{"another rank", func(in *records.Service) { in.Nodes = []topology.Location{{Zone: "z"}} }, nil, ""},
 		{"not imported before", nil, func(cur *desired.Current) { *cur = desired.Current{} }, ""},
-		{"told before", func(in *desired.Input) { in.Endpoints[0].Spec.Endpoints[0].Addresses[0] = "10.11.0.9" }, func(cur *desired.Current) {
+		{"told before", func(in *records.Service) { in.Endpoints[0].Spec.Endpoints[0].Addresses[0] = "10.11.0.9" }, func(cur *desired.Current) {
 			cur.Slices[0].Annotations = map[string]string{key: stated}
 		}, ""},
-		{"too long ago", func(in *desired.Input) {
+		{"too long ago", func(in *records.Service) {
 			in.Endpoints[0].Annotations[key] = "2026-01-01T11:49:59Z"
 		}, func(cur *desired.Current) { cur.Slices = nil }, ""},
-		{"to come", func(in *desired.Input) { in.Endpoints[0].Annotations[key] = "2026-01-01T12:00:01Z" }, func(cur *desired.Current) { cur.Slices = nil }, ""},
-		{"garbage", func(in *desired.Input) { in.Endpoints[0].Annotations[key] = "soon" }, func(cur *desired.Current) { cur.Slices = nil }, ""},
+		{"to come", func(in *records.Service) { in.Endpoints[0].Annotations[key] = "2026-01-01T12:00:01Z" }, func(cur *desired.Current) { cur.Slices = nil }, ""},
+		{"garbage", func(in *records.Service) { in.Endpoints[0].Annotations[key] = "soon" }, func(cur *desired.Current) { cur.Slices = nil }, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			in := records.Input(t, desired.DataPathPods, records.Exported("a", "shop", "web", "10.1.0.1", "10.11.0.1"))
 			in.Endpoints[0].Annotations = map[string]string{key: before, "other": "note"}
-			had := desired.Compute(in)
+			had := in.Compute()
 			cur := desired.Current{ServiceImport: had.ServiceImport, Slices: had.Slices}
 			in = records.Input(t, desired.DataPathPods, records.Exported("a", "shop", "web", "10.1.0.1", "10.11.0.1"))
 			in.Endpoints[0].Annotations = map[string]string{key: stated, "other": "note"}
@@ -62,7 +62,7 @@ func TestTriggerTimes(t *testing.T) {
 			if c.cur != nil {
 				c.cur(&cur)
 			}
-			out := desired.Compute(in)
+			out := in.Compute()
 			got := desired.TriggerTimes(cur, out, now)
 			if len(out.Slices) != 1 {
 				t.Fatalf("%d slices", len(out.Slices))

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/internal/door"
 )
 
 // Patience is for how long a part without a record stays while its cluster is Ready: whoever could say why has had the time.
@@ -47,22 +48,19 @@ type Outcome struct {
 // is pure.
 func Effective(hub, last Records, s State) Outcome {
 	o := Outcome{Use: hub.clone(), Whole: true}
-	for _, was := range last.Services {
-		cluster, ok := was.SourceCluster()
-		if !ok {
-			continue
-		}
-		if is := hub.Service(cluster); is != nil {
-			o.Whole = o.Use.keep(last, cluster, func(e *clustersetv1alpha1.ExportedEndpoints) bool { return lists(is, e) }) && o.Whole
+	for _, was := range last.Exports {
+		cluster := was.Cluster
+		if is := hub.Export(cluster); is != nil {
+			o.Whole = o.Use.keep(last, cluster, func(e *door.Endpoints) bool { return lists(is, e) }) && o.Whole
 			continue
 		}
 		o.Whole = false
-		if s.goes(cluster, &was.Spec, hub) {
+		if s.goes(cluster, was.Revision, hub) {
 			o.Use.drop(cluster)
 			continue
 		}
-		o.Use.Services = append(o.Use.Services, was)
-		o.Use.keep(last, cluster, func(*clustersetv1alpha1.ExportedEndpoints) bool { return true })
+		o.Use.Exports = append(o.Use.Exports, was)
+		o.Use.keep(last, cluster, func(*door.Endpoints) bool { return true })
 		if !s.Clusters[cluster].Unread {
 			o.Unconfirmed = append(o.Unconfirmed, cluster)
 		}
@@ -73,14 +71,14 @@ func Effective(hub, last Records, s State) Outcome {
 	return o
 }
 
-// goes reports whether a part without a record goes.
-func (s *State) goes(cluster string, was *clustersetv1alpha1.ExportedServiceSpec, hub Records) bool {
+// goes reports whether a part without a record goes, which was imported in that revision.
+func (s *State) goes(cluster string, revision int64, hub Records) bool {
 	c := s.Clusters[cluster]
 	withdrawn, said := hub.Withdrawn[cluster]
 	switch {
 	case !s.Known:
 		return false
-	case Gone(c.Member, c.Here), c.Apart, c.forgotten(was.Revision), said && withdrawn >= was.Revision:
+	case Gone(c.Member, c.Here), c.Apart, c.forgotten(revision), said && withdrawn >= revision:
 		return true
 	case c.Unread:
 		return false

@@ -1,6 +1,7 @@
 package effective
 
 import (
+	"encoding/json"
 	"math/rand/v2"
 	"path/filepath"
 	"reflect"
@@ -19,22 +20,22 @@ import (
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
 	"github.com/clusterset/clusterset/importer/desired"
+	"github.com/clusterset/clusterset/internal/door"
 	"github.com/clusterset/clusterset/test/records"
 )
 
 // without removes a cluster's records from the input and returns the clusters without a record, and the result with what stays. was is the earlier
 // result, which is still in the local cluster.
 func without(in desired.Input, was desired.Output, cluster string) (unconfirmed []string, now desired.Output) {
-	namespace := api.MemberNamespace(cluster)
-	in.Services = slices.DeleteFunc(slices.Clone(in.Services), func(s *clustersetv1alpha1.ExportedService) bool { return s.Namespace == namespace })
-	in.Endpoints = slices.DeleteFunc(slices.Clone(in.Endpoints), func(e *clustersetv1alpha1.ExportedEndpoints) bool { return e.Namespace == namespace })
+	in.Exports = slices.DeleteFunc(slices.Clone(in.Exports), func(e *door.Export) bool { return e.Cluster == cluster })
+	in.Endpoints = slices.DeleteFunc(slices.Clone(in.Endpoints), func(e *door.Endpoints) bool { return e.Cluster == cluster })
 	return stay(in, was)
 }
 
 // stay lets what the input doesn't have stay.
 func stay(in desired.Input, was desired.Output) (unconfirmed []string, now desired.Output) {
-	o := Effective(Records{Services: in.Services, Endpoints: in.Endpoints}, Imported(in.Key, in.Cluster, was.Slices), State{Now: time.Now()})
-	in.Services, in.Endpoints = o.Use.Services, o.Use.Endpoints
+	o := Effective(Records{Exports: in.Exports, Endpoints: in.Endpoints}, Imported(in.Key, in.Cluster, was.Slices), State{Now: time.Now()})
+	in.Exports, in.Endpoints = o.Use.Exports, o.Use.Endpoints
 	return o.Unconfirmed, desired.Compute(in)
 }
 
@@ -56,7 +57,7 @@ func TestRetainChangesNothing(t *testing.T) {
 		for _, f := range archive.Files {
 			sections[f.Name] = string(f.Data)
 		}
-		in := records.Input(t, desired.DataPath(strings.TrimSpace(sections["datapath"])), sections["hub.yaml"])
+		in := records.Input(t, desired.DataPath(strings.TrimSpace(sections["datapath"])), sections["hub.yaml"]).Compact()
 		was := desired.Compute(in)
 		for _, cluster := range was.Resolved.Clusters {
 			if len(was.Resolved.Clusters) == 1 {
@@ -105,7 +106,7 @@ func TestAllCanBeRetained(t *testing.T) {
 		for _, f := range archive.Files {
 			sections[f.Name] = string(f.Data)
 		}
-		all := records.Input(t, desired.DataPath(strings.TrimSpace(sections["datapath"])), sections["hub.yaml"])
+		all := records.Input(t, desired.DataPath(strings.TrimSpace(sections["datapath"])), sections["hub.yaml"]).Compact()
 		for _, own := range append([]string{"another"}, desired.Compute(all).Resolved.Clusters...) {
 			t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar")+" in "+own, func(t *testing.T) {
 				in := all
@@ -115,7 +116,7 @@ func TestAllCanBeRetained(t *testing.T) {
 					return
 				}
 				last := Imported(in.Key, own, was.Slices)
-				in.Services, in.Endpoints = last.Services, last.Endpoints
+				in.Exports, in.Endpoints = last.Exports, last.Endpoints
 				now := desired.Compute(in)
 				byNumber(was)
 				byNumber(now)
@@ -134,11 +135,9 @@ func TestAllCanBeRetained(t *testing.T) {
 // docs/spec/control-plane.md).
 func TestRetainKnowsPortsWithoutANameByTheirEndpoints(t *testing.T) {
 	nameless := strings.ReplaceAll(records.Exported("beijing", "shop", "web", "10.1.0.1", "10.11.0.5"), "name: http, ", "")
-	in := records.Input(t, desired.DataPathPods, nameless, records.Exported("shanghai", "shop", "web", "10.2.0.1", "10.12.0.5"))
+	in := records.Input(t, desired.DataPathPods, nameless, records.Exported("shanghai", "shop", "web", "10.2.0.1", "10.12.0.5")).Compact()
 	was := desired.Compute(in)
-	in.Services = slices.DeleteFunc(slices.Clone(in.Services), func(s *clustersetv1alpha1.ExportedService) bool {
-		return s.Namespace == api.MemberNamespace("beijing")
-	})
+	in.Exports = slices.DeleteFunc(slices.Clone(in.Exports), func(e *door.Export) bool { return e.Cluster == "beijing" })
 	if _, now := stay(in, was); !reflect.DeepEqual(was.Slices, now.Slices) {
 		t.Errorf("EndpointSlices were\n%+v\nare\n%+v", was.Slices, now.Slices)
 	}
@@ -147,13 +146,13 @@ func TestRetainKnowsPortsWithoutANameByTheirEndpoints(t *testing.T) {
 // ownOf returns a cluster's own objects, equivalent to its records.
 func ownOf(in desired.Input, cluster string) *desired.Own {
 	own := &desired.Own{}
-	for _, s := range in.Services {
-		if s.Namespace == api.MemberNamespace(cluster) {
-			own.ClusterIPs = s.Spec.ClusterIPs
+	for _, e := range in.Exports {
+		if e.Cluster == cluster {
+			own.ClusterIPs = e.Spec.ClusterIPs
 		}
 	}
 	for _, e := range in.Endpoints {
-		if e.Namespace == api.MemberNamespace(cluster) {
+		if e.Cluster == cluster {
 			own.Endpoints = append(own.Endpoints, e)
 		}
 	}
@@ -172,10 +171,10 @@ func byNumber(out desired.Output) {
 // While one cluster is held, changes of other clusters are still applied. Rule C45 of docs/spec/control-plane.md.
 func TestRetainLetsOthersChange(t *testing.T) {
 	in := records.Input(t, desired.DataPathPods,
-		records.Exported("beijing", "shop", "web", "10.1.0.1", "10.11.0.5"), records.Exported("shanghai", "shop", "web", "10.2.0.1", "10.12.0.5"))
+		records.Exported("beijing", "shop", "web", "10.1.0.1", "10.11.0.5"), records.Exported("shanghai", "shop", "web", "10.2.0.1", "10.12.0.5")).Compact()
 	was := desired.Compute(in)
-	changed := records.Input(t, desired.DataPathPods, records.Exported("shanghai", "shop", "web", "10.2.0.2", "10.12.0.6"))
-	in.Services, in.Endpoints = changed.Services, changed.Endpoints
+	changed := records.Input(t, desired.DataPathPods, records.Exported("shanghai", "shop", "web", "10.2.0.2", "10.12.0.6")).Compact()
+	in.Exports, in.Endpoints = changed.Exports, changed.Endpoints
 	_, now := without(in, was, "beijing")
 	var addresses []string
 	for _, s := range now.Slices {
@@ -192,8 +191,8 @@ func TestRetainLetsOthersChange(t *testing.T) {
 // One of several records is missing.
 func TestRetainOneSlice(t *testing.T) {
 	second := strings.Split(records.Exported("beijing", "shop", "web", "", "10.11.0.9"), "---")[1]
-	in := records.Input(t, desired.DataPathPods, records.Exported("beijing", "shop", "web", "10.1.0.1", "10.11.0.5"), strings.Replace(second, "x-0", "y-0", 1))
-	in.Services[0].Spec.Endpoints = []string{"x-0", "y-0"}
+	in := records.Input(t, desired.DataPathPods, records.Exported("beijing", "shop", "web", "10.1.0.1", "10.11.0.5"), strings.Replace(second, "x-0", "y-0", 1)).Compact()
+	in.Exports[0].Spec.Endpoints = []string{"x-0", "y-0"}
 	was := desired.Compute(in)
 	rand.Shuffle(len(was.Slices), func(i, j int) { was.Slices[i], was.Slices[j] = was.Slices[j], was.Slices[i] })
 	in.Endpoints = in.Endpoints[:1]
@@ -205,7 +204,7 @@ func TestRetainOneSlice(t *testing.T) {
 
 // Who may write ServiceImports and EndpointSlices gets no addresses of another cluster, and no other service's, into what is imported.
 func TestWhatIsStoredIsDistrusted(t *testing.T) {
-	in := records.Input(t, desired.DataPathPods, records.Exported("beijing", "shop", "web", "10.1.0.1", "10.11.0.5"), records.Exported("shanghai", "shop", "web", "10.2.0.1", "10.12.0.5"))
+	in := records.Input(t, desired.DataPathPods, records.Exported("beijing", "shop", "web", "10.1.0.1", "10.11.0.5"), records.Exported("shanghai", "shop", "web", "10.2.0.1", "10.12.0.5")).Compact()
 	for name, forge := range map[string]func(s *discoveryv1.EndpointSlice){
 		"it isn't the importer's":        func(s *discoveryv1.EndpointSlice) { delete(s.Labels, api.LabelManagedBy) },
 		"its name is that of another":    func(s *discoveryv1.EndpointSlice) { s.Name += "0" },
@@ -245,9 +244,11 @@ func TestRetainKeepsPortsWithoutEndpoints(t *testing.T) {
 		for name, exposing := range map[string][]int{"of both": {0, 1}, "of the one that is held": {0}, "of the other": {1}} {
 			t.Run(string(path)+", "+name, func(t *testing.T) {
 				in := records.Input(t, path,
-					records.Exported("beijing", "shop", "web", "10.1.0.1", "10.11.0.5"), records.Exported("shanghai", "shop", "web", "10.2.0.1", "10.12.0.5"))
+					records.Exported("beijing", "shop", "web", "10.1.0.1", "10.11.0.5"), records.Exported("shanghai", "shop", "web", "10.2.0.1", "10.12.0.5")).Compact()
 				for _, i := range exposing {
-					in.Services[i].Spec.Ports = append(in.Services[i].Spec.Ports, idle)
+					in.Exports[i].Spec.Ports = append(in.Exports[i].Spec.Ports, idle)
+					text, _ := json.Marshal(in.Exports[i].Spec)
+					in.Exports[i].Text = string(text)
 				}
 				was := desired.Compute(in)
 				_, now := without(in, was, "beijing")

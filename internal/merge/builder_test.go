@@ -11,6 +11,7 @@ import (
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/internal/door"
 	"github.com/clusterset/clusterset/internal/merge"
 )
 
@@ -86,8 +87,16 @@ func annotations(kv ...string) func(*clustersetv1alpha1.ExportedServiceSpec) {
 	}
 }
 
+// compact returns the records' values.
+func compact(records ...*clustersetv1alpha1.ExportedService) (all []*door.Export) {
+	for _, r := range records {
+		all = append(all, door.CompactService(r, epoch))
+	}
+	return all
+}
+
 func resolve(records ...*clustersetv1alpha1.ExportedService) merge.Resolved {
-	exports, _ := merge.Sanitize(records, nil)
+	exports, _ := merge.Exports(compact(records...), nil)
 	return merge.Resolve(exports)
 }
 

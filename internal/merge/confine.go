@@ -5,42 +5,52 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/internal/door"
 )
 
 // ConfineIPs returns those of a cluster's ClusterIPs that are in the networks an administrator gave the cluster on the hub. It
 // prevents a member from exporting another member's addresses.
-func ConfineIPs(cluster string, cidrs []string, s *clustersetv1alpha1.ExportedService) (ips []string, left api.LeftOut) {
-	beyond := Outside(field.NewPath("spec", "clusterIPs"), cidrs, CIDRsOf(cluster), &left)
-	return slices.DeleteFunc(slices.Clone(s.Spec.ClusterIPs), beyond), left
+func ConfineIPs(e *door.Export, cidrs []string) (ips []string, left api.LeftOut) {
+	beyond := Outside(field.NewPath("spec", "clusterIPs"), cidrs, CIDRsOf(e.Cluster), &left)
+	return slices.DeleteFunc(slices.Clone(e.Spec.ClusterIPs), func(ip string) bool {
+		addr, err := netip.ParseAddr(ip)
+		return err != nil || beyond(addr)
+	}), left
 }
 
-// ConfineEndpoints leaves out endpoints with an address that is beyond, in place: the record is a sanitized copy.
-func ConfineEndpoints(e *clustersetv1alpha1.ExportedEndpoints, beyond func(string) bool) {
-	e.Spec.Endpoints = slices.DeleteFunc(e.Spec.Endpoints, func(ep clustersetv1alpha1.Endpoint) bool {
-		// One bad address is enough to drop the endpoint: its addresses all belong to the same backend.
-		return slices.ContainsFunc(ep.Addresses, beyond)
-	})
+// ConfineEndpoints returns the endpoints none of whose addresses is beyond. The list isn't changed.
+func ConfineEndpoints(all []door.Endpoint, beyond func(netip.Addr) bool) []door.Endpoint {
+	// One bad address is enough to drop the endpoint: its addresses all belong to the same backend.
+	out := func(e door.Endpoint) bool { return beyond(e.Addr) || slices.ContainsFunc(e.More, beyond) }
+	for i := range all {
+		if out(all[i]) {
+			rest := slices.DeleteFunc(slices.Clone(all[i+1:]), out)
+			return append(all[:i:i], rest...)
+		}
+	}
+	return all
 }
 
 // CIDRsOf says whose networks they are.
 func CIDRsOf(cluster string) string { return "spec.cidrs of MemberCluster " + cluster }
 
 // Outside reports whether an address is in none of a cluster's networks, and counts it.
-func Outside(path *field.Path, cidrs []string, where string, left *api.LeftOut) func(string) bool {
+func Outside(path *field.Path, cidrs []string, where string, left *api.LeftOut) func(netip.Addr) bool {
 	networks := api.Networks(cidrs)
-	return func(s string) bool {
-		addr, err := netip.ParseAddr(s)
-		if err == nil && slices.ContainsFunc(networks, func(p netip.Prefix) bool { return p.Contains(addr) }) {
+	return func(addr netip.Addr) bool {
+		if slices.ContainsFunc(networks, func(p netip.Prefix) bool { return p.Contains(addr) }) {
 			return false
 		}
 		left.Add(func() *field.Error {
-			return field.Invalid(path, s, "must lie in "+where+" on the hub, "+shortened(cidrs)+": correct them if the address is right")
+			return field.Invalid(path, addr.String(), "must lie in "+where+" on the hub, "+shortened(cidrs)+": correct them if the address is right")
 		})
 		return true
 	}
@@ -65,21 +75,34 @@ type Confined struct {
 
 // Add counts a record of the cluster. External addresses are confined by other networks, externalCIDRs.
 func (c *Confined) Add(record runtime.Object) {
-	var left api.LeftOut
-	var of string
 	switch r := record.(type) {
 	case *clustersetv1alpha1.ExportedService:
-		if r, _ = r.Sanitized(); r != nil {
-			_, left = ConfineIPs("", c.CIDRs, r)
-			of, c.ips, c.allIPs = r.Spec.ServiceNamespace+"/"+r.Spec.ServiceName, c.ips+left.Count, c.allIPs+len(r.Spec.ClusterIPs)
-		}
+		c.AddExport(door.CompactService(r, time.Now()))
 	case *clustersetv1alpha1.ExportedEndpoints:
-		if r, _ = r.Sanitized(); r != nil && !r.Spec.External {
-			c.allEndpoints += len(r.Spec.Endpoints)
-			ConfineEndpoints(r, Outside(nil, c.CIDRs, "", &left))
-			of, c.endpoints = r.Spec.ServiceNamespace+"/"+r.Spec.ServiceName, c.endpoints+left.Count
-		}
+		c.AddEndpoints(door.CompactEndpoints(r))
 	}
+}
+
+// AddExport is Add for a value.
+func (c *Confined) AddExport(e *door.Export) {
+	if e.Spec != nil {
+		_, left := ConfineIPs(e, c.CIDRs)
+		c.ips, c.allIPs = c.ips+left.Count, c.allIPs+len(e.Spec.ClusterIPs)
+		c.noteExample(left, e.Key)
+	}
+}
+
+// AddEndpoints is Add for a value.
+func (c *Confined) AddEndpoints(e *door.Endpoints) {
+	if e.Usable && !e.External {
+		var left api.LeftOut
+		ConfineEndpoints(e.Endpoints, Outside(nil, c.CIDRs, "", &left))
+		c.endpoints, c.allEndpoints = c.endpoints+left.Count, c.allEndpoints+len(e.Endpoints)
+		c.noteExample(left, e.Key)
+	}
+}
+
+func (c *Confined) noteExample(left api.LeftOut, of types.NamespacedName) {
 	if c.example == "" && left.Count > 0 {
 		c.example = fmt.Sprintf("%v of %s", left.Errors[0].BadValue, of)
 	}

@@ -146,14 +146,14 @@ func conflicts(byAge []Export) []Conflict {
 	tie := len(byAge) > 1 && exportedAt(byAge[1]).Equal(exportedAt(winner))
 	var found []Conflict
 	for _, t := range traits {
-		want := t.say(&winner.Service.Spec, &winner.Service.Spec)
+		want := t.say(winner.Spec, winner.Spec)
 		if want == "" {
 			continue
 		}
 		got := map[string]string{}
 		var disagree []string
 		for _, e := range byAge[1:] {
-			if said := t.say(&winner.Service.Spec, &e.Service.Spec); said != "" && said != want {
+			if said := t.say(winner.Spec, e.Spec); said != "" && said != want {
 				got[e.Cluster] = said
 				disagree = append(disagree, e.Cluster)
 			}
@@ -197,7 +197,7 @@ func sayAffinityConfig(winner, s *specOf) string {
 
 // sayPolicy compares the stated policies. The preference of a trafficDistribution is a separate conflict.
 func sayPolicy(_, s *specOf) string {
-	stated, _ := policy.FromExport(s.Policy, nil) // Sanitize has removed invalid values
+	stated, _ := policy.FromExport(s.Policy, nil) // door.CompactService has removed invalid values
 	return cmp.Or(stated.String(), "nothing stated")
 }
 

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/internal/door"
 	"github.com/clusterset/clusterset/internal/merge"
 )
 
@@ -25,7 +26,7 @@ func FuzzResolve(f *testing.F) {
 		for i := range records {
 			records[i] = randomRecord(rng, fmt.Sprintf("c%d", i))
 		}
-		exports, _ := merge.Sanitize(records, nil)
+		exports, _ := merge.Exports(compact(records...), nil)
 		r := merge.Resolve(exports)
 
 		shuffled := slices.Clone(exports)
@@ -60,7 +61,7 @@ func checkPorts(t *testing.T, exports []merge.Export, r merge.Resolved) {
 		}
 		var exposing []string
 		for _, e := range exports {
-			if slices.ContainsFunc(e.Service.Spec.Ports, func(o clustersetv1alpha1.ServicePort) bool {
+			if slices.ContainsFunc(e.Spec.Ports, func(o clustersetv1alpha1.ServicePort) bool {
 				return o.Name == p.ExportedName && o.Protocol == p.Protocol && o.Port == p.Port
 			}) {
 				exposing = append(exposing, e.Cluster)
@@ -71,7 +72,7 @@ func checkPorts(t *testing.T, exports []merge.Export, r merge.Resolved) {
 		}
 	}
 	for _, e := range exports {
-		for _, o := range e.Service.Spec.Ports {
+		for _, o := range e.Spec.Ports {
 			if !slices.ContainsFunc(r.Ports, func(p merge.Port) bool {
 				return p.ExportedName == o.Name || p.Name == o.Name || p.Protocol == o.Protocol && p.Port == o.Port
 			}) {
@@ -85,7 +86,7 @@ func checkPorts(t *testing.T, exports []merge.Export, r merge.Resolved) {
 // docs/spec/control-plane.md.
 func checkOlder(t *testing.T, exports []merge.Export, r merge.Resolved) {
 	youngest := slices.MaxFunc(exports, func(a, b merge.Export) int {
-		return cmp.Or(a.Service.Spec.ExportedAt.Compare(b.Service.Spec.ExportedAt.Time), cmp.Compare(a.Cluster, b.Cluster))
+		return cmp.Or(a.Spec.ExportedAt.Compare(b.Spec.ExportedAt.Time), cmp.Compare(a.Cluster, b.Cluster))
 	})
 	without := merge.Resolve(slices.DeleteFunc(slices.Clone(exports), func(e merge.Export) bool { return e.Cluster == youngest.Cluster }))
 	if len(without.IPFamilies) > 0 && !slices.Equal(r.IPFamilies, without.IPFamilies) {
@@ -103,15 +104,14 @@ func checkOlder(t *testing.T, exports []merge.Export, r merge.Resolved) {
 // checkIdempotence uses the result as the winner's only export. Merging it must not change it.
 func checkIdempotence(t *testing.T, exports []merge.Export, r merge.Resolved) {
 	i := slices.IndexFunc(exports, func(e merge.Export) bool { return e.Cluster == r.Winner })
-	service := exports[i].Service.DeepCopy()
-	service.Spec.IPFamilies = r.IPFamilies
-	service.Spec.Ports = nil
+	spec := exports[i].Spec.DeepCopy()
+	spec.IPFamilies, spec.Ports = r.IPFamilies, nil
 	for _, p := range r.Ports {
-		service.Spec.Ports = append(service.Spec.Ports, clustersetv1alpha1.ServicePort{
+		spec.Ports = append(spec.Ports, clustersetv1alpha1.ServicePort{
 			Name: p.Name, Protocol: p.Protocol, Port: p.Port, AppProtocol: p.AppProtocol,
 		})
 	}
-	again := merge.Resolve([]merge.Export{{Cluster: r.Winner, Service: service}})
+	again := merge.Resolve([]merge.Export{{Export: &door.Export{Cluster: r.Winner, Spec: spec}}})
 	if len(again.Conflicts) != 0 {
 		t.Errorf("an export alone has conflicts: %v", again.Conflicts)
 	}

@@ -51,7 +51,7 @@ func unitePorts(byAge []Export) []Port {
 	names := map[string]bool{}
 	numbers := map[portNumber]bool{}
 	for _, e := range byAge {
-		for _, p := range e.Service.Spec.Ports {
+		for _, p := range e.Spec.Ports {
 			number := portNumber{p.Protocol, p.Port}
 			if i, ok := exported[p.Name]; ok {
 				if ports[i].Protocol == p.Protocol && ports[i].Port == p.Port {

@@ -43,7 +43,7 @@ type Resolved struct {
 	Conflicts []Conflict
 }
 
-// Resolve merges the sanitized exports of one (namespace, name). The oldest export wins. If several are equally old, which is common
+// Resolve merges the exports of one (namespace, name). The oldest export wins. If several are equally old, which is common
 // because timestamps have a resolution of one second, the cluster whose name sorts first wins. No export is older than its cluster's
 // membership. The order of exports doesn't matter. Without exports the result is the zero Resolved, whose Clusters are empty.
 //
@@ -54,7 +54,7 @@ func Resolve(exports []Export) Resolved {
 	}
 	exports = byAge(exports)
 	winner := exports[0]
-	spec := &winner.Service.Spec
+	spec := winner.Spec
 	r := Resolved{
 		Namespace: spec.ServiceNamespace,
 		Name:      spec.ServiceName,
@@ -72,12 +72,12 @@ func Resolve(exports []Export) Resolved {
 	}
 	for _, e := range exports {
 		if len(r.IPFamilies) == 0 { // a Headless Service of an API server older than the field has none
-			r.IPFamilies = slices.Clone(e.Service.Spec.IPFamilies)
+			r.IPFamilies = slices.Clone(e.Spec.IPFamilies)
 		}
 		r.Clusters = append(r.Clusters, e.Cluster)
 	}
 	slices.Sort(r.Clusters)
-	stated, _ := policy.FromExport(spec.Policy, nil) // Sanitize has removed invalid values
+	stated, _ := policy.FromExport(spec.Policy, nil) // door.CompactService has removed invalid values
 	r.Policy = policy.WithTrafficDistribution(stated, spec.TrafficDistribution)
 	r.Conflicts = conflicts(exports)
 	return r
@@ -100,7 +100,7 @@ func byAge(exports []Export) []Export {
 // claiming 1970, and change its type or remove its addresses. It is truncated to seconds, like times in JSON: an exporter that merges
 // its own new record, which still has fractions, must get the same result as all others.
 func exportedAt(e Export) time.Time {
-	at := e.Service.Spec.ExportedAt.Time
+	at := e.Spec.ExportedAt.Time
 	if e.Joined.After(at) {
 		at = e.Joined
 	}

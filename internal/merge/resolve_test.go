@@ -63,7 +63,7 @@ func TestNoExportIsOlderThanItsClusterIsMember(t *testing.T) {
 		})
 	}
 	claims1970 := record("a", 0, headless, func(s *clustersetv1alpha1.ExportedServiceSpec) { s.ExportedAt = metav1.Unix(0, 0) })
-	exports, _ := merge.Sanitize([]*clustersetv1alpha1.ExportedService{claims1970, record("b", 5)}, joined(map[string]int{"a": 9, "b": 1}))
+	exports, _ := merge.Exports(compact(claims1970, record("b", 5)), joined(map[string]int{"a": 9, "b": 1}))
 	r := merge.Resolve(exports)
 	if c := r.ConflictCondition(); r.Winner != "b" || r.Type != mcsv1beta1.ClusterSetIP || c.Reason != "TypeConflict" ||
 		!strings.Contains(c.Message, "type: a (1 of 2 clusters) disagrees with b") {
@@ -72,7 +72,7 @@ func TestNoExportIsOlderThanItsClusterIsMember(t *testing.T) {
 
 	// If the hub has no MemberCluster for a cluster, its record counts as no older than it is on the hub.
 	claims1970.CreationTimestamp = metav1.NewTime(epoch.Add(9 * time.Second))
-	exports, _ = merge.Sanitize([]*clustersetv1alpha1.ExportedService{claims1970, record("b", 5)}, joined(map[string]int{"b": 1}))
+	exports, _ = merge.Exports(compact(claims1970, record("b", 5)), joined(map[string]int{"b": 1}))
 	if r := merge.Resolve(exports); r.Winner != "b" {
 		t.Errorf("%s wins", r.Winner)
 	}

@@ -58,7 +58,7 @@ func (v *Views) Equal(o *Views) bool {
 
 // Of returns the views of a service's exports, one for all members that see the same. Who sees none of them isn't listed.
 func (v *Views) Of(exports []Export) []View {
-	groups, toSome := v.groups, slices.ContainsFunc(exports, func(e Export) bool { return len(e.Service.Spec.ExportTo) > 0 })
+	groups, toSome := v.groups, slices.ContainsFunc(exports, func(e Export) bool { return len(e.Spec.ExportTo) > 0 })
 	if toSome {
 		groups = v.alone
 	}
@@ -73,7 +73,7 @@ func (v *Views) Of(exports []Export) []View {
 		seen := make([]Export, 0, len(exports))
 		key := make([]byte, len(exports))
 		for i, e := range exports {
-			if visible(e.Cluster, e.Service) {
+			if visible(e.Cluster, e.Spec.ExportTo) {
 				seen, key[i] = append(seen, e), 1
 			}
 		}

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/internal/door"
 	"github.com/clusterset/clusterset/internal/merge"
 )
 
@@ -35,7 +36,7 @@ func TestViews(t *testing.T) {
 	} {
 		var exports []merge.Export
 		for _, name := range slices.Sorted(maps.Keys(c.to)) {
-			exports = append(exports, merge.Export{Cluster: name, Service: &clustersetv1alpha1.ExportedService{Spec: clustersetv1alpha1.ExportedServiceSpec{
+			exports = append(exports, merge.Export{Export: &door.Export{Cluster: name, Spec: &clustersetv1alpha1.ExportedServiceSpec{
 				ExportTo: c.to[name], Ports: []clustersetv1alpha1.ServicePort{{Name: name, Port: 80}},
 			}}})
 		}
@@ -64,7 +65,7 @@ func TestViews(t *testing.T) {
 		}
 		for name := range members {
 			visible := merge.Visible(name, func(cluster string) *clustersetv1alpha1.MemberCluster { return members[cluster] })
-			own := slices.DeleteFunc(slices.Clone(exports), func(e merge.Export) bool { return !visible(e.Cluster, e.Service) })
+			own := slices.DeleteFunc(slices.Clone(exports), func(e merge.Export) bool { return !visible(e.Cluster, e.Spec.ExportTo) })
 			if has := len(merge.Resolve(own).Conflicts) > 0; name != "gone" && has != conflicting[name] {
 				t.Errorf("%s: %s merges with a conflict: %v, by Conflicts: %v", c.name, name, has, conflicting[name])
 			}
@@ -79,7 +80,7 @@ func TestOneView(t *testing.T) {
 	for i := range 20 {
 		name := fmt.Sprintf("c%02d", i)
 		members[name] = &clustersetv1alpha1.MemberCluster{}
-		exports = append(exports, merge.Export{Cluster: name, Service: &clustersetv1alpha1.ExportedService{Spec: clustersetv1alpha1.ExportedServiceSpec{Ports: []clustersetv1alpha1.ServicePort{{Port: int32(80 + i%2)}}}}})
+		exports = append(exports, merge.Export{Export: &door.Export{Cluster: name, Spec: &clustersetv1alpha1.ExportedServiceSpec{Ports: []clustersetv1alpha1.ServicePort{{Port: int32(80 + i%2)}}}}})
 	}
 	views := merge.NewViews(members)
 	if all := views.Of(exports); len(all) != 1 || all[0].By != nil || len(all[0].Exports) != 20 {
@@ -110,7 +111,7 @@ func TestConflictsAreSeenBySome(t *testing.T) {
 			record("a", 1, ports("http:80"), toAB), record("b", 2, ports("http:81"), toAB),
 		}, "PortConflict of b with a: a b"},
 	} {
-		exports, _ := merge.Sanitize(c.records, nil)
+		exports, _ := merge.Exports(compact(c.records...), nil)
 		var got []string
 		for _, o := range views.Conflicts(exports) {
 			got = append(got, fmt.Sprintf("%s of %s with %s: %s", o.Reason, strings.Join(o.Clusters, " "), o.Winner, strings.Join(o.By, " ")))

@@ -33,20 +33,21 @@ func (s Sight) Words(exporter, viewer string) string {
 	}
 }
 
-// Sees returns whether a member imports a cluster's record: the two share a community, and the record may be for some members only.
+// Sees returns whether a member imports a cluster's export: the two share a community, and the export may be for some members only (exportTo of
+// its spec).
 // Conflicts are those among the records that a member sees, so that two members can hold two merges of one service.
 //
 // A MemberCluster that is unknown says nothing about communities: the hub may have lost it.
-func Sees(viewer string, member func(cluster string) *clustersetv1alpha1.MemberCluster) func(cluster string, record *clustersetv1alpha1.ExportedService) Sight {
+func Sees(viewer string, member func(cluster string) *clustersetv1alpha1.MemberCluster) func(cluster string, exportTo []string) Sight {
 	own := member(viewer)
-	return func(cluster string, record *clustersetv1alpha1.ExportedService) Sight {
+	return func(cluster string, exportTo []string) Sight {
 		if cluster == viewer || own == nil {
 			return Seen
 		}
 		if of := member(cluster); of != nil && !communities.Share(own.Spec.Communities, of.Spec.Communities) {
 			return Apart
 		}
-		if !communities.Allows(record.Spec.ExportTo, viewer, own.Spec.Communities) {
+		if !communities.Allows(exportTo, viewer, own.Spec.Communities) {
 			return Withheld
 		}
 		return Seen
@@ -54,9 +55,9 @@ func Sees(viewer string, member func(cluster string) *clustersetv1alpha1.MemberC
 }
 
 // Visible is Sees without the reason.
-func Visible(viewer string, member func(cluster string) *clustersetv1alpha1.MemberCluster) func(cluster string, record *clustersetv1alpha1.ExportedService) bool {
+func Visible(viewer string, member func(cluster string) *clustersetv1alpha1.MemberCluster) func(cluster string, exportTo []string) bool {
 	sees := Sees(viewer, member)
-	return func(cluster string, record *clustersetv1alpha1.ExportedService) bool {
-		return sees(cluster, record) == Seen
+	return func(cluster string, exportTo []string) bool {
+		return sees(cluster, exportTo) == Seen
 	}
 }

@@ -36,8 +36,7 @@ func TestVisible(t *testing.T) {
 		{"a", "a", []string{"b"}, true},
 		{"d", "e", []string{"default"}, true},
 	} {
-		record := &clustersetv1alpha1.ExportedService{Spec: clustersetv1alpha1.ExportedServiceSpec{ExportTo: c.to}}
-		if got := merge.Visible(c.viewer, member)(c.cluster, record); got != c.want {
+		if got := merge.Visible(c.viewer, member)(c.cluster, c.to); got != c.want {
 			t.Errorf("%s sees what %s exports to %v: %v", c.viewer, c.cluster, c.to, got)
 		}
 	}

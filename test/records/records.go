@@ -7,8 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/netip"
 	"strings"
 	"testing"
+	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -23,6 +25,7 @@ import (
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
 	"github.com/clusterset/clusterset/importer/desired"
+	"github.com/clusterset/clusterset/internal/door"
 )
 
 // Scheme knows the kinds of the records, of the Leases beside them, and of the objects that the importer makes from them.
@@ -68,15 +71,57 @@ spec:
 `, from, ns, name, clusterIP, endpoint)
 }
 
+// Service is the importer's input for a service, with its records as they are on the hub. A test may change them.
+type Service struct {
+	desired.Input
+	Services  []*clustersetv1alpha1.ExportedService
+	Endpoints []*clustersetv1alpha1.ExportedEndpoints
+	// Own is the state of the service in this cluster; nil means unknown.
+	Own *Own
+}
+
+// Own is desired.Own with records as they would be on the hub.
+type Own struct {
+	ClusterIPs []string
+	Endpoints  []*clustersetv1alpha1.ExportedEndpoints
+	Nodes      map[string]string
+}
+
+// Compute returns the wanted objects.
+func (s Service) Compute() desired.Output { return desired.Compute(s.Compact()) }
+
+// Compact returns the input as the importer has it.
+func (s Service) Compact() desired.Input {
+	in := s.Input
+	in.Exports, in.Endpoints = nil, nil
+	for _, e := range s.Services {
+		in.Exports = append(in.Exports, door.CompactService(e, time.Now()))
+	}
+	for _, e := range s.Endpoints {
+		in.Endpoints = append(in.Endpoints, door.CompactEndpoints(e))
+	}
+	if s.Own == nil {
+		return in
+	}
+	in.Own = &desired.Own{ClusterIPs: s.Own.ClusterIPs, Nodes: map[netip.Addr]string{}}
+	for _, e := range s.Own.Endpoints {
+		in.Own.Endpoints = append(in.Own.Endpoints, door.CompactEndpoints(e))
+	}
+	for address, node := range s.Own.Nodes {
+		in.Own.Nodes[netip.MustParseAddr(address)] = node
+	}
+	return in
+}
+
 // Input returns the importer's input for the service shop/web: the records and MemberClusters in the manifests, and the
 // current derived Service if they contain one.
-func Input(t *testing.T, path desired.DataPath, text ...string) desired.Input {
+func Input(t *testing.T, path desired.DataPath, text ...string) Service {
 	t.Helper()
-	in := desired.Input{
+	in := Service{Input: desired.Input{
 		Key:      types.NamespacedName{Namespace: "shop", Name: "web"},
 		DataPath: path,
 		Members:  map[string]*clustersetv1alpha1.MemberCluster{},
-	}
+	}}
 	for _, o := range Decode(t, strings.Join(text, "\n---\n")) {
 		switch o := o.(type) {
 		case *clustersetv1alpha1.ExportedService:
@@ -94,8 +139,14 @@ func Input(t *testing.T, path desired.DataPath, text ...string) desired.Input {
 	return in
 }
 
+// Routed reports whether kube-proxy reads a slice.
+func Routed(s *discoveryv1.EndpointSlice) bool {
+	_, hidden := s.Labels[corev1.IsHeadlessService]
+	return !hidden && s.Labels[discoveryv1.LabelServiceName] != ""
+}
+
 // Decode returns the objects in a manifest.
-func Decode(t *testing.T, text string) []client.Object {
+func Decode(t testing.TB, text string) []client.Object {
 	t.Helper()
 	decoder := serializer.NewCodecFactory(Scheme).UniversalDeserializer()
 	docs := utilyaml.NewYAMLReader(bufio.NewReader(strings.NewReader(text)))

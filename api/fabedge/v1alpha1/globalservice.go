@@ -168,8 +168,8 @@ type GlobalServiceStatus struct {
 
 // Condition types and reasons of a GlobalService.
 const (
-	// ConditionTruncated is True while more endpoints are exported than fit into the spec. The importer divides the room fairly
-	// between the clusters, so that none of them disappears.
+	// ConditionTruncated is True while more endpoints are exported than fit into the spec. It has ready ones first, then by cluster and
+	// address.
 	ConditionTruncated = "Truncated"
 
 	// ReasonTooManyEndpoints is the reason for Truncated=True.
