@@ -39,8 +39,8 @@ import (
 //	slice web-2 10.1.0.3             writes another EndpointSlice of web; without addresses: deletes it
 //	unexport web                     deletes its ServiceExport
 //	service web                      deletes its Service
-//	hub away|back|full|refuses <text>
-//	                                 it doesn't answer; answers; takes no records; refuses records whose names have this text
+//	hub away|back|full|fails <text>|refuses <text>
+//	                                 it doesn't answer; answers; takes no records; can't take, or refuses, records whose names have this text
 //	watch stops|goes                 the cache of the hub is no longer what the hub has; it is again
 //	dies 2                           the agent dies after two further writes
 //	restart                          the agent restarts, and does its first pass
@@ -54,7 +54,7 @@ import (
 //	withdrawn web                    the hub's record says that it is withdrawn, and there are no endpoints
 //	gone web                         the hub has no record
 //	newer web                        its revision is larger than at the last "newer"
-//	writes 3                         so many writes since the last "writes"
+//	writes 3|<80                     so many writes, or attempts, since the last "writes"; fewer
 func TestExports(t *testing.T) {
 	script.Run(t, "testdata/exports.txtar", func(t *testing.T) map[string]script.Command {
 		w := newScripted(t)
@@ -144,7 +144,7 @@ type scripted struct {
 	live, cache, backup store
 	version             int
 	away, full, dead    bool
-	refuses             string
+	refuses, fails      string
 	stopped             bool // the watch
 	left                int  // writes until the agent dies
 	written             int
@@ -209,7 +209,7 @@ func (w *scripted) admit(name string) error {
 	case w.left == 0:
 		w.dead = true
 		return errAway
-	case w.full:
+	case w.full || w.fails != "" && strings.Contains(name, w.fails):
 		w.written++
 		return apierrors.NewInternalError(errors.New("etcdserver: mvcc: database space exceeded"))
 	case w.refuses != "" && strings.Contains(name, w.refuses):
@@ -456,9 +456,12 @@ func (w *scripted) noService(args []string) error {
 }
 
 func (w *scripted) become(args []string) error {
-	w.away, w.full, w.refuses = args[0] == "away", args[0] == "full", ""
-	if args[0] == "refuses" {
+	w.away, w.full, w.refuses, w.fails = args[0] == "away", args[0] == "full", "", ""
+	switch args[0] {
+	case "refuses":
 		w.refuses = args[1]
+	case "fails":
+		w.fails = args[1]
 	}
 	w.sync()
 	w.work()
@@ -608,9 +611,16 @@ func (w *scripted) newer(args []string) error {
 }
 
 func (w *scripted) writes(args []string) error {
-	if got := strconv.Itoa(w.written); got != args[0] {
-		return fmt.Errorf("%s writes", got)
-	}
+	got := w.written
 	w.written = 0
+	if most, fewer := strings.CutPrefix(args[0], "<"); fewer {
+		if n, err := strconv.Atoi(most); err != nil || got >= n {
+			return fmt.Errorf("%d writes: %w", got, err)
+		}
+		return nil
+	}
+	if strconv.Itoa(got) != args[0] {
+		return fmt.Errorf("%d writes", got)
+	}
 	return nil
 }

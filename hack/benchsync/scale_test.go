@@ -45,7 +45,7 @@ func TestCommunities(t *testing.T) {
 }
 
 // A small cluster set goes through -only storm: all is well again after the hub was away, was restored and was full, and the requests are
-// bounded (rules C70 and C70 of docs/spec/control-plane.md), and so is the time: see stormFactor and stormLimit.
+// bounded (rule C70 of docs/spec/control-plane.md), and so is the time: see stormFactor and stormLimit.
 func TestStorm(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts three control planes")
