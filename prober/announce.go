@@ -3,6 +3,7 @@ package prober
 import (
 	"cmp"
 	"context"
+	"maps"
 	"net"
 	"net/netip"
 	"net/url"
@@ -17,6 +18,7 @@ import (
 
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/internal/beacon"
+	"github.com/clusterset/clusterset/internal/verdict"
 )
 
 // PortName is the name of the beacons' port in their Service.
@@ -82,16 +84,24 @@ func readyBeacons(all []discoveryv1.EndpointSlice) (ready []netip.AddrPort) {
 	return slices.Compact(ready)
 }
 
-// Report fills in what the cluster can't reach, and what it hasn't measured (D52).
+// Report fills in what the cluster can't reach, and what it hasn't measured (D52), once something has been measured.
 func (p *Prober) Report(report *clustersetv1alpha1.MemberReportSpec) {
-	unreachable, unmeasured, known := p.Summary()
-	if !known {
+	all := p.verdicts.Load()
+	if all == nil {
 		return
 	}
 	const most = clustersetv1alpha1.MaxReportedClusters
-	report.Truncated = len(unreachable) > most || len(unmeasured) > most
-	report.Unreachable = append([]string{}, unreachable[:min(len(unreachable), most)]...)
-	report.Unmeasured = unmeasured[:min(len(unmeasured), most)]
+	named := func(is verdict.Reachable) []string {
+		names := []string{}
+		for _, cluster := range slices.Sorted(maps.Keys(*all)) {
+			if (*all)[cluster].Reachable == is {
+				names = append(names, cluster)
+			}
+		}
+		report.Truncated = report.Truncated || len(names) > most
+		return names[:min(len(names), most)]
+	}
+	report.Unreachable, report.Unmeasured = named(verdict.False), named(verdict.Unknown)
 }
 
 // Avoid returns a function for Options: the addresses of API servers, given their URLs, and those of this cluster's Service kubernetes.

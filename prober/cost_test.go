@@ -80,7 +80,7 @@ func BenchmarkManyClusters(b *testing.B) {
 	<-p.Loaded()
 	for unreached := clusters; unreached > 0; {
 		<-time.After(time.Second)
-		_, unmeasured, _ := p.Summary()
+		unmeasured := reportOf(p).Unmeasured
 		if unreached = len(unmeasured); dials.Load() == 0 {
 			unreached = clusters
 		}

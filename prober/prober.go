@@ -5,7 +5,6 @@ import (
 	"errors"
 	"maps"
 	"net/netip"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -237,24 +236,6 @@ func (p *Prober) ask(all map[string]verdict.Verdict, now time.Time, writes chan<
 	case writes <- struct{}{}:
 	default: // one is due already, and will write the latest
 	}
-}
-
-// Summary returns the names of the clusters that can't be reached, and of those of which it isn't known, sorted. known is false until
-// something has been measured.
-func (p *Prober) Summary() (unreachable, unmeasured []string, known bool) {
-	all := p.verdicts.Load()
-	if all == nil {
-		return nil, nil, false
-	}
-	for _, cluster := range slices.Sorted(maps.Keys(*all)) {
-		switch (*all)[cluster].Reachable {
-		case verdict.False:
-			unreachable = append(unreachable, cluster)
-		case verdict.Unknown:
-			unmeasured = append(unmeasured, cluster)
-		}
-	}
-	return unreachable, unmeasured, true
 }
 
 // news passes on which clusters have changed, each once, however slowly they are read.

@@ -56,10 +56,10 @@ func boundsHeartbeats(t *testing.T, lyon *policyMember) {
 		"a holder of 1 MiB": {map[string]any{"spec": map[string]any{"holderIdentity": long}}, "names of at most 253"},
 		// API servers without CoordinatedLeaderElection drop these.
 		"a preferred holder of 1 MiB":   {map[string]any{"spec": map[string]any{"preferredHolder": long, "strategy": "example.com/" + long}}, ""},
-		"an annotation":                 {metadata("annotations", map[string]any{"x": "y"}), "no annotations"},
+		"an annotation":                 {metadata("annotations", map[string]any{"x": "y"}), "no annotations, finalizers and owners"},
 		"many labels":                   {metadata("labels", many(key, "x")), "at most 8 labels"},
-		"many owners":                   {metadata("ownerReferences", slices.Repeat([]any{owner}, 1000)), "no owners"},
-		"a finalizer":                   {metadata("finalizers", []any{"example.com/a"}), "no finalizers"},
+		"many owners":                   {metadata("ownerReferences", slices.Repeat([]any{owner}, 1000)), "no annotations, finalizers and owners"},
+		"a finalizer":                   {metadata("finalizers", []any{"example.com/a"}), "no annotations, finalizers and owners"},
 		"many managers of fields":       {metadata("managedFields", managers), fields},
 		"a manager of many fields":      {metadata("managedFields", []any{manager("m", map[string]any{"f:spec": many(func(i int) string { return fmt.Sprintf("f:x%d", i) }, map[string]any{})})}), fields},
 		"a manager of a field of 1 MiB": {metadata("managedFields", []any{manager("m", map[string]any{"f:" + long: map[string]any{}})}), fields},

@@ -10,7 +10,7 @@ export function Cluster({ c, map, changes }) {
   const source = map.sources.find((s) => s.role === "member" && s.cluster === c.name);
   return html`<aside class="panel" aria-label=${`Cluster ${c.name}`}>
     <div class="panelhead"><h2>${c.name}</h2><a class="close" data-close href=${here({ cluster: null })} aria-label="Close the details"><${Icon} name="cross" /></a></div>
-    <p class="tags"><${Phase} phase=${c.phase} />${c.drain && html`<${Tag} icon="drain" tone="warn">drained<//>`}${c.cloned && html`<${Tag} icon="conflict" tone="bad">cloned<//>`}${c.limited && html`<${Tag} icon="limited" tone="warn">limited<//>`}</p>
+    <p class="tags"><${Phase} phase=${c.phase} />${c.drain && html`<${Tag} icon="drain" tone="warn">drained<//>`}${c.limited && html`<${Tag} icon="limited" tone="warn">limited<//>`}</p>
     ${c.message && html`<p>${c.message}</p>`}
     <dl class="facts">
       <${Fact} name="Last heartbeat">${c.lastHeartbeat ? html`<${Age} time=${c.lastHeartbeat} />` : c.phase === "Unknown" ? "never" : "unknown"}<//>

@@ -141,7 +141,6 @@ function Tile({ c, dense, usual, chosen, rove }) {
       ${c.after && c.network !== c.after.network && html`<${Tag} icon="network" tone="what">other network<//>`}
       ${c.after && `${c.communities}` !== `${c.after.communities}` && html`<${Tag} icon="group" tone="what">other communities<//>`}
       ${c.phase !== "Ready" ? html`<${Tag} tone=${p.tone} title=${p.text}>${c.phase}<//>` : !dense && html`<span class="faint">Ready</span>`}
-      ${c.cloned && html`<${Tag} icon="conflict" tone="bad" title="Two clusters use this name">cloned<//>`}
       ${c.limited && html`<${Tag} icon="limited" tone="warn" title="The hub refuses more services of this cluster">limited<//>`}
       ${at.cantReach?.length > 0 && html`<${Tag} icon="cut" tone=${`${c.cantReach}` === `${at.cantReach}` ? "bad" : "what"} title=${`Its agent can't reach ${at.cantReach.join(", ")}`}>can't reach ${at.cantReach.length}<//>`}
       ${dense && odd && html`<span class="faint">${c.agentVersion}</span>`}
