@@ -2,10 +2,10 @@
 // every member, exporting or not, and sits between the hub and the plugin:
 //
 //	hub: ExportedService, ExportedEndpoints, MemberCluster
-//	  ─ retention.Effective (pure)    ─► the records to use: these, and what is kept although the hub no longer has it
-//	  ─ merge.Sanitize, merge.Resolve ─► what the service is
-//	  ─ desired.Compute (pure)        ─► ServiceImport, EndpointSlices, derived Service, GlobalService
-//	  ─ reconciler                    ─► the local API server
+//	  ─ door.CompactService, door.CompactEndpoints ─► values, bounded and sanitized
+//	  ─ retention.Effective (pure)                 ─► the values to use: these, and what is kept although the hub no longer has it
+//	  ─ desired.Compute (pure; package merge)      ─► ServiceImport, EndpointSlices, derived Service, GlobalService
+//	  ─ reconciler                                 ─► the local API server
 //
 // It is level-triggered: an event enqueues a (namespace, name), and the worker makes that service's objects match the records
 // in the hub's cache at that moment. It writes only what differs.

@@ -16,10 +16,10 @@ import (
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
-	"github.com/clusterset/clusterset/importer/desired"
 	"github.com/clusterset/clusterset/test/faultproxy"
 	"github.com/clusterset/clusterset/test/fleettest"
 	"github.com/clusterset/clusterset/test/kube"
+	"github.com/clusterset/clusterset/test/records"
 )
 
 // Envoy Gateway takes ServiceImports as backends. What it then tells Envoy is what docs/ingress.md says. By default that is of no use: it gives a slice
@@ -195,7 +195,7 @@ func (s *service) used(want ...string) {
 		for _, slice := range i.Slices {
 			for _, e := range slice.Endpoints {
 				hinted := e.Hints == nil || slices.ContainsFunc(e.Hints.ForZones, func(z discoveryv1.ForZone) bool { return z.Name == "bj-1" })
-				if desired.Routed(&slice) && *e.Conditions.Ready && hinted {
+				if records.Routed(&slice) && *e.Conditions.Ready && hinted {
 					got = append(got, slice.Labels[api.LabelSourceCluster])
 				}
 			}
