@@ -16,23 +16,23 @@ import (
 	"github.com/clusterset/clusterset/importer/desired"
 )
 
-// TestEndpointChangeAllocates bounds the memory that a changed endpoint of one of 250 clusters costs: its slice, and a short check of each
-// other slice. docs/performance.md has these figures.
+// TestEndpointChangeAllocates bounds the memory that a changed endpoint of one of 250 clusters costs: all that is wanted of the service is
+// computed, and compared with what is there. docs/performance.md has these figures.
 func TestEndpointChangeAllocates(t *testing.T) {
 	for _, c := range []struct {
 		kind                mcsv1beta1.ServiceImportType
 		endpoints           int
 		compute, reconciles uint64 // kB
 	}{
-		{mcsv1beta1.ClusterSetIP, 10, 300, 2500},
-		{mcsv1beta1.ClusterSetIP, 400, 700, 4500},
-		{mcsv1beta1.Headless, 10, 1000, 6500},
-		{mcsv1beta1.Headless, 400, 2000, 10000},
+		{mcsv1beta1.ClusterSetIP, 10, 2600, 16_000},
+		{mcsv1beta1.ClusterSetIP, 400, 65_000, 240_000},
+		{mcsv1beta1.Headless, 10, 1700, 13_000},
+		{mcsv1beta1.Headless, 400, 35_000, 210_000},
 	} {
 		t.Run(fmt.Sprintf("%s/250x%d", c.kind, c.endpoints), func(t *testing.T) {
 			g := large(t, c.kind, 250, c.endpoints)
 			compute, reconciles := ^uint64(0), ^uint64(0)
-			for i := range 6 { // the minimum counts, because other goroutines allocate too
+			for i := range 3 { // the minimum counts, because other goroutines allocate too
 				g.flip("cluster-100", i%2 == 1)
 				in, _ := g.gathered(t)
 				compute = min(compute, allocated(func() { desired.Compute(in) }))

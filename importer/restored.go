@@ -56,13 +56,13 @@ func (r *restored) note(ctx context.Context, now time.Time, out desired.Output, 
 	}
 }
 
-// hashOf identifies what is wanted of a service, apart from its addresses, which this cluster's API server chooses, and what else its status says than what is left out.
+// hashOf identifies what is wanted of a service, apart from its addresses, which this cluster's API server chooses.
 func hashOf(out desired.Output) uint64 {
 	var hash maphash.Hash
 	hash.SetSeed(hashSeed)
 	encoder := json.NewEncoder(&hash)
-	_ = encoder.Encode(out.Resolved)      // strings and numbers
-	_, _ = fmt.Fprintln(&hash, out.Drops) // a hash never fails
+	_ = encoder.Encode(out.Resolved) // strings and numbers
+	fmt.Fprint(&hash, out.Drops)
 	if out.Global != nil {
 		_ = encoder.Encode(&out.Global.Spec)
 	}

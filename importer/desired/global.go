@@ -33,9 +33,15 @@ func (w *work) globalService() *fabedgev1alpha1.GlobalService {
 	for _, p := range w.resolved.Ports {
 		g.Spec.Ports = append(g.Spec.Ports, fabedgev1alpha1.ServicePort{Name: p.Name, Protocol: p.Protocol, AppProtocol: p.AppProtocol, Port: p.Port})
 	}
-	var all []fabedgev1alpha1.Endpoint
+	most := len(w.clusters)
+	if g.Spec.Type == fabedgev1alpha1.Headless {
+		for _, r := range w.records {
+			most += len(r.endpoints)
+		}
+	}
+	all := make([]fabedgev1alpha1.Endpoint, 0, most)
 	for _, c := range w.clusters {
-		all = append(all, w.globalEndpoints(c)...)
+		all = w.globalEndpoints(all, c)
 	}
 	g.Spec.Endpoints = fitting(all)
 	g.Status = globalStatus(g.Spec.Endpoints, len(all))
@@ -63,13 +69,14 @@ func unready(e *fabedgev1alpha1.Endpoint) int {
 	return 1
 }
 
-// globalEndpoints returns all endpoints of a cluster.
-func (w *work) globalEndpoints(c *cluster) (all []fabedgev1alpha1.Endpoint) {
+// globalEndpoints appends all endpoints of a cluster.
+func (w *work) globalEndpoints(all []fabedgev1alpha1.Endpoint, c *cluster) []fabedgev1alpha1.Endpoint {
 	switch {
-	case w.resolved.Type != mcsv1beta1.Headless && !c.apart:
-		return w.clusterIPEndpoints(c)
-	case w.resolved.Type != mcsv1beta1.Headless && !w.exposesAny(c):
-		return nil
+	case w.resolved.Type == mcsv1beta1.Headless:
+	case !c.apart && w.offersClusterIP(c):
+		return append(all, w.clusterIPEndpoint(c))
+	case !c.apart || !w.exposesAny(c):
+		return all
 	}
 	for _, r := range c.records {
 		ports := w.portsOf(r)
@@ -89,11 +96,8 @@ func (w *work) globalEndpoints(c *cluster) (all []fabedgev1alpha1.Endpoint) {
 	return all
 }
 
-// clusterIPEndpoints returns the one endpoint of a cluster that has a ClusterIP for the service.
-func (w *work) clusterIPEndpoints(c *cluster) []fabedgev1alpha1.Endpoint {
-	if !w.offersClusterIP(c) {
-		return nil
-	}
+// clusterIPEndpoint returns the one endpoint of a cluster that has a ClusterIP for the service.
+func (w *work) clusterIPEndpoint(c *cluster) fabedgev1alpha1.Endpoint {
 	ep := c.globalEndpoint(c.ips)
 	if w.without(c) {
 		ep.Ready = new(bool)
@@ -103,7 +107,7 @@ func (w *work) clusterIPEndpoints(c *cluster) []fabedgev1alpha1.Endpoint {
 			ep.Ports = append(ep.Ports, fabedgev1alpha1.EndpointPort{Name: p.Name, Protocol: p.Protocol, Port: p.Port})
 		}
 	}
-	return []fabedgev1alpha1.Endpoint{ep}
+	return ep
 }
 
 // globalEndpoint returns an endpoint with its cluster's location. If the cluster has several zones, the zone is left out: any of them could be

@@ -111,45 +111,52 @@ func (c *choice) decide(w *work) {
 
 // pieces returns the slices for some ports of a slice: one with the endpoints that kube-proxy is to use, and one with the
 // others, for other readers.
-func (w *work) pieces(s *discoveryv1.EndpointSlice, group int, ports []discoveryv1.EndpointPort, uses []use) []*discoveryv1.EndpointSlice {
-	empty := func() *discoveryv1.EndpointSlice {
-		piece := *s
-		piece.Labels, piece.Ports, piece.Endpoints = maps.Clone(s.Labels), ports, []discoveryv1.Endpoint{}
-		return &piece
-	}
-	routed, unrouted := empty(), empty()
+func (w *work) pieces(s *discoveryv1.EndpointSlice, group int, ports []discoveryv1.EndpointPort, uses []use) (all []*discoveryv1.EndpointSlice) {
+	routed, unrouted := make([]discoveryv1.Endpoint, 0, len(uses)), []discoveryv1.Endpoint{}
+	var hints *discoveryv1.EndpointHints // for last
+	var last []string
 	for i, u := range uses {
 		e := s.Endpoints[i]
 		if !u.routed {
-			unrouted.Endpoints = append(unrouted.Endpoints, e)
+			unrouted = append(unrouted, e)
 			continue
 		}
-		if len(u.zones) > 0 {
-			e.Hints = &discoveryv1.EndpointHints{}
-			for _, zone := range u.zones {
-				e.Hints.ForZones = append(e.Hints.ForZones, discoveryv1.ForZone{Name: zone})
-			}
+		if !slices.Equal(u.zones, last) {
+			hints, last = hintsFor(u.zones), u.zones
 		}
-		routed.Endpoints = append(routed.Endpoints, e)
+		e.Hints = hints
+		routed = append(routed, e)
 	}
-	routed.Labels[api.LabelKubernetesServiceName] = api.DerivedServiceName(w.in.Key.Namespace, w.in.Key.Name)
-	w.unroute(unrouted)
+	name, rest := s.Name, ".unused"
 	if group > 0 {
-		routed.Name = fmt.Sprintf("%s.ports%d", s.Name, group+1)
+		name, rest = fmt.Sprintf("%s.ports%d", s.Name, group+1), "unused"
 	}
-	unrouted.Name = routed.Name
-	switch {
-	case len(unrouted.Endpoints) == 0:
-		return []*discoveryv1.EndpointSlice{routed}
-	case len(routed.Endpoints) == 0:
-		return []*discoveryv1.EndpointSlice{unrouted}
+	piece := func(name string, endpoints []discoveryv1.Endpoint) *discoveryv1.EndpointSlice {
+		p := *s
+		p.Name, p.Labels, p.Ports, p.Endpoints = name, maps.Clone(s.Labels), ports, endpoints
+		all = append(all, &p)
+		return &p
 	}
-	if group > 0 {
-		unrouted.Name += "unused"
-	} else {
-		unrouted.Name += ".unused"
+	if len(routed) > 0 || len(unrouted) == 0 {
+		piece(name, routed).Labels[api.LabelKubernetesServiceName] = api.DerivedServiceName(w.in.Key.Namespace, w.in.Key.Name)
+		name += rest
 	}
-	return []*discoveryv1.EndpointSlice{routed, unrouted}
+	if len(unrouted) > 0 {
+		w.unroute(piece(name, unrouted))
+	}
+	return all
+}
+
+// hintsFor returns hints for zones, nil if there are none.
+func hintsFor(zones []string) *discoveryv1.EndpointHints {
+	if len(zones) == 0 {
+		return nil
+	}
+	hints := &discoveryv1.EndpointHints{ForZones: make([]discoveryv1.ForZone, len(zones))}
+	for i, zone := range zones {
+		hints.ForZones[i].Name = zone
+	}
+	return hints
 }
 
 // WholeSlice returns the name of the EndpointSlice that the named slice is a piece of, or the name itself if it is no piece.
