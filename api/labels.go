@@ -156,11 +156,6 @@ const (
 	ReasonNoPeers    = "NoPeers"
 	ReasonAlone      = "Alone"
 
-	// AnnotationIncomplete lists, on the heartbeat Lease, the services that the cluster exports and whose records the hub may lack, as
-	// namespace/name, separated by commas. It is IncompleteAll if they are too many, or unknown. A Lease without it says nothing about records.
-	AnnotationIncomplete = Domain + "/incomplete"
-	IncompleteAll        = "*"
-
 	// ConditionImported says, on a ServiceExport, with False and ReasonNamespaceMissing which other clusters don't import the service because
 	// they don't have its namespace. It is absent if all have it.
 	ConditionImported      = Domain + "/Imported"
@@ -193,11 +188,6 @@ const (
 	// LabelWithdrawn, with any value, is on the ExportedServices whose spec says that they are withdrawn, so that the hub process can count the others
 	// by their metadata. Nothing else depends on it.
 	LabelWithdrawn = Domain + "/withdrawn"
-
-	// AnnotationWithdrawn, with any value, marks a record on the hub that its exporter is about to delete, because the service is
-	// un-exported or the endpoints are gone. Importers see it on the deleted record. A record that is deleted without it was deleted by
-	// someone else, and its exporter is about to write it again.
-	AnnotationWithdrawn = Domain + "/withdrawn"
 
 	// AnnotationJoined holds, on a MemberCluster, when the cluster joined the set (RFC 3339). No export counts as older than that. The
 	// importer copies it to its mirrors, and `join --rejoin` restores it from there on a hub that lost the MemberCluster.
