@@ -70,6 +70,10 @@ func TestAGlobalServiceIsReadOnlyIfSomebodyElseChangedIt(t *testing.T) {
 	}
 	g.here.put(&fabedgev1alpha1.GlobalService{ObjectMeta: metav1.ObjectMeta{Namespace: web.Namespace, Name: web.Name, Labels: map[string]string{"team": "shop"}}})
 	check("somebody else's", 0, 0)
+	if err := g.here.of(again).Delete(g.global()); err != nil {
+		t.Fatal(err)
+	}
+	check("that is deleted", 0, 30) // and isn't counted any more, by all tests of this process
 }
 
 // The status says what doesn't fit, and is written once. Rule C33 of docs/spec/control-plane.md.

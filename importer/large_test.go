@@ -24,10 +24,10 @@ func TestEndpointChangeAllocates(t *testing.T) {
 		endpoints           int
 		compute, reconciles uint64 // kB
 	}{
-		{mcsv1beta1.ClusterSetIP, 10, 2600, 16_000},
-		{mcsv1beta1.ClusterSetIP, 400, 65_000, 240_000},
-		{mcsv1beta1.Headless, 10, 1700, 13_000},
-		{mcsv1beta1.Headless, 400, 35_000, 210_000},
+		{mcsv1beta1.ClusterSetIP, 10, 2600, 20_000},
+		{mcsv1beta1.ClusterSetIP, 400, 65_000, 280_000},
+		{mcsv1beta1.Headless, 10, 1700, 20_000},
+		{mcsv1beta1.Headless, 400, 35_000, 280_000},
 	} {
 		t.Run(fmt.Sprintf("%s/250x%d", c.kind, c.endpoints), func(t *testing.T) {
 			g := large(t, c.kind, 250, c.endpoints)
