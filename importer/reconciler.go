@@ -160,8 +160,11 @@ func (o *round) decide(ctx context.Context, last func() effective.Records, missi
 	return err
 }
 
-// end removes a service of which nothing is wanted.
+// end removes a service of which nothing is wanted, if the hub knows this cluster (C40).
 func (o *round) end(ctx context.Context) (reconcile.Result, error) {
+	if known, err := o.known(ctx); err != nil || !known {
+		return reconcile.Result{RequeueAfter: time.Minute}, err
+	}
 	o.forget(o.in.Key)
 	o.report.drops(ctx, o.in.Key, o.out.Drops)
 	o.report.notExtended(ctx, o.in.Key, o.in.Extended, o.out.NotExtended)
@@ -258,7 +261,10 @@ func (o *round) absent(ctx context.Context, clusters []string) (s effective.Stat
 	if err != nil {
 		return s, err
 	}
-	if s.Known = own != nil && !own.Left(); o.options.HubState != nil {
+	if s.Known, err = o.known(ctx); err != nil {
+		return s, err
+	}
+	if o.options.HubState != nil {
 		if hub := o.options.HubState(); hub.Phase == hubcache.Live {
 			s.Read = hub.Since
 		}
@@ -275,6 +281,12 @@ func (o *round) absent(ctx context.Context, clusters []string) (s effective.Stat
 		return o.quota.count(cluster)+o.absences.Count(cluster) > o.options.MaxServices
 	}
 	return s, nil
+}
+
+// known reports whether the hub has a MemberCluster of this cluster that doesn't say that it has left.
+func (r *reconciler) known(ctx context.Context) (bool, error) {
+	own, err := memberIn(ctx, r.hub, r.options.Cluster)
+	return own != nil && !own.Left(), err
 }
 
 // clusterOf returns what the hub and this cluster say of a cluster.

@@ -84,14 +84,15 @@ func TestTheNameGoesFirstAndTheAddressLast(t *testing.T) {
 			g.reconcile(t)
 			hold(&discoveryv1.EndpointSlice{})(g)
 		}, func(g *rig) {
-			g.withdraw(endpointsOf("a", 1, 1, 1))
 			becomes(mcsv1beta1.Headless)(g)
+			g.withdraw(endpointsOf("a", 1, 1, 1))
 		}, "update EndpointSlice, delete EndpointSlice, update ServiceImport, update EndpointSlice, delete Service, update GlobalService"},
 		{"a slice's of a headless service", mcsv1beta1.Headless, func(g *rig) {
 			g.hub.put(endpointsOf("a", 1, 1, 1))
 			g.reconcile(t)
 			hold(&discoveryv1.EndpointSlice{})(g)
-		}, func(g *rig) { g.withdraw(endpointsOf("a", 1, 1, 1)) }, "update EndpointSlice, delete EndpointSlice, update GlobalService"},
+		}, func(g *rig) { g.withdraw(endpointsOf("a", 1, 1, 1)) },
+			"update EndpointSlice, update EndpointSlice, delete EndpointSlice, update GlobalService"},
 		{"a slice's of an extended Service", mcsv1beta1.ClusterSetIP, func(g *rig) {
 			g.here.put(extendedWeb("true"))
 			g.options.ExtendEverywhere = true
