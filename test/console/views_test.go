@@ -47,12 +47,13 @@ func TestMap(t *testing.T) {
 
 // The map says of whose agents can't reach others, also as changes would have it.
 func TestMapOfReach(t *testing.T) {
-	lease := `---
-apiVersion: coordination.k8s.io/v1
-kind: Lease
-metadata: {namespace: clusterset-member-hangzhou, name: clusterset-heartbeat, annotations: {clusterset.dev/unreachable: "beijing-1,tianjin"}}
+	report := `---
+apiVersion: clusterset.dev/v1alpha1
+kind: MemberReport
+metadata: {namespace: clusterset-member-hangzhou, name: clusterset-agent}
+spec: {unreachable: [beijing-1, tianjin]}
 `
-	p := open(t, start(t, "--manifests", files(t, records(cities, services)+lease)), "#/map?cluster=hangzhou")
+	p := open(t, start(t, "--manifests", files(t, records(cities, services)+report)), "#/map?cluster=hangzhou")
 	p.until(found(".tile", "hangzhou") + `.innerText.includes("can't reach 2")`)
 	p.sees("Can't reach beijing-1, tianjin")
 	p.accessible()
