@@ -28,7 +28,7 @@ import (
 	"github.com/clusterset/clusterset/test/script"
 )
 
-// TestMissing runs the scripts of testdata/missing.txtar: what an importer does with what the hub no longer has. Rules C40 to C47 of
+// TestMissing runs the scripts of testdata/missing.txtar: what an importer does with what the hub no longer has. Rules C40, C41, C42, C43, C44, C45 and C47 of
 // docs/spec/control-plane.md. Each script is about the service shop/web, in cluster "here", which begins with the MemberCluster of each
 // cluster that a script names. A line is a command:
 //

@@ -368,3 +368,17 @@ func checkSlice(t *testing.T, s *discoveryv1.EndpointSlice) {
 		}
 	}
 }
+
+// A port's name changes in the derived Service and in its slices at once. Rule D29 of docs/spec/data-path.md.
+func TestAPortIsRenamedEverywhereAtOnce(t *testing.T) {
+	record := records.Exported("beijing", "shop", "web", "10.1.0.1", "10.11.0.5")
+	in := records.Input(t, desired.DataPathPods, record).Compact()
+	in.Derived = desired.Compute(in).Derived
+	in.Exports, in.Endpoints = nil, nil
+	renamed := records.Input(t, desired.DataPathPods, strings.ReplaceAll(record, "name: http", "name: web")).Compact()
+	in.Exports, in.Endpoints = renamed.Exports, renamed.Endpoints
+	out := desired.Compute(in)
+	if service, slice := out.Derived.Spec.Ports, out.Slices[0].Ports; len(service) != 1 || service[0].Name != "web" || len(slice) != 1 || *slice[0].Name != "web" {
+		t.Errorf("the Service's ports are %v, the slice's %v", service, slice)
+	}
+}
