@@ -180,6 +180,7 @@ func (r *reconciler) upToDate(ctx context.Context) error {
 	for key := range unread {
 		keys.Insert(key)
 	}
+	keys.Insert(r.states.known()...) // the hub may lack that they are withdrawn
 	r.limiter.hurry()
 	if err := r.pass.all(ctx, keys, unread, r.behind.Add(passPatience)); err != nil {
 		return err

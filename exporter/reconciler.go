@@ -49,6 +49,7 @@ type reconciler struct {
 	events      events.EventRecorder
 	pass        *pass
 	states      states
+	dropped     sync.Map // services whose withdrawn records were deleted as too many
 	limiter     limiter
 	withdrawals withdrawalGuard
 	places      places
@@ -128,8 +129,10 @@ func (r *reconciler) reconcile(ctx context.Context, key types.NamespacedName, kn
 // bring makes the hub have what it should of a service, or returns how long to leave what somebody else changed there.
 func (r *reconciler) bring(ctx context.Context, key types.NamespacedName, have Records, want Desired, known *serviceState) (outcome, time.Duration) {
 	if have.Service != nil {
-		known.exported = have.Service.Exports()
-	} else if want.Service == nil && known.exported { // somebody deleted the record before it could be withdrawn, or the hub was restored
+		known.exported, known.revision = have.Service.Exports(), max(known.revision, have.Service.Spec.RevisionAt(r.now()))
+	} else if _, dropped := r.dropped.LoadAndDelete(key); dropped {
+		known.exported, known.revision = false, 0
+	} else if want.Service == nil && known.lost(r.now()) {
 		want.Service = withdrawn(&clustersetv1alpha1.ExportedService{
 			ObjectMeta: record.Meta(r.cluster, key, api.ExportedServiceName(key.Namespace, key.Name)),
 			Spec: clustersetv1alpha1.ExportedServiceSpec{

@@ -3,6 +3,8 @@ package exporter
 import (
 	"encoding/json"
 	"hash/maphash"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -41,6 +43,13 @@ func (s *states) tidy(key types.NamespacedName) {
 	}
 }
 
+// known returns the services that something is known of.
+func (s *states) known() []types.NamespacedName {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Collect(maps.Keys(s.of))
+}
+
 // serviceState is what is remembered of a service from one reconcile to the next.
 type serviceState struct {
 	remembered
@@ -57,6 +66,12 @@ type remembered struct {
 	wrote    written
 	told     toldConditions
 	counted  entry
+}
+
+// lost reports whether the hub lacks a record that importers may need to hear from, of a service that isn't exported any more: somebody deleted it, or
+// the hub was restored.
+func (r *remembered) lost(now time.Time) bool {
+	return r.exported || r.revision >= now.Add(-withdrawnFor).UnixMilli()
 }
 
 // rewriteEvery is the least time between two writes of a service's records, or of its ServiceExport's conditions, that are only needed because

@@ -41,6 +41,7 @@ func (r *reconciler) expire(ctx context.Context) error {
 func (r *reconciler) expireOnce(ctx context.Context) {
 	services, _, err := r.cached(ctx)
 	for _, s := range expired(services, r.now()) {
+		r.dropped.Store(keyOfService(s), nil)                                        // else it would be written again
 		as := client.Preconditions{UID: &s.UID, ResourceVersion: &s.ResourceVersion} // it may be exported again
 		if err = client.IgnoreNotFound(r.hub.Delete(ctx, s.DeepCopy(), as)); err != nil {
 			break

@@ -218,7 +218,6 @@ endpoints: [{addresses: [10.2.0.9]}]
 	start(t, nil, "clusterset", "member", "--kubeconfig", c.Kubeconfig(), "--hub-kubeconfig", lyon.kubeconfig, "--heartbeat-interval", "1s",
 		"--metrics-bind-address", "127.0.0.1:"+freeport.For(t), "--health-probe-bind-address", "127.0.0.1:"+freeport.For(t))
 	own := api.MemberNamespace("lyon")
-	c.expectField(t, "clusterset.dev", "v1alpha1", "exportedservices", own, "inside.fence", "inside", "spec", "serviceName")
 	const refusal = "address 10.2.0.9 lies in none of the networks of cluster lyon: 10.1.0.0/16, 10.96.0.0/16, fd00:1::/48"
 	admin := c.policyClient(t, c.Kubeconfig())
 	kube.Eventually(t, func() error {
@@ -228,6 +227,7 @@ endpoints: [{addresses: [10.2.0.9]}]
 			admin.hasEvent("outside", refusal),
 		)
 	})
+	c.expectField(t, "clusterset.dev", "v1alpha1", "exportedservices", own, "inside.fence", "inside", "spec", "serviceName")
 	// A record that the hub rejects doesn't hold back the other records or the heartbeat.
 	c.expectField(t, "coordination.k8s.io", "v1", "leases", own, api.HeartbeatLease, "exporter", "metadata", "labels", api.LabelManagedBy)
 	records, err := admin.resource("exportedendpoints", own).List(t.Context(), metav1.ListOptions{})
