@@ -34,7 +34,8 @@ func TestAnAgentRecoversFromWhatAThiefLeftInItsMetadata(t *testing.T) {
 	w.awaitRecords("web", 2)
 	kube.Eventually(t, func() error {
 		_, err := w.lease()
-		return err
+		_, errReport := w.report()
+		return errors.Join(err, errReport)
 	})
 	stop()
 
