@@ -6,10 +6,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
@@ -193,11 +196,26 @@ func nothingHeld(f *fleettest.Fleet) error {
 	for _, m := range f.Members {
 		n, err := m.Metrics.Sum("clusterset_importer_services", "state", "held")
 		if err == nil && n > 0 {
-			err = fmt.Errorf("%s: %v services are still held", m.Spec.Name, n)
+			err = fmt.Errorf("%s: %v services are still held: %s", m.Spec.Name, n, unconfirmed(m))
 		}
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
+}
+
+// unconfirmed says which parts of which services a member keeps without a record.
+func unconfirmed(m *fleettest.Member) string {
+	var all mcsv1beta1.ServiceImportList
+	var said []string
+	if err := m.List(&all); err != nil {
+		return err.Error()
+	}
+	for i := range all.Items {
+		if c := meta.FindStatusCondition(all.Items[i].Status.Conditions, api.ConditionConfirmed); c != nil {
+			said = append(said, all.Items[i].Namespace+"/"+all.Items[i].Name+": "+c.Message)
+		}
+	}
+	return strings.Join(said, "; ")
 }
 
 // The hub returns with an empty etcd: no CRDs, no members, no accounts. Nothing changes anywhere until somebody joins the
