@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/clusterset/clusterset/test/fleettest"
@@ -39,6 +40,12 @@ func outages(t *testing.T) *fleettest.Fleet {
 		}
 		f.Hub.Restart()
 		f.Settle()
+		f.Eventually(func(m *fleettest.Member) error { // what nobody can write down would stay for a day (C41), in the next test too
+			if names, err := f.Hub.Records(m.Spec.Name); err != nil || len(names) > 0 {
+				return fmt.Errorf("the hub has %v, %w", names, err)
+			}
+			return nil
+		})
 	})
 	return f
 }
