@@ -12,6 +12,7 @@ import (
 	"golang.org/x/time/rate"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -240,6 +241,21 @@ func (w *witness) await(f func() error) {
 	}
 }
 
+// forgotten says of the thief, as the hub process does, that it has been forgotten, or not any more.
+func (w *witness) forgotten(is bool) error {
+	var m clustersetv1alpha1.MemberCluster
+	if err := w.hub.Client.Get(context.Background(), client.ObjectKey{Name: thief}, &m); err != nil {
+		return err
+	}
+	meta.RemoveStatusCondition(&m.Status.Conditions, clustersetv1alpha1.ConditionForgotten)
+	if is {
+		meta.SetStatusCondition(&m.Status.Conditions, metav1.Condition{
+			Type: clustersetv1alpha1.ConditionForgotten, Status: metav1.ConditionTrue, Reason: clustersetv1alpha1.ReasonSilent, LastTransitionTime: metav1.Now(),
+		})
+	}
+	return w.hub.Client.Status().Update(context.Background(), &m)
+}
+
 // clean removes what the thief wrote, so that the next shape finds room. One request deletes as many of tens of thousands of records as
 // it can in the time that an API server gives it.
 func (w *witness) clean() {
@@ -248,6 +264,8 @@ func (w *witness) clean() {
 			return w.hub.Client.DeleteAllOf(context.Background(), all, client.InNamespace(api.MemberNamespace(thief)))
 		})
 	}
+	// That a record is missing says nothing. What the hub process has forgotten goes.
+	w.await(func() error { return w.forgotten(true) })
 	w.uncount()
 	w.await(func() error {
 		var left discoveryv1.EndpointSliceList
@@ -259,6 +277,7 @@ func (w *witness) clean() {
 		}
 		return nil
 	})
+	w.await(func() error { return w.forgotten(false) })
 }
 
 // uncount tells the hub's quota that the thief's records are gone. The controller manager of a hub does, which this one hasn't. The hub process
