@@ -40,6 +40,7 @@ import (
 //	phase shanghai Expired              the hub process changes its phase
 //	member shanghai communities=a,b cidrs=10.0.0.0/8 left lost joined forgotten
 //	hub away|back|unknown               the hub doesn't answer; answers; doesn't know this cluster
+//	limit 0                             so many services are imported from one cluster (--max-services)
 //	restart [away]                      the agent restarts; away: and can't read the hub
 //	advance 15s                         time goes on, and the importer does what it has to
 //	expect shanghai=10.2.0.1 beijing=   which endpoints are imported. A cluster with none exports the service without endpoints
@@ -53,7 +54,7 @@ func TestMissing(t *testing.T) {
 	script.Run(t, "testdata/missing.txtar", func(t *testing.T) map[string]script.Command {
 		s := newMissing(t)
 		commands := map[string]script.Command{}
-		for _, name := range strings.Fields("export endpoints ports withdraw lose phase member copy hub restart advance until expect unconfirmed served objects") {
+		for _, name := range strings.Fields("export endpoints ports withdraw lose phase member copy hub limit restart advance until expect unconfirmed served objects") {
 			commands[name] = func(args ...string) error { s.run(name, args); return nil }
 		}
 		return commands
@@ -144,6 +145,9 @@ func (s *missing) run(command string, args []string) {
 		s.changeMember(args[0], args[1:])
 	case "hub":
 		s.changeHub(args[0])
+	case "limit":
+		_, err := fmt.Sscan(args[0], &s.options.MaxServices)
+		s.must(err)
 	case "restart":
 		s.start()
 		s.alone = len(args) > 0

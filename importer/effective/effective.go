@@ -7,8 +7,12 @@ import (
 	"github.com/clusterset/clusterset/internal/door"
 )
 
-// Patience is for how long a part without a record stays while its cluster is Ready: whoever could say why has had the time.
-const Patience = 24 * time.Hour
+const (
+	// patience is for how long a part without a record stays while its cluster is Ready: whoever could say why has had the time.
+	patience = 24 * time.Hour
+	// roomEvery is how often it is looked whether a part without a record still has room beside those with one (C47).
+	roomEvery = 10 * time.Minute
+)
 
 // State is what decides about parts without a record, apart from the records.
 type State struct {
@@ -94,15 +98,15 @@ func (s *State) until(cluster string) time.Duration {
 	if s.Read.After(since) {
 		since = s.Read
 	}
-	return since.Add(Patience).Sub(s.Now)
+	return since.Add(patience).Sub(s.Now)
 }
 
-// again returns when time alone may decide; 0: it doesn't.
+// again returns when to look again without an event: when the day is over, and now and then whether there is still room.
 func (s *State) again(cluster string) time.Duration {
-	if c := s.Clusters[cluster]; c.Ready() {
-		return max(s.until(cluster), time.Minute)
+	if left := s.until(cluster); s.Clusters[cluster].Ready() && left > 0 {
+		return min(left, roomEvery)
 	}
-	return 0
+	return roomEvery
 }
 
 // Ready reports whether the hub hears the cluster.
