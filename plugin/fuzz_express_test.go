@@ -155,7 +155,7 @@ func expressStates() []*ClusterSet {
 	unready.index = index.New(index.Options{})
 	stale := newFuzzPlugin("clusterset.local.", "global.")
 	stale.index = index.New(index.Options{})
-	stale.index.Restore(fuzzObjects(), 7, time.Unix(1, 0))
+	stale.index.Restore(fuzzObjects(), time.Unix(1, 0))
 	nested := newFuzzPlugin("clusterset.local.", "global.", "in.clusterset.local.")
 	return []*ClusterSet{few, many, most, drained, nested, newFuzzPlugin("."), newFuzzPlugin("svc.global.", "clusterset.local."), passing, capped, through, unready, stale}
 }

@@ -40,7 +40,7 @@ func TestAReloadWhileTheAPIServerIsAwayKeepsAnswering(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				begin := func(cluster statefile.Cluster, namespaces []string) (c *ClusterSet, end func()) {
 					s := newSource(awayCluster{Cluster: cluster})
-					x := index.New(index.Options{Namespaces: namespaces})
+					x := index.New(index.Options{Namespaces: namespaces, Serials: &serials})
 					s.indexes, s.corefile = []*index.Index{x}, &sources{byKey: map[string]*source{"": s}}
 					forget := register(t, s)
 					s.start()
@@ -178,7 +178,7 @@ func TestAReloadKeepsWhatTheStateFileLacks(t *testing.T) {
 				server.source.reachable(index.KindServiceImport, false)
 				pass(row.lost)
 				if row.file > 0 {
-					if err := write(path, &statefile.State{Known: time.Now().Add(-row.file), Cluster: here, Serial: 1, Objects: []index.Object{numberedVIP(other)}}); err != nil {
+					if err := write(path, &statefile.State{Known: time.Now().Add(-row.file), Cluster: here, Objects: []index.Object{numberedVIP(other)}}); err != nil {
 						t.Fatal(err)
 					}
 				}

@@ -33,7 +33,7 @@ func setup(c *caddy.Controller) error {
 		ttl:        o.ttl,
 		maxAnswers: o.maxAnswers,
 		index: index.New(index.Options{
-			Self: o.location, Policy: o.policy, Namespaces: o.namespaces, LongestZone: o.zones.longest(),
+			Self: o.location, Policy: o.policy, Namespaces: o.namespaces, LongestZone: o.zones.longest(), Serials: &serials,
 		}),
 		source: s,
 		tiers:  newTierCounters(),

@@ -18,6 +18,9 @@ import (
 
 var errNotReady = errors.New("waiting for the first sync")
 
+// serials are shared by all server blocks, and by the servers before and after a reload.
+var serials index.Serials
+
 // feed reads objects and passes them to a source, until its context ends.
 type feed interface {
 	// name is used in logs and metric labels.
@@ -73,7 +76,6 @@ func (s *source) start() {
 	ctx, cancel := context.WithCancel(context.Background())
 	s.cancel, s.done, s.startedAt = cancel, make(chan struct{}), time.Now()
 	s.showSource()
-	s.resume(before) // what is restored has no lower serial than what was answered before
 	if s.keeper != nil {
 		s.keeper.takeOver(before)
 	}
@@ -101,19 +103,6 @@ func (s *source) isStarted() bool {
 	return s.cancel != nil
 }
 
-// resume makes serials go on after those that the sources' servers have given out.
-func (s *source) resume(before []*source) {
-	for _, old := range before {
-		for _, y := range old.indexes {
-			if snapshot := y.Snapshot(); snapshot != nil {
-				for _, x := range s.indexes {
-					x.Resume(snapshot.Serial())
-				}
-			}
-		}
-	}
-}
-
 // identified is a feed of a cluster.
 type identified interface{ identity() statefile.Cluster }
 
@@ -128,7 +117,7 @@ func (s *source) inherit(x *index.Index) {
 		return
 	}
 	past.Objects = y.Objects()
-	x.Restore(past.Objects, past.Serial, past.Known)
+	x.Restore(past.Objects, past.Known)
 	staleGauge.WithLabelValues(s.label).Set(1)
 	if s.keeps(x) {
 		s.keeper.inherited(past)
@@ -157,7 +146,7 @@ func (s *source) forerunner(x *index.Index, before []*source) (*index.Index, *st
 			if known == nil {
 				continue
 			}
-			past := &statefile.State{Known: old.lastContact(), Cluster: of.identity(), Serial: known.Serial(), Namespaces: y.Namespaces()}
+			past := &statefile.State{Known: old.lastContact(), Cluster: of.identity(), Namespaces: y.Namespaces()}
 			if known.Stale() {
 				past.Known = known.Known()
 			}
@@ -199,12 +188,8 @@ func (s *source) close() {
 	}
 	cancel()
 	<-done
-	after := running()
-	for _, other := range after {
-		other.resume([]*source{s})
-	}
 	if s.keeper != nil {
-		s.keeper.handOver(after)
+		s.keeper.handOver(running())
 	}
 }
 
@@ -239,7 +224,6 @@ func (s *source) replace(kind index.Kind, objects []index.Object) {
 
 // read marks a kind as read, even if it has no objects. Queries are answered once all kinds have been read.
 func (s *source) read(kind index.Kind) {
-	before := running() // which takes s.mu, too
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.unread[kind] {
@@ -249,10 +233,6 @@ func (s *source) read(kind index.Kind) {
 	if len(s.unread) > 0 {
 		return
 	}
-	if s.keeper != nil {
-		s.keeper.reserve()
-	}
-	s.resume(before) // only now: they gave out serials until this moment, unless they have ended, see close
 	for _, x := range s.indexes {
 		if past := x.Snapshot(); past != nil && past.Stale() {
 			staleGauge.WithLabelValues(s.label).Set(0)

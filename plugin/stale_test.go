@@ -19,7 +19,7 @@ func TestStaleAnswersSaySo(t *testing.T) {
 	c := newTestPlugin(t)
 	c.ttl = 600
 	c.index = index.New(index.Options{LongestZone: c.zones.longest()})
-	c.index.Restore(objects, 7, time.Unix(1, 0))
+	c.index.Restore(objects, time.Unix(1, 0))
 	for _, row := range []struct {
 		name  string
 		qtype uint16
@@ -79,7 +79,7 @@ func TestStaleAnswersSaySo(t *testing.T) {
 func TestAStaleReplyIsNoLongerThanOthers(t *testing.T) {
 	c := newFuzzPlugin("global.")
 	c.index = index.New(index.Options{LongestZone: c.zones.longest()})
-	c.index.Restore(largest(true), 7, time.Unix(1, 0))
+	c.index.Restore(largest(true), time.Unix(1, 0))
 	for _, size := range []uint16{512, 1232, 4096, 65535} {
 		for _, qtype := range []uint16{dns.TypeA, dns.TypeAAAA, dns.TypeSRV} {
 			q := new(dns.Msg).SetQuestion("a.b.svc.global.", qtype).SetEdns0(size, false)
@@ -100,7 +100,7 @@ func TestATransferOfAStaleZoneHasShortTTLs(t *testing.T) {
 	c := newTestPlugin(t)
 	c.ttl = 600
 	c.index = index.New(index.Options{LongestZone: c.zones.longest()})
-	c.index.Restore(headless("hl", 3), 7, time.Unix(1, 0))
+	c.index.Restore(headless("hl", 3), time.Unix(1, 0))
 	ch, err := c.Transfer("clusterset.local.", 0)
 	if err != nil {
 		t.Fatal(err)

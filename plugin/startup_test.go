@@ -28,7 +28,7 @@ func waits(t *testing.T, otherPlugin time.Duration, timeouts []time.Duration, re
 		for i, timeout := range timeouts {
 			c := &ClusterSet{source: s, index: index.New(index.Options{})}
 			if i < len(restored) && restored[i] {
-				c.index.Restore(nil, 1, time.Unix(1, 0))
+				c.index.Restore(nil, time.Unix(1, 0))
 			}
 			c.await(timeout)
 		}

@@ -20,8 +20,6 @@ import (
 var (
 	// stateInterval is the shortest time between two writes of a file.
 	stateInterval = 30 * time.Second
-	// stateUrgent is the shortest time if the serial has passed the last one that the file reserves.
-	stateUrgent = time.Second
 	// stateRefresh is how often an unchanged state is written again, so that the file's age says when the state was last known
 	// to be right.
 	stateRefresh = time.Hour
@@ -40,11 +38,6 @@ const statePoll = 500 * time.Millisecond
 
 // agePoll is how often the age of the restored state is checked. No timer would do, because the clock may be corrected meanwhile.
 const agePoll = 10 * time.Second
-
-// serialReserve is the smallest number of serials that a file reserves beyond the last one given out. A server that restarts
-// after a crash continues after them, so serials never go back. A quiet server loses nothing: serials follow the clock, which
-// is further ahead by then.
-const serialReserve = 256
 
 // snapshotOptions is the snapshot option of a stanza.
 type snapshotOptions struct {
@@ -78,11 +71,10 @@ type keeper struct {
 
 // written describes the last write, successful or not.
 type written struct {
-	at       time.Time // zero for never
-	took     time.Duration
-	ok       bool
-	serials  []uint32 // of the indexes, from before their objects were collected
-	reserved uint32   // the last serial that the file reserves
+	at      time.Time // zero for never
+	took    time.Duration
+	ok      bool
+	serials []uint32 // of the indexes, from before their objects were collected
 }
 
 func newKeeper(o snapshotOptions, s *source, cluster func() statefile.Cluster) *keeper {
@@ -93,7 +85,7 @@ func newKeeper(o snapshotOptions, s *source, cluster func() statefile.Cluster) *
 func (k *keeper) takeOver(before []*source) {
 	for _, s := range before {
 		if s.keeper != nil && s.keeper.path == k.path {
-			s.keeper.flush(false)
+			s.keeper.flush()
 		}
 	}
 	k.restore()
@@ -106,7 +98,7 @@ func (k *keeper) handOver(now []*source) {
 			return
 		}
 	}
-	k.flush(true)
+	k.flush()
 }
 
 // run withdraws the restored state at its maximum age. From the first sync until the context ends, it writes the file whenever that is due.
@@ -160,10 +152,9 @@ func (k *keeper) restore() {
 	for _, x := range k.indexes {
 		if !s.Covers(x.Namespaces()) {
 			log.Errorf("snapshot %s: not used for a stanza that serves other namespaces: the file was written for %q", k.path, s.Namespaces)
-			x.Resume(s.Serial)
 			continue
 		}
-		x.Restore(s.Objects, s.Serial, s.Known)
+		x.Restore(s.Objects, s.Known)
 		k.restored = s
 		staleGauge.WithLabelValues(k.source.label).Set(1)
 	}
@@ -217,18 +208,6 @@ func (k *keeper) withdraw(check func(*statefile.State) error) {
 	}
 }
 
-// reserve reserves further serials in the file, before this server gives any out: it may be killed before its first write.
-func (k *keeper) reserve() {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.found == nil {
-		return
-	}
-	s := *k.found
-	s.Serial += serialReserve
-	k.wrote(writeState(k.path, &s))
-}
-
 // synced records that the indexes answer from the source.
 func (k *keeper) synced() {
 	k.mu.Lock()
@@ -239,26 +218,24 @@ func (k *keeper) synced() {
 	k.live, k.found, k.restored = true, nil, nil
 }
 
-// saveIfDue writes the file if a write is due.
+// saveIfDue writes the file if a write is due: something changed, or it is time to refresh its age. Serials show changes: they grow with each
+// that affects an answer. Others, such as an endpoint beyond the boundary, are written with the next change or refresh.
 func (k *keeper) saveIfDue() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if !k.live {
 		return
 	}
-	serials := k.serials()
 	since := time.Since(k.last.at)
-	rest := stateRest * k.last.took
-	changed := !k.last.ok || !slices.Equal(serials, k.last.serials)
+	changed := !k.last.ok || !slices.Equal(k.serials(), k.last.serials)
 	switch {
 	case k.last.at.IsZero():
-	case changed && since >= max(stateInterval, rest):
-	case changed && since >= max(stateUrgent, rest) && k.last.ok && slices.Max(serials) > k.last.reserved:
+	case changed && since >= max(stateInterval, stateRest*k.last.took):
 	case !changed && since >= k.refresh() && k.source.lostAt.Load() == 0:
 	default:
 		return
 	}
-	k.save(false)
+	k.save()
 }
 
 // refresh returns how often an unchanged state is written: at least four times within maxAge.
@@ -269,42 +246,23 @@ func (k *keeper) refresh() time.Duration {
 	return stateRefresh
 }
 
-// flush writes the file at once, because another server is about to read it or, if last is set, because this one ends.
-func (k *keeper) flush(last bool) {
+// flush writes the file at once, because another server is about to read it or this one ends.
+func (k *keeper) flush() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.live {
-		k.save(last)
+		k.save()
 	}
 }
 
-// save writes the file unless nothing changed. Serials show that: they grow with every change that affects an answer. Other
-// changes, such as an endpoint beyond the boundary, are written with the next change or refresh. k.mu is held.
-func (k *keeper) save(last bool) {
+// save writes the file. k.mu is held.
+func (k *keeper) save() {
 	now := written{at: time.Now(), serials: k.serials()} // before the objects: a change in between is then written twice instead of never
-	fresh := k.last.ok && now.at.Sub(k.last.at) < k.refresh()
-	if fresh && slices.Equal(now.serials, k.last.serials) && !last {
-		return
-	}
 	s := k.state()
-	s.Known, s.Serial = k.source.lastContact(), slices.Max(now.serials)
-	if !last {
-		// An estimate of the serials given out until the next write, from the number since the last one.
-		grown := uint32(0)
-		if k.last.ok {
-			grown = s.Serial - slices.Max(k.last.serials)
-		}
-		s.Serial += max(serialReserve, 2*grown)
-	}
-	now.reserved = s.Serial
+	s.Known = k.source.lastContact()
 	err := writeState(k.path, s)
 	now.ok, now.took = err == nil, time.Since(now.at)
-	k.wrote(err)
 	k.last = now
-}
-
-// wrote counts a write of the file.
-func (k *keeper) wrote(err error) {
 	if err != nil {
 		stateWrites.WithLabelValues("error").Inc()
 		k.errors.Do(func() { log.Errorf("snapshot %s: not written: %v", k.path, err) })

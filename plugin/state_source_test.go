@@ -24,7 +24,7 @@ var thisCluster = statefile.Cluster{UID: "here"}
 func keptSource(t *testing.T, path string, maxAge time.Duration, namespaces ...string) *source {
 	t.Helper()
 	s := newSource(idle{})
-	x := index.New(index.Options{LongestZone: len("clusterset.local."), Namespaces: namespaces})
+	x := index.New(index.Options{LongestZone: len("clusterset.local."), Namespaces: namespaces, Serials: &serials})
 	s.indexes = []*index.Index{x}
 	s.keeper = newKeeper(snapshotOptions{path, maxAge}, s, func() statefile.Cluster { return thisCluster })
 	s.keeper.indexes = s.indexes

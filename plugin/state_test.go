@@ -12,119 +12,6 @@ import (
 	"github.com/clusterset/clusterset/internal/statefile"
 )
 
-// Secondaries never see a serial go back: not after a restart, a kill or a reload, and not after a burst that made serials
-// run ahead of the clock.
-func TestSerialsGoOnAcrossRestarts(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "snapshot")
-	synctest.Test(t, func(t *testing.T) {
-		var last uint32
-		check := func(what string, s *source) {
-			t.Helper()
-			snapshot := s.indexes[0].Snapshot()
-			if snapshot == nil {
-				t.Fatalf("%s: nothing is known", what)
-			}
-			if snapshot.Serial() < last {
-				t.Errorf("%s: from %d to %d", what, last, snapshot.Serial())
-			}
-			last = snapshot.Serial()
-		}
-		n := 0
-		burst := func(s *source, changes int) {
-			for range changes {
-				n++
-				s.put(index.KindServiceImport, index.ObjectID{}, numberedVIP(n), nil)
-			}
-			check("burst", s)
-		}
-		write := writeState
-		defer func() { writeState = write }()
-		for round := range 8 {
-			s := keptSource(t, path, 0)
-			pass(time.Second)
-			began := time.Now()
-			if round%4 == 3 {
-				writeState = func(path string, s *statefile.State) error {
-					if !s.Known.Before(began) {
-						return nil // killed before its first write
-					}
-					return write(path, s)
-				}
-			}
-			s.start()
-			if round > 0 {
-				check("restored", s)
-			}
-			syncAll(s, numberedVIP(n))
-			check("synced", s)
-			burst(s, 200)
-			if round%4 == 3 {
-				s.close()
-				writeState = write
-				continue
-			}
-			pass(2 * time.Second)
-			for range 20 { // serials grow far faster than the clock, and the file keeps up
-				burst(s, 500)
-				pass(3 * time.Second)
-			}
-			switch round % 4 {
-			case 0:
-				s.close()
-			case 1: // killed: the write at shutdown is lost
-				burst(s, 500)
-				s.keeper.mu.Lock()
-				s.keeper.live = false
-				s.keeper.mu.Unlock()
-				s.close()
-			case 2: // reloaded
-				after := keptSource(t, path, 0)
-				register(t, s, after)
-				after.start()
-				check("reloaded", after)
-				s.close()
-				syncAll(after, numberedVIP(n))
-				check("reloaded and synced", after)
-				after.close()
-			}
-		}
-	})
-}
-
-// Without a file, too, the new server of a reload goes on after the last serial of the old one, which may be far ahead of the clock, and which
-// gives out serials until it ends. Rule A52 of docs/spec/answers.md.
-func TestSerialsGoOnOverAReload(t *testing.T) {
-	for _, endsFirst := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
-			var both [2]*source
-			for i := range both {
-				both[i] = newSource(idle{})
-				both[i].indexes = []*index.Index{index.New(index.Options{})}
-			}
-			before, after := both[0], both[1]
-			forget := register(t, before)
-			defer forget()
-			defer register(t, after)()
-			before.start()
-			syncAll(before, numberedVIP(0))
-			after.start()
-			for i := range 500 {
-				before.put(index.KindServiceImport, index.ObjectID{}, numberedVIP(i), nil)
-			}
-			if endsFirst {
-				forget()
-				before.close()
-			}
-			syncAll(after, numberedVIP(0))
-			if old, now := before.indexes[0].Snapshot().Serial(), after.indexes[0].Snapshot().Serial(); now <= old {
-				t.Errorf("the old server ends first: %t: the serial goes from %d to %d", endsFirst, old, now)
-			}
-			before.close()
-			after.close()
-		})
-	}
-}
-
 // register registers sources as running, until the test ends or forget is called.
 func register(t *testing.T, all ...*source) (forget func()) {
 	t.Helper()
@@ -176,7 +63,7 @@ func TestAReloadHandsTheStateFileOver(t *testing.T) {
 func TestStateFilesOfNoUse(t *testing.T) {
 	state := func(change func(*statefile.State)) func(t *testing.T, path string) {
 		return func(t *testing.T, path string) {
-			s := &statefile.State{Known: time.Now().Add(-time.Minute), Cluster: thisCluster, Serial: 7, Objects: []index.Object{numberedVIP(1)}}
+			s := &statefile.State{Known: time.Now().Add(-time.Minute), Cluster: thisCluster, Objects: []index.Object{numberedVIP(1)}}
 			change(s)
 			if err := statefile.Write(path, s); err != nil {
 				t.Fatal(err)

@@ -22,6 +22,8 @@ type Options struct {
 	// LongestZone is the length of the longest zone's name, with its final dot. An endpoint gets no name if that would be too
 	// long for DNS in that zone.
 	LongestZone int
+	// Serials are shared by the Indexes of one server. Nil means that this one has its own.
+	Serials *Serials
 	// Now is the clock that serials are taken from. Nil means time.Now.
 	Now func() time.Time
 }
@@ -43,7 +45,7 @@ type Index struct {
 	drafts   map[ServiceKey]*Service
 	visible  map[string]int // services that exist, by namespace
 	synced   bool
-	serial   uint32
+	serial   uint32 // of the last Snapshot
 
 	generation uint64 // of current
 
@@ -55,6 +57,9 @@ type Index struct {
 func New(opts Options) *Index {
 	if opts.Now == nil {
 		opts.Now = time.Now
+	}
+	if opts.Serials == nil {
+		opts.Serials = &Serials{}
 	}
 	x := &Index{
 		opts:     opts,
@@ -460,11 +465,10 @@ func (x *Index) Renumber() {
 	}
 }
 
-// nextSerial always grows, and follows the clock if it can, so that servers of one zone that see the same changes agree
-// within a second.
+// nextSerial returns another serial if something changed, else the last one.
 func (x *Index) nextSerial(changed bool) uint32 {
 	if changed {
-		x.serial = max(x.serial+1, uint32(x.opts.Now().Unix())) //nolint:gosec // serials wrap (RFC 1982)
+		x.serial = x.opts.Serials.next(x.opts.Now())
 	}
 	return x.serial
 }

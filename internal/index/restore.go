@@ -8,17 +8,18 @@ import (
 )
 
 // Restore publishes an earlier state, last known to be right at the given time and marked as stale, until Publish replaces it as a whole. It
-// doesn't affect the changes collected for Publish. Serials continue after the one given.
-func (x *Index) Restore(objects []Object, serial uint32, known time.Time) {
-	past := New(x.opts)
+// doesn't affect the changes collected for Publish.
+func (x *Index) Restore(objects []Object, known time.Time) {
+	opts := x.opts
+	opts.Serials = nil // nobody sees these
+	past := New(opts)
 	past.Put(objects...)
 	past.Publish()
 	stale := *past.Snapshot()
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.serial = max(x.serial, serial)
-	stale.known, stale.serial = known, x.serial
 	if !x.synced {
+		stale.known, stale.serial = known, x.nextSerial(true)
 		x.snapshot.Store(&stale)
 	}
 }
@@ -29,18 +30,6 @@ func (x *Index) Withdraw() {
 	defer x.mu.Unlock()
 	if !x.synced {
 		x.snapshot.Store(nil)
-	}
-}
-
-// Resume makes serials continue after the one given, that of an earlier state included.
-func (x *Index) Resume(serial uint32) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.serial = max(x.serial, serial)
-	if past := x.snapshot.Load(); past != nil && past.Stale() {
-		next := *past
-		next.serial = x.serial
-		x.snapshot.Store(&next)
 	}
 }
 

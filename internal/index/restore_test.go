@@ -35,16 +35,16 @@ func TestRestoredObjectsServeUntilAllIsRead(t *testing.T) {
 		}
 	}
 	before := map[string]string{"a.n": "10.0.0.1", "b.n": "10.0.0.2", "c.n": "none"}
-	x.Restore([]Object{importOf("a.n", "10.0.0.1"), importOf("b.n", "10.0.0.2")}, 5000, time.Unix(1, 0))
-	expect("restored", true, 5000, before)
+	x.Restore([]Object{importOf("a.n", "10.0.0.1"), importOf("b.n", "10.0.0.2")}, time.Unix(1, 0))
+	expect("restored", true, 1000, before)
 	// These are half of the live objects. None of them may be visible before the rest.
 	x.Replace(KindServiceImport, []Object{importOf("a.n", "10.0.0.9"), importOf("c.n", "10.0.0.3")})
-	expect("while it is read", true, 5000, before)
+	expect("while it is read", true, 1000, before)
 	if x.Count(KindServiceImport) != 2 {
 		t.Errorf("%d objects are counted", x.Count(KindServiceImport))
 	}
 	x.Publish()
-	expect("read", false, 5001, map[string]string{"a.n": "10.0.0.9", "b.n": "none", "c.n": "10.0.0.3"})
+	expect("read", false, 1001, map[string]string{"a.n": "10.0.0.9", "b.n": "none", "c.n": "10.0.0.3"})
 	if !x.Snapshot().HasNamespace("n") {
 		t.Error("the namespace is gone")
 	}
@@ -54,16 +54,16 @@ func TestRestoredObjectsServeUntilAllIsRead(t *testing.T) {
 		t.Error("the namespace has outlived its services")
 	}
 	// A restore after everything has been read comes too late.
-	x.Restore([]Object{importOf("a.n", "10.0.0.1")}, 9000, time.Unix(1, 0))
+	x.Restore([]Object{importOf("a.n", "10.0.0.1")}, time.Unix(1, 0))
 	x.Withdraw()
-	expect("restored after all was read", false, 5003, map[string]string{"a.n": "none"})
+	expect("restored after all was read", false, 1003, map[string]string{"a.n": "none"})
 	x.Put(importOf("a.n", "10.0.0.1"))
-	expect("the next change", false, 9001, map[string]string{"a.n": "10.0.0.1"})
+	expect("the next change", false, 1004, map[string]string{"a.n": "10.0.0.1"})
 }
 
 func TestWithdrawnObjectsAreGone(t *testing.T) {
 	x := New(Options{})
-	x.Restore([]Object{importOf("a.n", "10.0.0.1")}, 1, time.Unix(1, 0))
+	x.Restore([]Object{importOf("a.n", "10.0.0.1")}, time.Unix(1, 0))
 	x.Withdraw()
 	if x.Snapshot() != nil {
 		t.Error("still there")
@@ -76,7 +76,7 @@ func TestWithdrawnObjectsAreGone(t *testing.T) {
 
 func TestRestoreHeedsTheNamespaces(t *testing.T) {
 	x := New(Options{Namespaces: []string{"n"}})
-	x.Restore([]Object{importOf("a.n", "10.0.0.1"), importOf("a.m", "10.0.0.1")}, 1, time.Unix(1, 0))
+	x.Restore([]Object{importOf("a.n", "10.0.0.1"), importOf("a.m", "10.0.0.1")}, time.Unix(1, 0))
 	if x.Snapshot().Service("a.n") == nil || x.Snapshot().Service("a.m") != nil {
 		t.Error("want a.n and not a.m")
 	}

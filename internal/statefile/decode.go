@@ -91,5 +91,5 @@ func decodeHeader(line string) (*State, error) {
 	if err := json.Unmarshal([]byte(text), &h); err != nil || !ok {
 		return nil, fmt.Errorf("the file's first line isn't that of a state: %w", err)
 	}
-	return &State{Known: h.Known.Local(), Cluster: h.Cluster, Serial: h.Serial, Namespaces: h.Namespaces}, nil
+	return &State{Known: h.Known.Local(), Cluster: h.Cluster, Namespaces: h.Namespaces}, nil
 }

@@ -29,7 +29,6 @@ const (
 type header struct {
 	Version    int       `json:"version"` // first, so that the first bytes identify a later format
 	Known      time.Time `json:"known"`
-	Serial     uint32    `json:"serial"`
 	Cluster    Cluster   `json:"cluster"`
 	Namespaces []string  `json:"namespaces"` // null for all
 }
@@ -39,7 +38,7 @@ var errTooLarge = fmt.Errorf("the state is larger than %d MiB", MaxSize>>20)
 
 // Encode writes a State object by object: its allocations don't grow with the number of objects.
 func Encode(w io.Writer, s *State) error {
-	head, err := json.Marshal(header{version, s.Known.UTC().Truncate(time.Second), s.Serial, s.Cluster, s.Namespaces})
+	head, err := json.Marshal(header{version, s.Known.UTC().Truncate(time.Second), s.Cluster, s.Namespaces})
 	if err != nil {
 		return err
 	}

@@ -14,9 +14,6 @@ type State struct {
 	Known time.Time
 	// Cluster is where they came from.
 	Cluster Cluster
-	// Serial is the last serial that may have been given out: a killed server can't write its last one, so the file reserves
-	// some. The next server continues after it.
-	Serial uint32
 	// Namespaces are the namespaces whose services the server read, nil for all. The state says nothing about others.
 	Namespaces []string
 	// Objects are in the order of Index.Objects.

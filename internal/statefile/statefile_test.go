@@ -35,7 +35,6 @@ func sample() *State {
 	return &State{
 		Known:   time.Unix(1800000000, 0),
 		Cluster: Cluster{UID: "1-2-3", CAs: []string{"ab", "cd"}, Server: "https://10.96.0.1:443"},
-		Serial:  1800000001,
 		Objects: []index.Object{
 			&index.ServiceImport{Service: "db.shop", Headless: true},
 			&index.ServiceImport{Service: "web.shop", Ports: []index.Port{http}, IPs: index.Addrs{netip.MustParseAddr("10.1.0.1"), netip.MustParseAddr("fd00::1")}},
@@ -130,7 +129,7 @@ func sealed(lines ...string) []byte {
 	return []byte(body + closing + hex.EncodeToString(sum[:]) + closed)
 }
 
-const firstLine = opening + `{"version":1,"known":"2027-01-15T08:00:00Z","serial":1,"cluster":{},"namespaces":null}` + opened
+const firstLine = opening + `{"version":1,"known":"2027-01-15T08:00:00Z","cluster":{},"namespaces":null}` + opened
 
 func TestUselessFilesAreRefusedWithAReason(t *testing.T) {
 	good := encoded(t, sample())
@@ -157,7 +156,7 @@ func TestUselessFilesAreRefusedWithAReason(t *testing.T) {
 		{"a bit flipped in the middle", changed(good, len(good)/2), "cut off or changed"},
 		{"a bit flipped in the checksum", changed(good, -20), "cut off or changed"},
 		{"no version", sealed(opening + "{}" + opened + "x"), "isn't that of a state"},
-		{"a header that isn't one", sealed(opening + `{"serial":"x"}` + opened), "isn't that of a state"},
+		{"a header that isn't one", sealed(opening + `{"known":"x"}` + opened), "isn't that of a state"},
 		{"a line that is no JSON", sealed(firstLine, "{"), "item 1"},
 		{"a line of another kind of thing", sealed(firstLine, `[1]`), "item 1: want an object"},
 	} {

@@ -175,14 +175,10 @@ func TestDNSStartsFromItsSnapshot(t *testing.T) {
 	if state.Cluster.UID == "" || len(state.Cluster.CAs) != 1 {
 		t.Errorf("the file doesn't say whose it is: %+v", state.Cluster)
 	}
-	serial := state.Serial
 	plane.KillAPIServer()
 	s.Start()
 	s.expect("without its API server", stale)
 	s.logged("snapshot", "marked as stale")
-	if got := s.serial(); got < serial {
-		t.Errorf("the serial went from %d back to %d", serial, got)
-	}
 	s.withoutEDNS(t)
 
 	t.Log("the API server comes back, with other objects than before")
@@ -191,7 +187,7 @@ func TestDNSStartsFromItsSnapshot(t *testing.T) {
 			s.says("web", "10.9.0.1 Stale Answer", "10.9.0.1 live"),
 			s.says("leaving", "10.9.0.2 Stale Answer", "10.9.0.2 live", "NXDOMAIN live"))
 	})
-	serial = s.serial()
+	serial := s.serial()
 	if err := plane.StartAPIServer(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -208,13 +204,9 @@ func TestDNSStartsFromItsSnapshot(t *testing.T) {
 		plane.Apply(t, fleettest.Documents([]string{importOf("web", fmt.Sprintf("10.9.1.%d", i))}))
 	}
 	s.expect("after changes", map[string]string{"web": "10.9.1.4 live"})
-	serial = s.serial()
 	s.Kill()
 	plane.KillAPIServer()
 	s.Start()
-	if got := s.serial(); got < serial {
-		t.Errorf("the serial went from %d back to %d", serial, got)
-	}
 	// Changes of the last half minute may be missing, but what is there is complete.
 	s.expect("killed", map[string]string{"nope": stale["nope"]})
 	if err := s.says("web", "10.9.0.1 Stale Answer", "10.9.1.0 Stale Answer", "10.9.1.1 Stale Answer", "10.9.1.2 Stale Answer", "10.9.1.3 Stale Answer", "10.9.1.4 Stale Answer"); err != nil {
