@@ -1,0 +1,191 @@
+package store
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/internalversion"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+)
+
+const (
+	// pageSize is how many objects of a list are decoded at once.
+	pageSize = 500
+	// betweenLists is the shortest time between two lists of the same objects, when an API server ends each before it is complete.
+	betweenLists = time.Second
+	// closedFor is how long a watch may be closed before it counts as lost. API servers end every watch after some minutes.
+	closedFor = 10 * time.Second
+	// healthyFor is how long a watch must have gone on for the pauses after failures to begin anew.
+	healthyFor = 30 * time.Second
+)
+
+// feed is one Reflector: it brings the objects of a kind in one namespace, or in all, to where they are kept.
+type feed struct {
+	hub       hub
+	link      *link
+	kind      kind
+	namespace string
+	selector  string
+	to        sink
+
+	mu       sync.Mutex
+	open     int       // watches
+	closed   time.Time // when the last one was
+	lastList time.Time
+	said     string // why it can't be read, once that has been logged; "": it can
+}
+
+// sink keeps what a feed brings.
+type sink interface {
+	// begin is called when a list begins.
+	begin()
+	// compact returns what is to be kept of an object. It is called as soon as the object is decoded. Of a list, an object can be left out: nil.
+	compact(o client.Object, listing bool) any
+	replace(all []any)
+	put(*item)
+	remove(*item)
+}
+
+func newFeed(h hub, l *link, k kind, namespace, selector string, to sink) *feed {
+	return &feed{hub: h, link: l, kind: k, namespace: namespace, selector: selector, to: to, closed: time.Now()}
+}
+
+// run lists and watches until ctx ends.
+func (f *feed) run(ctx context.Context) {
+	logger := log.FromContext(ctx).WithName("hub").WithValues("kind", f.kind.resource(), "namespace", f.namespace)
+	ctx = logr.NewContext(ctx, logger)
+	reflector := toolscache.NewReflectorWithOptions(&toolscache.ListWatch{ListWithContextFunc: f.list, WatchFuncWithContext: f.watch},
+		&item{}, f, toolscache.ReflectorOptions{Name: "hub", Logger: &logger, Backoff: backoff()})
+	reflector.WatchListPageSize = pageSize
+	pauses := backoff()
+	for ctx.Err() == nil {
+		began := time.Now()
+		err := reflector.ListAndWatchWithContext(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		f.say(ctx, err)
+		if time.Since(began) >= healthyFor {
+			pauses = backoff()
+			if err == nil {
+				continue // it must be listed again, at once
+			}
+		}
+		_ = sleep(ctx, pauses.Step())
+	}
+}
+
+// list lists a page.
+func (f *feed) list(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+	if options.Continue == "" {
+		f.to.begin()
+	}
+	options.LabelSelector, options.ResourceVersion, options.ResourceVersionMatch = f.selector, "", "" // consistent: what an API server remembers may lag
+	page, err := f.hub.list(ctx, f.kind, f.namespace, options)
+	if f.link.observe(ctx, err); err != nil {
+		return nil, err
+	}
+	of, err := meta.ListAccessor(page)
+	if err != nil {
+		return nil, err
+	}
+	kept := &internalversion.List{ListMeta: metav1.ListMeta{ResourceVersion: of.GetResourceVersion(), Continue: of.GetContinue()}}
+	return kept, meta.EachListItem(page, func(o runtime.Object) error {
+		if i := f.item(o.(client.Object), true); i.value != nil {
+			kept.Items = append(kept.Items, i)
+		}
+		return nil
+	})
+}
+
+// watch opens a watch. One that goes on after an earlier one is asked for until the hub no longer has its resource version: anything is cheaper
+// than another list, and an API server that is just starting doesn't know its roles and kinds yet.
+func (f *feed) watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+	listing := options.SendInitialEvents != nil
+	options.LabelSelector = f.selector
+	if listing {
+		options.ResourceVersion = "" // as in list
+		if err := sleep(ctx, f.untilList()); err != nil {
+			return nil, err
+		}
+		f.to.begin()
+	}
+	for pauses := backoff(); ; {
+		w, err := f.hub.watch(ctx, f.kind, f.namespace, options)
+		f.link.observe(ctx, err)
+		switch {
+		case err == nil:
+			return f.follow(w, listing), nil
+		case ctx.Err() != nil || apierrors.IsResourceExpired(err) || apierrors.IsGone(err):
+			return nil, err
+		case listing && answered(err) && !apierrors.IsTooManyRequests(err):
+			return nil, err // pages may do
+		}
+		f.say(ctx, err)
+		if sleep(ctx, pauses.Step()) != nil {
+			return nil, err
+		}
+	}
+}
+
+// untilList returns how long to wait before a list, and counts on it that it comes.
+func (f *feed) untilList() time.Duration {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	wait := max(0, time.Until(f.lastList.Add(betweenLists)))
+	f.lastList = time.Now().Add(wait)
+	return wait
+}
+
+// say logs a new reason why the feed can't be read. That the hub doesn't answer is said for all feeds at once.
+func (f *feed) say(ctx context.Context, err error) {
+	if err == nil || !answered(err) || apierrors.IsResourceExpired(err) {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.said != err.Error() {
+		f.said = err.Error()
+		log.FromContext(ctx).Info("Can't read the hub", "reason", f.said)
+	}
+}
+
+// watched reports whether the feed is being watched. A watch that has just ended and is about to be opened again counts.
+func (f *feed) watched() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.open > 0 || time.Since(f.closed) <= closedFor
+}
+
+func (f *feed) opened(n int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.open += n
+	f.closed, f.said = time.Now(), ""
+}
+
+// A feed is its Reflector's store.
+
+// Add implements toolscache.ReflectorStore.
+func (f *feed) Add(o any) error { return f.Update(o) }
+
+// Update implements toolscache.ReflectorStore.
+func (f *feed) Update(o any) error { f.to.put(o.(*item)); return nil }
+
+// Delete implements toolscache.ReflectorStore.
+func (f *feed) Delete(o any) error { f.to.remove(o.(*item)); return nil }
+
+// Replace implements toolscache.ReflectorStore.
+func (f *feed) Replace(all []any, _ string) error { f.to.replace(all); return nil }
+
+// Resync implements toolscache.ReflectorStore.
+func (f *feed) Resync() error { return nil }
