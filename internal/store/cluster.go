@@ -171,12 +171,12 @@ func difference(a, b *cluster, changed func(types.NamespacedName)) {
 	}
 	for k := range a.byName {
 		for name, r := range a.byName[k] {
-			if o, known := b.byName[k][name]; !known || !r.is(o) {
+			if o, known := b.byName[k][name]; !known || !o.like(r).is(r) {
 				changed(r.key())
 			}
 		}
 		for name, r := range b.byName[k] {
-			if o, known := a.byName[k][name]; !known || !r.is(o) {
+			if o, known := a.byName[k][name]; !known || r.key() != o.key() {
 				changed(r.key())
 			}
 		}

@@ -109,7 +109,7 @@ func (h *fakeHub) remove(at object) {
 // backup returns a function that restores the hub as it is now.
 func (h *fakeHub) backup() (restore func()) {
 	version, objects, history := h.version, maps.Clone(h.objects), slices.Clone(h.history)
-	return func() { h.do(func() { h.version, h.objects, h.history = version, objects, history }) }
+	return func() { h.do(func() { h.version, h.objects, h.history = version, maps.Clone(objects), slices.Clone(history) }) }
 }
 
 // await waits until a condition holds.
@@ -157,10 +157,7 @@ func (h *fakeHub) ask(ctx context.Context, what string, k kind, namespace string
 
 // all returns the objects of a request, sorted.
 func (h *fakeHub) all(k kind, namespace string, options metav1.ListOptions) (all []client.Object) {
-	selector, err := labels.Parse(options.LabelSelector)
-	if err != nil {
-		panic(err)
-	}
+	selector := selectorOf(options)
 	for at, o := range h.objects {
 		if at.kind == k && (namespace == "" || at.namespace == namespace) && selector.Matches(labels.Set(o.GetLabels())) {
 			all = append(all, o.DeepCopyObject().(client.Object))
@@ -170,6 +167,14 @@ func (h *fakeHub) all(k kind, namespace string, options metav1.ListOptions) (all
 		return cmp.Or(strings.Compare(a.GetNamespace(), b.GetNamespace()), strings.Compare(a.GetName(), b.GetName()))
 	})
 	return all
+}
+
+func selectorOf(options metav1.ListOptions) labels.Selector {
+	selector, err := labels.Parse(options.LabelSelector)
+	if err != nil {
+		panic(err)
+	}
+	return selector
 }
 
 // list implements hub.
@@ -212,6 +217,7 @@ func (h *fakeHub) watch(ctx context.Context, k kind, namespace string, options m
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	after, _ := strconv.Atoi(options.ResourceVersion)
+	selector := selectorOf(options)
 	var initial []watch.Event
 	if what == "stream" {
 		after = h.version
@@ -225,7 +231,7 @@ func (h *fakeHub) watch(ctx context.Context, k kind, namespace string, options m
 	ctx, cancel := context.WithCancel(ctx)
 	s := &stream{events: make(chan watch.Event), cancel: cancel}
 	go h.serve(ctx, s, h.cut, initial, func(e event) bool {
-		return e.version > after && e.at.kind == k && (namespace == "" || e.at.namespace == namespace)
+		return e.version > after && e.at.kind == k && (namespace == "" || e.at.namespace == namespace) && selector.Matches(labels.Set(e.is.GetLabels()))
 	})
 	return s, nil
 }

@@ -139,6 +139,10 @@ func (s *script) run(command string, args []string) error {
 		s.SetPeers(listed(args))
 	case "namespaces":
 		s.SetNamespaces(listed(args))
+	case "forget": // what was asked, told and over
+		h.asked()
+		s.take(&s.records)
+		s.take(&s.over)
 	case "relist":
 		s.Relist()
 	case "wait":
@@ -157,10 +161,14 @@ func (s *script) run(command string, args []string) error {
 				"refused": errors.New("refused"), "busy": apierrors.NewTooManyRequests("", 1), "503": apierrors.NewServiceUnavailable(""),
 			}[args[0]]
 		})
-	case "forbid", "silence":
+	case "forbid", "silence": // CLUSTER..., or * for requests of all at once
 		h.do(func() {
 			for _, a := range args {
-				map[string]map[string]bool{"forbid": h.forbidden, "silence": h.silent}[command][api.MemberNamespace(a)] = true
+				namespace := api.MemberNamespace(a)
+			if a == "*" {
+				namespace = ""
+			}
+			map[string]map[string]bool{"forbid": h.forbidden, "silence": h.silent}[command][namespace] = true
 			}
 		})
 	case "hold":
@@ -286,10 +294,10 @@ func names(of []*clustersetv1alpha1.MemberCluster) (all []string) {
 }
 
 func listed(args []string) []string {
-	if args[0] == "*" {
+	if len(args) == 1 && args[0] == "*" {
 		return nil
 	}
-	return args
+	return append([]string{}, args...)
 }
 
 func metadata(cluster, namespace, service, suffix string) metav1.ObjectMeta {

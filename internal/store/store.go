@@ -101,11 +101,7 @@ func newStore(of hub, options Options) *Store {
 func (s *Store) SetNamespaces(namespaces []string) {
 	selector := ""
 	if namespaces != nil && len(namespaces) <= MaxNamespaces {
-		names := slices.Sorted(slices.Values(namespaces))
-		if len(names) == 0 {
-			names = []string{"-"} // a value that no namespace has
-		}
-		selector = api.LabelExportedNamespace + " in (" + strings.Join(names, ",") + ")"
+		selector = api.LabelExportedNamespace + " in (" + strings.Join(slices.Sorted(slices.Values(namespaces)), ",") + ")"
 	}
 	s.update(func() {
 		s.selected.namespaced, s.selected.selector = true, selector
