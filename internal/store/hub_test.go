@@ -12,8 +12,8 @@ import (
 	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/internalversion"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -109,7 +109,9 @@ func (h *fakeHub) remove(at object) {
 // backup returns a function that restores the hub as it is now.
 func (h *fakeHub) backup() (restore func()) {
 	version, objects, history := h.version, maps.Clone(h.objects), slices.Clone(h.history)
-	return func() { h.do(func() { h.version, h.objects, h.history = version, maps.Clone(objects), slices.Clone(history) }) }
+	return func() {
+		h.do(func() { h.version, h.objects, h.history = version, maps.Clone(objects), slices.Clone(history) })
+	}
 }
 
 // await waits until a condition holds.
@@ -303,4 +305,3 @@ func (h *fakeHub) asked() (all []string) {
 	slices.Sort(all)
 	return all
 }
-

@@ -62,7 +62,11 @@ func (s server) list(ctx context.Context, k kind, namespace string, options meta
 
 func (s server) watch(ctx context.Context, k kind, namespace string, options metav1.ListOptions) (watch.Interface, error) {
 	options.Watch = true
-	w, err := s.request(k, namespace, options).Watch(ctx)
+	return open(s.request(k, namespace, options).Watch(ctx))
+}
+
+// open returns an error for a watch that couldn't be opened.
+func open(w watch.Interface, err error) (watch.Interface, error) {
 	if err == nil && reflect.TypeOf(w) == reflect.TypeOf(watch.NewEmptyWatch()) { // what client-go returns for some errors
 		return nil, errors.New("the hub closed the connection, or didn't reply in time")
 	}

@@ -165,10 +165,10 @@ func (s *script) run(command string, args []string) error {
 		h.do(func() {
 			for _, a := range args {
 				namespace := api.MemberNamespace(a)
-			if a == "*" {
-				namespace = ""
-			}
-			map[string]map[string]bool{"forbid": h.forbidden, "silence": h.silent}[command][namespace] = true
+				if a == "*" {
+					namespace = ""
+				}
+				map[string]map[string]bool{"forbid": h.forbidden, "silence": h.silent}[command][namespace] = true
 			}
 		})
 	case "hold":
@@ -315,7 +315,7 @@ func exported(path, revision string) *clustersetv1alpha1.ExportedService {
 		panic(err)
 	}
 	return &clustersetv1alpha1.ExportedService{ObjectMeta: metadata(p[0], p[1], p[2], ""), Spec: clustersetv1alpha1.ExportedServiceSpec{
-		ServiceNamespace: p[1], ServiceName: p[2], Type: mcsv1beta1.ClusterSetIP, Revision: max(n, -n), Withdrawn: n < 0,
+		ServiceNamespace: p[1], ServiceName: p[2], Type: mcsv1beta1.ClusterSetIP, Revision: max(n, -n), Withdrawn: n < 0, ExportedAt: metav1.Unix(1, 0),
 	}}
 }
 
@@ -337,4 +337,3 @@ func at(path string) object {
 	}
 	return object{services, api.MemberNamespace(p[0]), p[2] + "." + p[1]}
 }
-
