@@ -5,31 +5,40 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/clusterset/clusterset/internal/door"
 )
 
-// record is what is kept of a record: one of the two values and, if the record is this cluster's own, the object.
+// record is what is kept of an object: one of the two values and, if it is this cluster's own record, the object. Of a MemberCluster it is the
+// object alone.
 type record struct {
 	export    *door.Export
 	endpoints *door.Endpoints
 	whole     client.Object
 }
 
-func (r record) key() types.NamespacedName {
-	if r.export != nil {
-		return r.export.Key
+// of returns the service that the record is of, none for a MemberCluster, and about how many bytes it takes.
+func (r record) of() (key types.NamespacedName, size int) {
+	switch {
+	case r.export != nil:
+		return r.export.Key, r.export.Size
+	case r.endpoints != nil:
+		return r.endpoints.Key, r.endpoints.Size
 	}
-	return r.endpoints.Key
+	return key, 0
+}
+
+func (r record) key() types.NamespacedName {
+	key, _ := r.of()
+	return key
 }
 
 func (r record) size() int {
-	if r.export != nil {
-		return r.export.Size
-	}
-	return r.endpoints.Size
+	_, size := r.of()
+	return size
 }
 
 // like returns the record with the pointers of an equal one that is known.
@@ -40,21 +49,16 @@ func (r record) like(known record) record {
 	if known.endpoints != nil && known.endpoints.Equal(r.endpoints) {
 		r.endpoints = known.endpoints
 	}
+	if known.whole != nil && equality.Semantic.DeepEqual(known.whole, r.whole) {
+		r.whole = known.whole
+	}
 	return r
 }
 
-// is reports whether both are the same version.
-func (r record) is(o record) bool {
-	if r.export != o.export || r.endpoints != o.endpoints || (r.whole == nil) != (o.whole == nil) {
-		return false
-	}
-	return r.whole == nil || r.whole.GetUID() == o.whole.GetUID() && r.whole.GetResourceVersion() == o.whole.GetResourceVersion()
-}
-
-// cluster has the records of one cluster.
+// cluster has the records of one cluster, or its MemberCluster.
 type cluster struct {
 	maxServices int // 0: no bound
-	byName      [2]map[string]record
+	byName      [3]map[string]record
 	services    map[types.NamespacedName]*service
 	// order has the exports that count towards maxServices, the first one first.
 	order []*door.Export
@@ -67,13 +71,13 @@ type service struct {
 }
 
 func newCluster(maxServices int) *cluster {
-	return &cluster{maxServices: maxServices, byName: [2]map[string]record{{}, {}}, services: map[types.NamespacedName]*service{}}
+	return &cluster{maxServices: maxServices, byName: [3]map[string]record{{}, {}, {}}, services: map[types.NamespacedName]*service{}}
 }
 
 // set stores a record. It returns the services that it changes.
 func (c *cluster) set(k kind, name string, r record) (changed []types.NamespacedName) {
 	was, known := c.byName[k][name]
-	if known && was.is(r) {
+	if known && was == r {
 		return nil
 	}
 	if known && was.export == r.export && was.endpoints == r.endpoints {
@@ -82,6 +86,9 @@ func (c *cluster) set(k kind, name string, r record) (changed []types.Namespaced
 	}
 	changed = append(c.remove(k, name), r.key())
 	c.byName[k][name] = r
+	if k == members {
+		return changed
+	}
 	s := c.services[r.key()]
 	if s == nil {
 		s = &service{}
@@ -106,6 +113,9 @@ func (c *cluster) remove(k kind, name string) (changed []types.NamespacedName) {
 	}
 	delete(c.byName[k], name)
 	changed = []types.NamespacedName{was.key()}
+	if k == members {
+		return changed
+	}
 	s := c.services[was.key()]
 	if was.export != nil {
 		if s.export == was.export {
@@ -161,7 +171,8 @@ func (c *cluster) capped(key types.NamespacedName) bool {
 		first(s.export, c.order[c.maxServices-1]) > 0
 }
 
-// difference calls changed for each service that isn't the same in both; nil has none. A service may be told more than once.
+// difference calls changed for each service that isn't the same in both, and without a key for a MemberCluster; nil has none. A service may be told
+// more than once.
 func difference(a, b *cluster, changed func(types.NamespacedName)) {
 	if a == nil {
 		a = newCluster(0)
@@ -170,14 +181,19 @@ func difference(a, b *cluster, changed func(types.NamespacedName)) {
 		b = newCluster(0)
 	}
 	for k := range a.byName {
-		for name, r := range a.byName[k] {
-			if o, known := b.byName[k][name]; !known || !o.like(r).is(r) {
+		tell := func(r record) {
+			if r.key().Name != "" || kind(k) == members {
 				changed(r.key())
+			}
+		}
+		for name, r := range a.byName[k] {
+			if o, known := b.byName[k][name]; !known || o.like(r) != r {
+				tell(r)
 			}
 		}
 		for name, r := range b.byName[k] {
 			if o, known := a.byName[k][name]; !known || r.key() != o.key() {
-				changed(r.key())
+				tell(r)
 			}
 		}
 	}

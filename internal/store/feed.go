@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
@@ -24,7 +25,7 @@ const (
 	betweenLists = time.Second
 	// closedFor is how long a watch may be closed before it counts as lost. API servers end every watch after some minutes.
 	closedFor = 10 * time.Second
-	// healthyFor is how long a watch must have gone on for the pauses after failures to begin anew.
+	// healthyFor is how long nothing must have failed for the pauses to begin anew.
 	healthyFor = 30 * time.Second
 )
 
@@ -41,7 +42,6 @@ type feed struct {
 	open     int       // watches
 	closed   time.Time // when the last one was
 	lastList time.Time
-	said     string // why it can't be read, once that has been logged; "": it can
 }
 
 // sink keeps what a feed brings.
@@ -66,21 +66,10 @@ func (f *feed) run(ctx context.Context) {
 	reflector := toolscache.NewReflectorWithOptions(&toolscache.ListWatch{ListWithContextFunc: f.list, WatchFuncWithContext: f.watch},
 		&item{}, f, toolscache.ReflectorOptions{Name: "hub", Logger: &logger, Backoff: backoff()})
 	reflector.WatchListPageSize = pageSize
-	pauses := backoff()
+	pause := backoff().DelayWithReset(clock.RealClock{}, healthyFor)
 	for ctx.Err() == nil {
-		began := time.Now()
-		err := reflector.ListAndWatchWithContext(ctx)
-		if ctx.Err() != nil {
-			return
-		}
-		f.say(ctx, err)
-		if time.Since(began) >= healthyFor {
-			pauses = backoff()
-			if err == nil {
-				continue // it must be listed again, at once
-			}
-		}
-		_ = sleep(ctx, pauses.Step())
+		_ = reflector.ListAndWatchWithContext(ctx) // the link has its errors
+		_ = sleep(ctx, pause())
 	}
 }
 
@@ -130,7 +119,6 @@ func (f *feed) watch(ctx context.Context, options metav1.ListOptions) (watch.Int
 		case listing && answered(err) && !apierrors.IsTooManyRequests(err):
 			return nil, err // pages may do
 		}
-		f.say(ctx, err)
 		if sleep(ctx, pauses.Step()) != nil {
 			return nil, err
 		}
@@ -146,19 +134,6 @@ func (f *feed) untilList() time.Duration {
 	return wait
 }
 
-// say logs a new reason why the feed can't be read. That the hub doesn't answer is said for all feeds at once.
-func (f *feed) say(ctx context.Context, err error) {
-	if err == nil || !answered(err) || apierrors.IsResourceExpired(err) {
-		return
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.said != err.Error() {
-		f.said = err.Error()
-		log.FromContext(ctx).Info("Can't read the hub", "reason", f.said)
-	}
-}
-
 // watched reports whether the feed is being watched. A watch that has just ended and is about to be opened again counts.
 func (f *feed) watched() bool {
 	f.mu.Lock()
@@ -170,7 +145,7 @@ func (f *feed) opened(n int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.open += n
-	f.closed, f.said = time.Now(), ""
+	f.closed = time.Now()
 }
 
 // A feed is its Reflector's store.

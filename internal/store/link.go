@@ -30,7 +30,7 @@ type State struct {
 	Since time.Time // by this process's clock
 }
 
-// saysEvery is the shortest time between two lines in the log about a hub that doesn't answer.
+// saysEvery is the shortest time between two lines in the log about a hub that doesn't answer, or refuses.
 const saysEvery = time.Minute
 
 // link tells by the results of requests whether the hub answers.
@@ -39,7 +39,8 @@ type link struct {
 
 	mu    sync.Mutex
 	state State
-	said  time.Time // when the log last had why it doesn't answer
+	said  string    // the last reason in the log
+	at    time.Time // when that was logged
 }
 
 func newLink() *link { return &link{back: make(chan struct{}, 1), state: State{Since: time.Now()}} }
@@ -55,12 +56,15 @@ func (l *link) observe(ctx context.Context, err error) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if phase == Away && time.Since(l.said) >= saysEvery {
-		l.said = time.Now()
-		log.FromContext(ctx).Info("The hub doesn't answer, asking again", "reason", reasonOf(err))
+	if err != nil && !apierrors.IsResourceExpired(err) && reasonOf(err) != l.said && time.Since(l.at) >= saysEvery {
+		l.said, l.at = reasonOf(err), time.Now()
+		log.FromContext(ctx).Info("Can't read the hub, asking again", "reason", l.said)
 	}
 	if was := l.state.Phase; was != phase {
 		l.state = State{phase, time.Now()}
+		if phase == Live {
+			l.said = ""
+		}
 		if was == Away {
 			signal(l.back)
 		}

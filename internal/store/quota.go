@@ -8,12 +8,12 @@ const DefaultMaxMemory = 16 << 20
 type quota struct {
 	limit  int    // in bytes; 0: none
 	own    string // the cluster that has no bound
-	stored [2]map[string]int
-	listed [2]map[string]int // nil: no list is under way
+	stored [3]map[string]int
+	listed [3]map[string]int // nil: no list is under way
 }
 
 func newQuota(limit int, own string) quota {
-	return quota{limit: limit, own: own, stored: [2]map[string]int{{}, {}}}
+	return quota{limit: limit, own: own, stored: [3]map[string]int{{}, {}, {}}}
 }
 
 // begin begins a list.
@@ -46,7 +46,8 @@ func (q *quota) change(k kind, of string, size, was int) bool {
 
 // other is what the other kind takes.
 func (q *quota) other(k kind, of string) int {
-	return max(q.stored[1-k][of], q.listed[1-k][of])
+	other := map[kind]kind{services: endpoints, endpoints: services, members: members}[k]
+	return max(q.stored[other][of], q.listed[other][of])
 }
 
 func (q *quota) room(of string, all int) bool { return q.limit == 0 || of == q.own || all <= q.limit }

@@ -12,29 +12,34 @@ import (
 	"github.com/clusterset/clusterset/internal/door"
 )
 
-// reading has the records of one namespace on the hub, or of all, that one selector selects. The store's mutex guards what changes.
+// reading has the records of one namespace on the hub, or of all, that one selector selects, or the MemberClusters. The store's mutex guards what
+// changes.
 type reading struct {
 	store    *Store
 	selector string
-	feeds    [2]*feed
+	feeds    map[kind]*feed
 	stop     context.CancelFunc
 
 	ended    bool
 	stale    bool // another one must take its place
 	late     bool // it has been waited for
-	listed   [2]bool
+	listed   map[kind]bool
 	quota    quota
 	clusters map[string]*cluster
 }
 
 // begin begins a reading. The caller has locked s.
-func (s *Store) begin(namespace string, late bool) *reading {
-	r := &reading{store: s, selector: s.selected.selector, late: late, quota: newQuota(s.options.MaxMemory, s.options.Cluster), clusters: map[string]*cluster{}}
+func (s *Store) begin(namespace, selector string, kinds ...kind) *reading {
+	r := &reading{
+		store: s, selector: selector, feeds: map[kind]*feed{}, listed: map[kind]bool{}, clusters: map[string]*cluster{},
+		quota: newQuota(s.options.MaxMemory, s.options.Cluster),
+	}
 	var ctx context.Context
 	ctx, r.stop = context.WithCancel(s.ctx)
-	for k := range r.feeds {
-		r.feeds[k] = newFeed(s.hub, s.link, kind(k), namespace, r.selector, records{r, kind(k)})
-		s.running.Go(func() { r.feeds[k].run(ctx) })
+	for _, k := range kinds {
+		f := newFeed(s.hub, s.link, k, namespace, selector, records{r, k})
+		r.feeds[k] = f
+		s.running.Go(func() { f.run(ctx) })
 	}
 	return r
 }
@@ -51,9 +56,9 @@ func (r *reading) end() {
 func (r *reading) as(selector string) bool { return r != nil && r.selector == selector && !r.stale }
 
 // done reports whether it has read everything.
-func (r *reading) done() bool { return r.listed[services] && r.listed[endpoints] }
+func (r *reading) done() bool { return len(r.listed) == len(r.feeds) }
 
-// records is where a feed's records are kept.
+// records is where a feed's objects are kept.
 type records struct {
 	*reading
 	kind kind
@@ -64,16 +69,16 @@ func (r records) begin() { r.store.update(func() { r.quota.begin(r.kind) }) }
 
 // compact implements sink.
 func (r records) compact(o client.Object, listing bool) any {
-	name, ok := api.ClusterOfNamespace(o.GetNamespace())
-	if !ok {
+	name := r.clusterOf(o.GetNamespace(), o.GetName())
+	if name == "" {
 		return nil
 	}
 	is, fits := recordOf(o), true
-	if name == r.store.options.Cluster {
-		is.whole = o.DeepCopyObject().(client.Object)
+	if r.kind == members || name == r.store.options.Cluster {
+		is.whole = o.DeepCopyObject().(client.Object) // of a list it isn't alone
 	}
 	r.store.update(func() {
-		if known := r.store.view[name]; known != nil {
+		if known := r.store.known(r.kind, name); known != nil {
 			is = is.like(known.byName[r.kind][o.GetName()])
 		}
 		if listing && !r.ended && !r.quota.list(r.kind, name, is.size()) {
@@ -87,11 +92,22 @@ func (r records) compact(o client.Object, listing bool) any {
 	return is
 }
 
-func recordOf(o client.Object) record {
-	if e, ok := o.(*clustersetv1alpha1.ExportedEndpoints); ok {
-		return record{endpoints: door.CompactEndpoints(e)}
+func recordOf(o client.Object) (r record) {
+	switch o := o.(type) {
+	case *clustersetv1alpha1.ExportedService:
+		r.export = door.CompactService(o, time.Now())
+	case *clustersetv1alpha1.ExportedEndpoints:
+		r.endpoints = door.CompactEndpoints(o)
 	}
-	return record{export: door.CompactService(o.(*clustersetv1alpha1.ExportedService), time.Now())}
+	return r
+}
+
+// clusterOf returns the cluster that an object is of, empty if it is none's.
+func (r records) clusterOf(namespace, name string) string {
+	if r.kind != members {
+		name, _ = api.ClusterOfNamespace(namespace)
+	}
+	return name
 }
 
 // put implements sink. A change that doesn't fit is left out: the record stays as it was.
@@ -104,7 +120,7 @@ func (r records) put(i *item) {
 		if r.ended {
 			return
 		}
-		name, c := r.clusterAt(i.namespace)
+		name, c := r.clusterAt(i)
 		was, known := c.byName[r.kind][i.name]
 		before := 0
 		if known {
@@ -124,7 +140,7 @@ func (r records) put(i *item) {
 // remove implements sink.
 func (r records) remove(i *item) {
 	r.store.update(func() {
-		if name, c := r.clusterAt(i.namespace); c != nil && !r.ended {
+		if name, c := r.clusterAt(i); c != nil && !r.ended {
 			r.store.gone(name) // it may have been what was left out
 			r.removeNamed(name, c, i.name)
 		}
@@ -147,7 +163,7 @@ func (r records) replace(all []any) {
 		there := map[string]map[string]bool{}
 		for _, o := range all {
 			i := o.(*item)
-			name, c := r.clusterAt(i.namespace)
+			name, c := r.clusterAt(i)
 			if there[name] == nil {
 				there[name] = map[string]bool{}
 			}
@@ -168,10 +184,10 @@ func (r records) replace(all []any) {
 	})
 }
 
-// clusterAt returns the cluster of a namespace on the hub, nil if it is none's.
-func (r records) clusterAt(namespace string) (string, *cluster) {
-	name, ok := api.ClusterOfNamespace(namespace)
-	if !ok {
+// clusterAt returns the cluster that an item is of, nil if it is none's.
+func (r records) clusterAt(i *item) (string, *cluster) {
+	name := r.clusterOf(i.namespace, i.name)
+	if name == "" {
 		return "", nil
 	}
 	c := r.clusters[name]
@@ -182,7 +198,7 @@ func (r records) clusterAt(namespace string) (string, *cluster) {
 		}
 		c = newCluster(limit)
 		r.clusters[name] = c
-		if r.store.readingOf(name) == r.reading {
+		if r.kind != members && r.store.readingOf(name) == r.reading {
 			r.store.view[name] = c
 		}
 	}
@@ -191,11 +207,11 @@ func (r records) clusterAt(namespace string) (string, *cluster) {
 
 // tell notes which services of a cluster changed, if that can be seen.
 func (r records) tell(cluster string, keys []types.NamespacedName) {
-	if r.store.view[cluster] != r.clusters[cluster] {
+	if r.store.known(r.kind, cluster) != r.clusters[cluster] {
 		return
 	}
 	for _, key := range keys {
-		if key.Name != "" {
+		if key.Name != "" || r.kind == members {
 			r.store.changed(cluster, key)
 		}
 	}

@@ -39,46 +39,25 @@ func (s *Store) Service(key types.NamespacedName) []Part {
 func (s *Store) Keys(cluster string) []types.NamespacedName {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return s.keysOf(cluster)
-}
-
-func (s *Store) keysOf(cluster string) []types.NamespacedName {
 	if c := s.view[cluster]; c != nil {
 		return slices.Collect(maps.Keys(c.services))
 	}
 	return nil
 }
 
-// keys returns the services of each cluster.
-func (s *Store) keys() map[string][]types.NamespacedName {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	all := make(map[string][]types.NamespacedName, len(s.view))
-	for name := range s.view {
-		all[name] = s.keysOf(name)
-	}
-	return all
+// KeysIn returns the services of a namespace that any cluster has records of, in no order.
+func (s *Store) KeysIn(namespace string) []types.NamespacedName {
+	return slices.DeleteFunc(s.All(), func(key types.NamespacedName) bool { return key.Namespace != namespace })
 }
 
 // All returns the services that any cluster has records of, in no order.
 func (s *Store) All() []types.NamespacedName {
-	return s.where(func(types.NamespacedName) bool { return true })
-}
-
-// KeysIn returns those of a namespace, in no order.
-func (s *Store) KeysIn(namespace string) []types.NamespacedName {
-	return s.where(func(key types.NamespacedName) bool { return key.Namespace == namespace })
-}
-
-func (s *Store) where(wanted func(types.NamespacedName) bool) []types.NamespacedName {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	all := map[types.NamespacedName]bool{}
 	for _, c := range s.view {
 		for key := range c.services {
-			if wanted(key) {
-				all[key] = true
-			}
+			all[key] = true
 		}
 	}
 	return slices.Collect(maps.Keys(all))
@@ -125,7 +104,7 @@ func (s *Store) Own(key types.NamespacedName) (export *clustersetv1alpha1.Export
 func (s *Store) HasSynced() bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return s.members.listed && s.readingOf(s.options.Cluster) != nil
+	return s.members != nil && s.readingOf(s.options.Cluster) != nil
 }
 
 // Read reports whether the records of a cluster have been read as they are selected now, and since the last Relist. That one is missing otherwise
@@ -153,5 +132,5 @@ func (s *Store) Watched() bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	r := s.readingOf(s.options.Cluster)
-	return r != nil && s.members.feed.watched() && r.feeds[services].watched() && r.feeds[endpoints].watched()
+	return r != nil && s.members != nil && s.members.feeds[members].watched() && r.feeds[services].watched() && r.feeds[endpoints].watched()
 }

@@ -25,7 +25,8 @@ func (s *Store) read() {
 			delete(s.pending, namespace)
 		default:
 			next.end()
-			s.pending[namespace] = s.begin(namespace, next != nil && next.late)
+			s.pending[namespace] = s.begin(namespace, s.selected.selector, services, endpoints)
+			s.pending[namespace].late = next != nil && next.late
 		}
 	}
 	for namespace, r := range s.pending {
@@ -66,6 +67,7 @@ func (s *Store) show() {
 	}
 	s.drop()
 	s.look()
+	s.showMembers()
 }
 
 // ready reports whether what has been read is shown: nothing before this cluster's own records are, and then when all have been read, or have been
@@ -122,16 +124,32 @@ func (s *Store) look() {
 			}
 		}
 	}
-	for name, c := range s.view {
+	s.differ(was, s.view)
+}
+
+// differ notes what differs between two views. The caller has locked s.
+func (s *Store) differ(was, is map[string]*cluster) {
+	for name, c := range is {
 		if was[name] != c {
 			difference(was[name], c, func(key types.NamespacedName) { s.changed(name, key) })
 		}
 	}
 	for name, c := range was {
-		if s.view[name] == nil {
+		if is[name] == nil {
 			difference(c, nil, func(key types.NamespacedName) { s.changed(name, key) })
 		}
 	}
+}
+
+// known returns what can be read of a cluster, nil if it is nothing. The caller has locked s.
+func (s *Store) known(k kind, name string) *cluster {
+	switch {
+	case k != members:
+		return s.view[name]
+	case s.members != nil:
+		return s.members.clusters[name]
+	}
+	return nil
 }
 
 // readingOf returns the reading that a cluster's records are read from, nil if there is none. The caller has locked s.

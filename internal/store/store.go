@@ -12,7 +12,6 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/clusterset/clusterset/api"
-	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 )
 
 const (
@@ -44,19 +43,19 @@ type Store struct {
 	link    *link
 	running sync.WaitGroup
 
-	mu        sync.RWMutex
-	ctx       context.Context // of Start; nil before
-	selected  selection
-	shown     map[string]*reading // by namespace on the hub, "" for all: what is read from
-	pending   map[string]*reading // those that take their places
-	patient   *time.Timer         // runs out when those that have been read don't wait for the others
-	impatient bool                // it has
-	view      map[string]*cluster // by name: what shown has of those selected
-	over      map[string]bool     // clusters of which something is left out, and whether something of theirs has gone since
-	members   *memberClusters
-	onRecords []func(cluster string, key types.NamespacedName)
-	onMember  []func(name string)
-	untold    changes
+	mu                   sync.RWMutex
+	ctx                  context.Context // of Start; nil before
+	selected             selection
+	shown                map[string]*reading // by namespace on the hub, "" for all: what is read from
+	pending              map[string]*reading // those that take their places
+	patient              *time.Timer         // runs out when those that have been read don't wait for the others
+	impatient            bool                // it has
+	view                 map[string]*cluster // by name: what shown has of those selected
+	over                 map[string]bool     // clusters of which something is left out, and whether something of theirs has gone since
+	members, nextMembers *reading            // of the MemberClusters; nil: not read yet; none has begun
+	onRecords            []func(cluster string, key types.NamespacedName)
+	onMember             []func(name string)
+	untold               changes
 }
 
 // selection is what is wanted of the records.
@@ -69,12 +68,11 @@ type selection struct {
 
 // changes are those that nobody has been told of yet.
 type changes struct {
-	records map[place]bool
-	members []string
-	over    []func()
+	places map[place]bool
+	over   []func()
 }
 
-// place is where a service was exported.
+// place is where a service is exported, or a MemberCluster: then there is no key.
 type place struct {
 	cluster string
 	key     types.NamespacedName
@@ -93,7 +91,7 @@ func New(config *rest.Config, over *http.Client, options Options) (*Store, error
 func newStore(of hub, options Options) *Store {
 	return &Store{
 		options: options, hub: of, link: newLink(), shown: map[string]*reading{}, pending: map[string]*reading{}, view: map[string]*cluster{},
-		over: map[string]bool{}, members: &memberClusters{byName: map[string]*clustersetv1alpha1.MemberCluster{}},
+		over: map[string]bool{},
 	}
 }
 
@@ -137,21 +135,23 @@ func (s *Store) Relist() {
 // after the change can be read, once for all that a list changes, and not locked. It must not block. Before OnRecords returns, it is called for
 // what there is.
 func (s *Store) OnRecords(changed func(cluster string, key types.NamespacedName)) {
+	var there []place
 	s.update(func() {
 		s.onRecords = append(s.onRecords, changed)
-	})
-	for name, keys := range s.keys() {
-		for _, key := range keys {
-			changed(name, key)
+		for name, c := range s.view {
+			for key := range c.services {
+				there = append(there, place{name, key})
+			}
 		}
+	})
+	for _, at := range there {
+		changed(at.cluster, at.key)
 	}
 }
 
 // OnMember is OnRecords for MemberClusters.
 func (s *Store) OnMember(changed func(name string)) {
-	s.update(func() {
-		s.onMember = append(s.onMember, changed)
-	})
+	s.update(func() { s.onMember = append(s.onMember, changed) })
 	for _, m := range s.Members() {
 		changed(m.Name)
 	}
@@ -164,14 +164,15 @@ func (s *Store) update(f func()) {
 	told, onRecords, onMember := s.untold, s.onRecords, s.onMember
 	s.untold = changes{}
 	s.mu.Unlock()
-	for at := range told.records {
+	for at := range told.places {
+		if at.key.Name == "" {
+			for _, call := range onMember {
+				call(at.cluster)
+			}
+			continue
+		}
 		for _, call := range onRecords {
 			call(at.cluster, at.key)
-		}
-	}
-	for _, name := range told.members {
-		for _, call := range onMember {
-			call(name)
 		}
 	}
 	for _, call := range told.over {
@@ -179,12 +180,12 @@ func (s *Store) update(f func()) {
 	}
 }
 
-// changed notes that a service changed. The caller has locked s.
+// changed notes what changed. The caller has locked s.
 func (s *Store) changed(cluster string, key types.NamespacedName) {
-	if s.untold.records == nil {
-		s.untold.records = map[place]bool{}
+	if s.untold.places == nil {
+		s.untold.places = map[place]bool{}
 	}
-	s.untold.records[place{cluster, key}] = true
+	s.untold.places[place{cluster, key}] = true
 }
 
 // Start reads the hub until ctx ends.
