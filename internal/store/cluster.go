@@ -187,7 +187,7 @@ func difference(a, b *cluster, changed func(types.NamespacedName)) {
 			}
 		}
 		for name, r := range a.byName[k] {
-			if o, known := b.byName[k][name]; !known || o.like(r) != r {
+			if o, known := b.byName[k][name]; !known || o != r && o.like(r) != r {
 				tell(r)
 			}
 		}

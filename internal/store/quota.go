@@ -35,9 +35,9 @@ func (q *quota) end(k kind) {
 	}
 }
 
-// change counts a record that takes the place of one that takes was, and reports whether there is room for it. One that isn't larger always has.
+// change counts a record that takes the place of one that takes was, and reports whether there is room for it.
 func (q *quota) change(k kind, of string, size, was int) bool {
-	if size > was && !q.room(of, q.stored[k][of]-was+size+q.other(k, of)) {
+	if !q.room(of, q.stored[k][of]-was+size+q.other(k, of)) {
 		return false
 	}
 	q.stored[k][of] += size - was

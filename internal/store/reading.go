@@ -140,7 +140,7 @@ func (r records) put(i *item) {
 // remove implements sink.
 func (r records) remove(i *item) {
 	r.store.update(func() {
-		if name, c := r.clusterAt(i); c != nil && !r.ended {
+		if name, c := r.clusterAt(i); c != nil {
 			r.store.gone(name) // it may have been what was left out
 			r.removeNamed(name, c, i.name)
 		}
@@ -157,9 +157,6 @@ func (r records) removeNamed(cluster string, c *cluster, name string) {
 // replace implements sink.
 func (r records) replace(all []any) {
 	r.store.update(func() {
-		if r.ended {
-			return
-		}
 		there := map[string]map[string]bool{}
 		for _, o := range all {
 			i := o.(*item)

@@ -199,8 +199,14 @@ func (s *script) check(command string, args []string) error {
 		"toldmembers": func() []string {
 			return s.take(&s.members)
 		},
-		"over":    func() []string { return s.take(&s.over) },
-		"asked":   s.hub.asked,
+		"over":  func() []string { return s.take(&s.over) },
+		"asked": s.hub.asked,
+		"ways": func() (all []string) { // of what was asked, without the rest
+			for _, a := range s.hub.asked() {
+				all = append(all, strings.Split(a, ":")[0])
+			}
+			return slices.Compact(all)
+		},
 		"synced":  func() []string { return []string{fmt.Sprint(s.HasSynced())} },
 		"watched": func() []string { return []string{fmt.Sprint(s.Watched())} },
 		"state":   func() []string { return []string{[]string{"unknown", "live", "away"}[s.State().Phase]} },
