@@ -31,32 +31,14 @@ const (
 
 // feed is one Reflector: it brings the objects of a kind in one namespace, or in all, to where they are kept.
 type feed struct {
-	hub       hub
-	link      *link
+	of        *reading
 	kind      kind
 	namespace string
-	selector  string
-	to        sink
 
 	mu       sync.Mutex
 	open     int       // watches
 	closed   time.Time // when the last one was
 	lastList time.Time
-}
-
-// sink keeps what a feed brings.
-type sink interface {
-	// begin is called when a list begins.
-	begin()
-	// compact returns what is to be kept of an object. It is called as soon as the object is decoded. Of a list, an object can be left out: nil.
-	compact(o client.Object, listing bool) any
-	replace(all []any)
-	put(*item)
-	remove(*item)
-}
-
-func newFeed(h hub, l *link, k kind, namespace, selector string, to sink) *feed {
-	return &feed{hub: h, link: l, kind: k, namespace: namespace, selector: selector, to: to, closed: time.Now()}
 }
 
 // run lists and watches until ctx ends.
@@ -76,11 +58,11 @@ func (f *feed) run(ctx context.Context) {
 // list lists a page.
 func (f *feed) list(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 	if options.Continue == "" {
-		f.to.begin()
+		f.begin()
 	}
-	options.LabelSelector, options.ResourceVersion, options.ResourceVersionMatch = f.selector, "", "" // consistent: what an API server remembers may lag
-	page, err := f.hub.list(ctx, f.kind, f.namespace, options)
-	if f.link.observe(ctx, err); err != nil {
+	options.LabelSelector, options.ResourceVersion, options.ResourceVersionMatch = f.of.selector, "", "" // consistent: what an API server remembers may lag
+	page, err := f.of.store.hub.list(ctx, f.kind, f.namespace, options)
+	if f.of.store.link.observe(ctx, err); err != nil {
 		return nil, err
 	}
 	of, err := meta.ListAccessor(page)
@@ -100,17 +82,17 @@ func (f *feed) list(ctx context.Context, options metav1.ListOptions) (runtime.Ob
 // than another list, and an API server that is just starting doesn't know its roles and kinds yet.
 func (f *feed) watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 	listing := options.SendInitialEvents != nil
-	options.LabelSelector = f.selector
+	options.LabelSelector = f.of.selector
 	if listing {
 		options.ResourceVersion = "" // as in list
 		if err := sleep(ctx, f.untilList()); err != nil {
 			return nil, err
 		}
-		f.to.begin()
+		f.begin()
 	}
 	for pauses := backoff(); ; {
-		w, err := f.hub.watch(ctx, f.kind, f.namespace, options)
-		f.link.observe(ctx, err)
+		w, err := f.of.store.hub.watch(ctx, f.kind, f.namespace, options)
+		f.of.store.link.observe(ctx, err)
 		switch {
 		case err == nil:
 			return f.follow(w, listing), nil
@@ -147,20 +129,3 @@ func (f *feed) opened(n int) {
 	f.open += n
 	f.closed = time.Now()
 }
-
-// A feed is its Reflector's store.
-
-// Add implements toolscache.ReflectorStore.
-func (f *feed) Add(o any) error { return f.Update(o) }
-
-// Update implements toolscache.ReflectorStore.
-func (f *feed) Update(o any) error { f.to.put(o.(*item)); return nil }
-
-// Delete implements toolscache.ReflectorStore.
-func (f *feed) Delete(o any) error { f.to.remove(o.(*item)); return nil }
-
-// Replace implements toolscache.ReflectorStore.
-func (f *feed) Replace(all []any, _ string) error { f.to.replace(all); return nil }
-
-// Resync implements toolscache.ReflectorStore.
-func (f *feed) Resync() error { return nil }

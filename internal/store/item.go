@@ -39,7 +39,7 @@ func (i *item) GetObjectKind() schema.ObjectKind { return schema.EmptyObjectKind
 func (i *item) DeepCopyObject() runtime.Object { return i }
 
 func (f *feed) item(o client.Object, listing bool) *item {
-	return &item{Object: nothing, namespace: o.GetNamespace(), name: o.GetName(), version: o.GetResourceVersion(), value: f.to.compact(o, listing)}
+	return &item{Object: nothing, namespace: o.GetNamespace(), name: o.GetName(), version: o.GetResourceVersion(), value: f.compact(o, listing)}
 }
 
 // compacted is an open watch whose objects become items as they are decoded.
