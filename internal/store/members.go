@@ -56,3 +56,10 @@ func (s *Store) Members() (all []*clustersetv1alpha1.MemberCluster) {
 	slices.SortFunc(all, func(a, b *clustersetv1alpha1.MemberCluster) int { return strings.Compare(a.Name, b.Name) })
 	return all
 }
+
+// MembersRead reports whether the MemberClusters have been read.
+func (s *Store) MembersRead() bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.members != nil
+}

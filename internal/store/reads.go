@@ -99,6 +99,33 @@ func (s *Store) Own(key types.NamespacedName) (export *clustersetv1alpha1.Export
 	return export, all
 }
 
+// OwnRecords returns all of this cluster's own records, as they are on the hub, in no order.
+func (s *Store) OwnRecords() (exports []*clustersetv1alpha1.ExportedService, all []*clustersetv1alpha1.ExportedEndpoints) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	c := s.view[s.options.Cluster]
+	if c == nil {
+		return nil, nil
+	}
+	for _, r := range c.byName[services] {
+		exports = append(exports, r.whole.(*clustersetv1alpha1.ExportedService))
+	}
+	for _, r := range c.byName[endpoints] {
+		all = append(all, r.whole.(*clustersetv1alpha1.ExportedEndpoints))
+	}
+	return exports, all
+}
+
+// Export returns a cluster's export of a service, nil if there is none.
+func (s *Store) Export(cluster string, key types.NamespacedName) *door.Export {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if c := s.view[cluster]; c != nil && c.services[key] != nil {
+		return c.services[key].export
+	}
+	return nil
+}
+
 // HasSynced reports whether the MemberClusters and the records have been read once: this cluster's own, and those of the others, or these have been
 // waited for.
 func (s *Store) HasSynced() bool {

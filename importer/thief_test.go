@@ -1,9 +1,8 @@
 package importer
 
 import (
-	"context"
+	"encoding/json"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"slices"
 	"strconv"
@@ -13,8 +12,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
@@ -25,76 +22,98 @@ import (
 	"github.com/clusterset/clusterset/test/records"
 )
 
-// In whatever order records come and go, a cluster's first records have room, and add and remove return the service that gains or loses
-// it. Rule C35 of docs/spec/control-plane.md.
-func TestImportQuota(t *testing.T) {
-	rng := rand.New(rand.NewPCG(1, 2))
-	passed := []int{}
-	c := newImportQuota(5, func(_ context.Context, _ string, exports, _ int) { passed = append(passed, exports) })
-	there := map[string]*clustersetv1alpha1.ExportedService{}
-	room := map[string]bool{} // as last computed for the services that were enqueued
-	for i := range 2000 {
-		name := fmt.Sprintf("s%d", rng.IntN(12))
-		record := there[name]
-		var moved types.NamespacedName
-		if record == nil {
-			record = &clustersetv1alpha1.ExportedService{
-				ObjectMeta: metav1.ObjectMeta{
-					Namespace: "clusterset-member-a", Name: name + ".shop", CreationTimestamp: metav1.NewTime(time.Unix(int64(rng.IntN(4)), 0)),
-				},
-				Spec: clustersetv1alpha1.ExportedServiceSpec{ServiceNamespace: "shop", ServiceName: name},
-			}
-			there[name] = record
-			moved = c.add(t.Context(), record)
-			if again := c.add(t.Context(), record); again.Name != "" {
-				t.Fatalf("a record that is known moved %s", again)
-			}
-		} else {
-			delete(there, name)
-			moved = c.remove(t.Context(), record)
-			delete(room, name)
+// A member's credentials change records as fast as they can. Another member's etcd grows by what the budget allows, and gets a third
+// member's changes at once, also those of a service that the thief shares. Rule C39 of docs/spec/control-plane.md.
+func TestAThiefsPatchesDoNotFillAnotherEtcd(t *testing.T) {
+	const services, patches, burst = 10, 300, 256 << 10
+	w := newWorld(t)
+	w.member.InstallMCS(t)
+	w.here(namespace("shop"), namespace("fill"))
+	w.onHub(namespaceOf("thief"), memberOf("thief"))
+	var all []*clustersetv1alpha1.ExportedEndpoints
+	for i := range services {
+		name := fmt.Sprint("web-", i)
+		s := exportedBy("thief", mcsv1beta1.Headless, 0)
+		s.Name, s.Spec.ServiceName, s.Spec.ServiceNamespace = name+".fill", name, "fill"
+		if i == 0 { // which shanghai exports too
+			s.Name, s.Spec.ServiceName, s.Spec.ServiceNamespace = "web.shop", "web", "shop"
 		}
-		for _, n := range []string{name, moved.Name} {
-			if there[n] != nil {
-				room[n] = !c.over(there[n])
+		w.create(s)
+		for n := range 2 {
+			e := endpointsOf("thief", i, n, 100)
+			e.Name, e.Spec.ServiceName, e.Spec.ServiceNamespace = fmt.Sprintf("%s.x-%d", s.Name, n), s.Spec.ServiceName, s.Spec.ServiceNamespace
+			w.create(e)
+			all = append(all, e)
+		}
+	}
+	honest := endpointsOf("shanghai", 150, 0, 1)
+	w.create(exportedBy("shanghai", mcsv1beta1.Headless, 1))
+	w.create(honest)
+
+	patched := 0
+	patch := func(n int) {
+		t.Helper()
+		for range n {
+			patched++
+			e, ready := all[patched%len(all)], patched/len(all)%2 == 1
+			e.Spec.Endpoints[0].Conditions.Ready = &ready
+			if err := w.hubClient.Update(t.Context(), e); err != nil {
+				t.Fatal(err)
 			}
 		}
-		var want []string
-		all := []*clustersetv1alpha1.ExportedService{}
-		for _, r := range there {
-			all = append(all, r)
-		}
-		slices.SortFunc(all, func(a, b *clustersetv1alpha1.ExportedService) int {
-			if d := a.CreationTimestamp.Compare(b.CreationTimestamp.Time); d != 0 {
-				return d
+	}
+	has := func(ns, name string, endpoints int) {
+		t.Helper()
+		kube.Eventually(t, func() error {
+			if g := w.objects(ns, name).global; g == nil || len(g.Spec.Endpoints) != endpoints {
+				return fmt.Errorf("its GlobalService is %+v", g)
 			}
-			return strings.Compare(a.Name, b.Name)
+			return nil
 		})
-		for i, r := range all {
-			if i < 5 {
-				want = append(want, r.Spec.ServiceName)
+	}
+	measure := func(options Options) (sent, stored int64) {
+		t.Helper()
+		run := w.start(options)
+		defer run.stop()
+		has("shop", "web", 201)
+		for i := 1; i < services; i++ {
+			has("fill", fmt.Sprint("web-", i), 200)
+		}
+		w.quiet(run, services)
+		sent, stored = run.local.bytesSent(), w.etcdSize()
+		patch(patches / 2)
+		honest.Spec.Endpoints[0].Addresses[0] = fmt.Sprintf("10.150.0.%d", 10+patched%200)
+		if err := w.hubClient.Update(t.Context(), honest); err != nil {
+			t.Fatal(err)
+		}
+		patch(patches / 2)
+		kube.Eventually(t, func() error {
+			for _, s := range w.objects("shop", "web").slices {
+				if s.Labels[api.LabelSourceCluster] == "shanghai" && s.Endpoints[0].Addresses[0] == honest.Spec.Endpoints[0].Addresses[0] {
+					return nil
+				}
 			}
-		}
-		var got []string
-		for n, has := range room {
-			if has {
-				got = append(got, n)
-			}
-		}
-		slices.Sort(want)
-		slices.Sort(got)
-		if !slices.Equal(got, want) {
-			t.Fatalf("step %d: %v have room, want %v", i, got, want)
-		}
+			return fmt.Errorf("shanghai's change isn't imported")
+		})
+		w.quiet(run, services)
+		return run.local.bytesSent() - sent, w.etcdSize() - stored
 	}
-	for i, n := range passed {
-		if want := 6 - i%2; n != want {
-			t.Fatalf("the cap was passed with %v", passed)
+	sent, stored := measure(Options{WriteRate: 1 << 40, WriteBurst: 1 << 40})
+	sentWith, storedWith := measure(Options{WriteRate: 1, WriteBurst: burst})
+	t.Logf("%d patches: %d kB are sent and etcd grows by %d kB; with a budget of %d kB %d and %d kB", patches, sent/1000, stored/1000, burst/1000, sentWith/1000, storedWith/1000)
+	if most := int64(4 * burst); sentWith > most || storedWith > most || sent < most || stored < most {
+		t.Errorf("want no more than %d kB with a budget, and more without", most/1000)
+	}
+	kube.Eventually(t, func() error {
+		var events eventsv1.EventList
+		if err := w.client.List(t.Context(), &events); err != nil {
+			return err
 		}
-	}
-	if len(passed) == 0 {
-		t.Error("the cap was never passed")
-	}
+		if !slices.ContainsFunc(events.Items, func(e eventsv1.Event) bool { return e.Reason == reasonLate && e.Regarding.Name == "thief" }) {
+			return fmt.Errorf("no Event names the thief")
+		}
+		return nil
+	})
 }
 
 // An attacker with a member's credentials publishes many services and claims an impossible age for a service of another member. The other
@@ -168,6 +187,30 @@ func TestOneMemberCannotFillTheOthers(t *testing.T) {
 			t.Errorf("shop/web's address was touched: %s", write)
 		}
 	}
+}
+
+// create creates an object on the hub.
+func (w *world) create(o client.Object) {
+	w.t.Helper()
+	if err := w.hubClient.Create(w.t.Context(), o); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// etcdSize returns the size of the member's etcd.
+func (w *world) etcdSize() int64 {
+	w.t.Helper()
+	answer, err := w.member.CallEtcd(w.t.Context(), "/v3/maintenance/status", struct{}{})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	var status struct {
+		Size int64 `json:"dbSize,string"`
+	}
+	if err := json.Unmarshal(answer, &status); err != nil {
+		w.t.Fatal(err)
+	}
+	return status.Size
 }
 
 // hubCreate creates many objects faster than onHub, because it doesn't wait until each kind can be applied.
