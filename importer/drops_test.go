@@ -53,7 +53,9 @@ func TestAThiefIsToldOnceAMinute(t *testing.T) {
 	ctx, said := listen(t, r)
 	before := metric(t, "clusterset_importer_dropped_values_total", "member", "thief")
 	for n := range 180 {
-		wrong := func(value string) api.LeftOut { return api.Left(field.Invalid(field.NewPath("labels"), value, "no label")) }
+		wrong := func(value string) api.LeftOut {
+			return api.Left(field.Invalid(field.NewPath("labels"), value, "no label"))
+		}
 		r.drops(ctx, web, []merge.Drop{{Cluster: "honest", Values: wrong("x")}, {Cluster: "thief", Values: wrong(fmt.Sprint(n))}})
 		r.namespaceMissing(ctx, fmt.Sprint("thief-", n), []string{"thief"})
 		now.Step(time.Second)

@@ -17,8 +17,12 @@ import (
 // fakeHub is a shelf, as a store.Store knows it.
 type fakeHub struct {
 	*shelf
-	clock  clock.PassiveClock
-	state  store.State
+	clock clock.PassiveClock
+	state store.State
+
+	changed func(cluster string, key types.NamespacedName)
+	told    func(name string)
+
 	values map[client.Object]any // so that what is the same keeps its pointer
 	kept   []any                 // what a store would have, of objects that aren't there any more
 }
@@ -109,9 +113,11 @@ func (f *fakeHub) Read(string) bool { return true }
 
 func (f *fakeHub) State() store.State { return f.state }
 
-func (f *fakeHub) OnRecords(func(cluster string, key types.NamespacedName)) {}
+func (f *fakeHub) OnRecords(changed func(cluster string, key types.NamespacedName)) {
+	f.changed = changed
+}
 
-func (f *fakeHub) OnMember(func(name string)) {}
+func (f *fakeHub) OnMember(told func(name string)) { f.told = told }
 
 func (f *fakeHub) Member(name string) *clustersetv1alpha1.MemberCluster {
 	return copies{f.shelf}.Member(name)

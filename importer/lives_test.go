@@ -31,7 +31,7 @@ import (
 
 // TestWhatLives bounds what an importer holds of each slice that it has imported, with its caches: docs/scale.md has the figures.
 func TestWhatLives(t *testing.T) {
-	const clusters, services, maxBytes, maxObjects = 40, 20, 7700, 55
+	const clusters, services, maxBytes, maxObjects = 40, 20, 7000, 70
 	var before, after runtime.MemStats
 	measure := func(m *runtime.MemStats) {
 		runtime.GC()
