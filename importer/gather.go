@@ -29,7 +29,9 @@ func (r *reconciler) gatherHub(ctx context.Context, key types.NamespacedName, in
 		if c := r.clusterOf(part.Cluster, nil); c.Member != nil && effective.Gone(c.Member, c.Here) {
 			continue
 		}
-		r.report.capped(ctx, part.Cluster, r.hub.Services(part.Cluster), r.options.MaxServices)
+		if part.Cluster != in.Cluster { // which has no limit
+			r.report.capped(ctx, part.Cluster, r.hub.Services(part.Cluster), r.options.MaxServices)
+		}
 		in.Endpoints = append(in.Endpoints, part.Endpoints...)
 		switch e := part.Export; {
 		case e == nil:

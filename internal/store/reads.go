@@ -47,17 +47,23 @@ func (s *Store) Keys(cluster string) []types.NamespacedName {
 
 // KeysIn returns the services of a namespace that any cluster has records of, in no order.
 func (s *Store) KeysIn(namespace string) []types.NamespacedName {
-	return slices.DeleteFunc(s.All(), func(key types.NamespacedName) bool { return key.Namespace != namespace })
+	return s.keys(func(key types.NamespacedName) bool { return key.Namespace == namespace })
 }
 
 // All returns the services that any cluster has records of, in no order.
 func (s *Store) All() []types.NamespacedName {
+	return s.keys(func(types.NamespacedName) bool { return true })
+}
+
+func (s *Store) keys(is func(types.NamespacedName) bool) []types.NamespacedName {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	all := map[types.NamespacedName]bool{}
 	for _, c := range s.view {
 		for key := range c.services {
-			all[key] = true
+			if is(key) {
+				all[key] = true
+			}
 		}
 	}
 	return slices.Collect(maps.Keys(all))
