@@ -16,8 +16,8 @@ import (
 	"github.com/clusterset/clusterset/hub/members"
 	"github.com/clusterset/clusterset/hub/peers"
 	"github.com/clusterset/clusterset/internal/connect"
-	"github.com/clusterset/clusterset/internal/hubcache"
 	"github.com/clusterset/clusterset/internal/schema"
+	"github.com/clusterset/clusterset/internal/store"
 	"github.com/clusterset/clusterset/internal/version"
 )
 
@@ -70,7 +70,7 @@ Nothing depends on this process. While it is down, every member stays as it was.
 				}
 			}
 			caches := hub.CacheOptions()
-			caches.NewInformer = hubcache.NewInformer
+			caches.NewInformer = store.NewInformer
 			mgr, err := h.newManager(config, api.HubLeaderLease, connect.NewScheme(), caches)
 			if err != nil {
 				return err

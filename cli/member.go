@@ -29,11 +29,11 @@ import (
 	"github.com/clusterset/clusterset/importer/desired"
 	"github.com/clusterset/clusterset/internal/beacon"
 	"github.com/clusterset/clusterset/internal/connect"
-	"github.com/clusterset/clusterset/internal/hubcache"
 	"github.com/clusterset/clusterset/internal/namespaces"
 	"github.com/clusterset/clusterset/internal/nodes"
 	"github.com/clusterset/clusterset/internal/packed"
 	"github.com/clusterset/clusterset/internal/schema"
+	"github.com/clusterset/clusterset/internal/store"
 	"github.com/clusterset/clusterset/internal/topology"
 	"github.com/clusterset/clusterset/internal/version"
 	"github.com/clusterset/clusterset/prober"
@@ -112,7 +112,7 @@ are answered. clusterset join creates the kubeconfig for the hub. With --hub-sec
 	flags.BoolVar(&m.imports.CreateNamespaces, "create-namespaces", false, "create namespaces that imported services need (default: import once they exist)")
 	flags.IntVar(&m.imports.MaxNamespaces, "max-namespaces", importer.DefaultMaxNamespaces, "how many namespaces --create-namespaces creates for the services of one cluster, so that a stolen token can't fill this cluster. They are never deleted; those that you delete or create yourself don't count")
 	flags.IntVar(&m.imports.MaxServices, "max-services", importer.DefaultMaxServices, "how many services to import from one cluster, in the order in which the hub received them, so that a stolen token can't fill this cluster. Use the same value in all members")
-	flags.IntVar(&m.recordMemory, "max-record-memory", hubcache.DefaultQuota>>20, "`MiB` of memory that the records of one cluster may take in this agent, so that a stolen token can't use up all. Further records are left out, and an Event says so")
+	flags.IntVar(&m.recordMemory, "max-record-memory", store.DefaultMaxMemory>>20, "`MiB` of memory that the records of one cluster may take in this agent, so that a stolen token can't use up all. Further records are left out, and an Event says so")
 	flags.BoolVar(&m.imports.ExtendEverywhere, "extend-everywhere", false, "extend Services that ask for it ("+api.KeyExtend+") in all namespaces, not only in those with the label "+api.KeyExtend+"="+api.ExtendAllowed)
 	flags.BoolVar(&m.imports.SkipGlobalServices, "skip-global-services", false, "write no GlobalServices, for clusters that don't use svc.global, and delete those written before")
 	flags.StringVar(&m.beaconBind, "beacon-bind-address", ":9471", "`address` at which other clusters measure whether they can reach this one. It is used only with --beacon-service or --beacon-addresses")
@@ -275,7 +275,8 @@ func (m *member) set(config *rest.Config, connection *connect.Connection, option
 	}
 	hubConfig := connection.Config()
 	hubConfig.QPS, hubConfig.UserAgent = -1, config.UserAgent
-	hub, err := connect.NewHub(hubConfig)
+	m.imports.Cluster, m.imports.RecordMemory = m.cluster, m.recordMemory<<20
+	hub, err := connect.NewHub(hubConfig, importer.StoreOptions(mgr, m.imports))
 	if err != nil {
 		return nil, fmt.Errorf("set up hub client: %w", err)
 	}
@@ -288,7 +289,7 @@ func (m *member) set(config *rest.Config, connection *connect.Connection, option
 	}
 	measures := prober.New(prober.Options{
 		Cluster: m.cluster, Services: m.imports.DataPath == desired.DataPathClusterIPs,
-		Here: mgr.GetCache(), Live: mgr.GetAPIReader(), Hub: hub.GetAPIReader(), Writer: mgr.GetClient(),
+		Here: mgr.GetCache(), Live: mgr.GetAPIReader(), Hub: hub, Writer: mgr.GetClient(),
 		Avoid: avoid,
 	})
 	m.imports.Unreachable, m.imports.Reached, m.imports.Moved = measures.Unreachable, measures.Loaded(), measures.Changed()
@@ -303,16 +304,19 @@ func (m *member) set(config *rest.Config, connection *connect.Connection, option
 		return nil, fmt.Errorf("set up client: %w", err)
 	}
 	options.Runs = runs{member, client.ObjectKey{Namespace: m.leaseNamespace(), Name: api.MemberLeaderLease}}
-	options.HubBack, options.Relist = hub.Cache.Back(), hub.Cache.Relist
 	unseen := make(chan struct{}, 1)
 	options.Unseen, m.imports.Unseen = unseen, unseen
+	options.Relist = func() {
+		hub.Store.Relist()
+		select { // it may have records of this cluster in other namespaces
+		case unseen <- struct{}{}:
+		default:
+		}
+	}
 	if _, err := exporter.Setup(mgr, hub, options); err != nil {
 		return nil, err
 	}
-	m.imports.RecordMemory = m.recordMemory << 20
-	m.imports.Cluster = m.cluster
-	m.imports.HubState, m.imports.HubWatched, m.imports.HubRefuses = hub.Cache.State, hub.Cache.Watched, connection.Refused
-	m.imports.Unread = hub.Cache.Unread
+	m.imports.HubRefuses = connection.Refused
 	if err := importer.Setup(mgr, hub, m.imports); err != nil {
 		return nil, usageError{err} // so far it has only checked its options
 	}
@@ -320,8 +324,7 @@ func (m *member) set(config *rest.Config, connection *connect.Connection, option
 		return nil, usageError{err}
 	}
 	for _, r := range []manager.Runnable{
-		// Not hub itself: the manager would wait for its caches before starting anything else, and the hub may be down.
-		manager.RunnableFunc(hub.Start),
+		manager.RunnableFunc(hub.Store.Start),
 		manager.RunnableFunc(func(ctx context.Context) error { return m.imports.Nodes.Watch(ctx, mgr) }),
 		measures,
 		everywhere(connection.Watch),

@@ -97,7 +97,7 @@ func completeCondition(left api.LeftOut) metav1.Condition {
 //
 // own is our record as it should be, which the hub may not have yet. It is nil if we export nothing, which conflicts with
 // nothing. Only the others that this cluster sees count.
-func conflictOf(own *clustersetv1alpha1.ExportedService, others []*clustersetv1alpha1.ExportedService, member func(cluster string) *clustersetv1alpha1.MemberCluster) *metav1.Condition {
+func conflictOf(own *clustersetv1alpha1.ExportedService, others []*door.Export, member func(cluster string) *clustersetv1alpha1.MemberCluster) *metav1.Condition {
 	if own == nil {
 		none := mcsv1beta1.NewServiceExportCondition(mcsv1beta1.ServiceExportConditionConflict, metav1.ConditionFalse,
 			mcsv1beta1.ServiceExportReasonNoConflicts, "nothing is exported")
@@ -105,11 +105,7 @@ func conflictOf(own *clustersetv1alpha1.ExportedService, others []*clustersetv1a
 	}
 	us, _ := own.SourceCluster()
 	visible := merge.Visible(us, member)
-	values := []*door.Export{door.CompactService(own, time.Now())}
-	for _, other := range others {
-		values = append(values, door.CompactService(other, time.Now()))
-	}
-	exports, _ := merge.Exports(values, merge.JoinedBy(member))
+	exports, _ := merge.Exports(append([]*door.Export{door.CompactService(own, time.Now())}, others...), merge.JoinedBy(member))
 	exports = slices.DeleteFunc(exports, func(e merge.Export) bool { return !visible(e.Cluster, e.Spec.ExportTo) })
 	resolved := merge.Resolve(exports)
 	condition := resolved.ConflictCondition()

@@ -17,6 +17,7 @@ import (
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/internal/door"
 )
 
 // said returns the conditions in sorted order, such as "Conflict=False/NoConflicts Ready=True/Exported".
@@ -142,8 +143,8 @@ func TestConflictIsOnEveryExport(t *testing.T) {
 	younger.Service.Spec.Ports[0].Port = 81
 	a, b := desired(older).Service, desired(younger).Service
 	for _, c := range []*metav1.Condition{
-		conflictOf(a, []*clustersetv1alpha1.ExportedService{b}, unknown),
-		conflictOf(b, []*clustersetv1alpha1.ExportedService{a}, unknown),
+		conflictOf(a, compact(b), unknown),
+		conflictOf(b, compact(a), unknown),
 	} {
 		if c.Status != metav1.ConditionTrue || c.Reason != string(mcsv1beta1.ServiceExportReasonPortConflict) || !strings.Contains(c.Message, "beijing") {
 			t.Errorf("got %s=%s/%s %s", c.Type, c.Status, c.Reason, c.Message)
@@ -288,8 +289,16 @@ func TestConflictsAmongWhatIsSeen(t *testing.T) {
 		{b, []*clustersetv1alpha1.ExportedService{a}, metav1.ConditionFalse},
 		{c, []*clustersetv1alpha1.ExportedService{a, b}, metav1.ConditionTrue},
 	} {
-		if got := conflictOf(test.own, test.others, member); got.Status != test.want {
+		if got := conflictOf(test.own, compact(test.others...), member); got.Status != test.want {
 			t.Errorf("%s: %s, %s", test.own.Namespace, got.Status, got.Message)
 		}
 	}
+}
+
+// compact returns what the store of the hub has of records.
+func compact(all ...*clustersetv1alpha1.ExportedService) (values []*door.Export) {
+	for _, s := range all {
+		values = append(values, door.CompactService(s, time.Now()))
+	}
+	return values
 }

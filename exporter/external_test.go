@@ -437,7 +437,7 @@ func TestReachable(t *testing.T) {
 			src := exposed()
 			tc.change(&src)
 			v := visibility{own: "beijing"}
-			v.peers.Store(peersOf(tc.members, "beijing"))
+			v.peers.Store(peersOf(pointers(tc.members), "beijing"))
 			export := src.Export.DeepCopy()
 			setConditions(export, v.conditions(export.Namespace, desired(src)))
 			c := meta.FindStatusCondition(export.Status.Conditions, api.ConditionReachable)

@@ -97,16 +97,13 @@ func keptExport(onHub *clustersetv1alpha1.ExportedService, key types.NamespacedN
 
 // abandonedAll returns the services on the hub that have a Service but no ServiceExport, and how many services are on the hub.
 func (r *reconciler) abandonedAll(ctx context.Context) (keys []types.NamespacedName, exported int, err error) {
-	records, _, err := r.cached(ctx)
-	if err != nil {
-		return nil, 0, err
-	}
-	for i := range records {
-		if !records[i].Exports() {
+	records, _ := r.onHub.OwnRecords()
+	for _, record := range records {
+		if !record.Exports() {
 			continue
 		}
 		exported++
-		key := keyOfService(&records[i])
+		key := keyOfService(record)
 		src := Source{Service: &corev1.Service{}}
 		switch err := r.local.Get(ctx, key, src.Service); {
 		case apierrors.IsNotFound(err):

@@ -24,7 +24,6 @@ import (
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/internal/connect"
-	"github.com/clusterset/clusterset/internal/hubcache"
 	"github.com/clusterset/clusterset/internal/mcs"
 	"github.com/clusterset/clusterset/internal/nodes"
 )
@@ -131,21 +130,17 @@ func TestMarkedServicesFollowWhileTheirKindIsGone(t *testing.T) {
 // reconcilerOf returns a reconciler of beijing that has synced, and its caches of what is on the hub.
 func reconcilerOf(t *testing.T, local client.WithWatch, hub client.Client) (r *reconciler, services, endpoints toolscache.Indexer) {
 	t.Helper()
-	onHub := indexes{
-		hubcache.NewIndex("service", func(s *clustersetv1alpha1.ExportedService) string { return keyOfService(s).String() }),
-		hubcache.NewIndex("service", func(e *clustersetv1alpha1.ExportedEndpoints) string { return keyOfEndpoints(e).String() }),
-	}
 	services = toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, toolscache.Indexers{})
 	endpoints = toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, toolscache.Indexers{})
 	r = &reconciler{
-		cluster: "beijing", local: local, exports: exports{local, mcs.Version("v1beta1")}, hub: hub, live: hub, onHub: onHub,
+		cluster: "beijing", local: local, exports: exports{local, mcs.Version("v1beta1")}, hub: hub, onHub: fakeHub{services, endpoints, hub},
 		nodes: nodes.New(), names: newNames(nil, nil), pass: newPass(),
 		events: &events.FakeRecorder{}, others: newOthers(), places: places{most: DefaultMaxPerNamespace},
 		synced: func() bool { return true }, unheard: func() error { return nil }, now: time.Now,
 		withdrawals: newWithdrawalGuard(DefaultHoldWithdrawals, DefaultReplaceFor),
 	}
 	r.withdrawals.served, r.withdrawals.count = r.exports.served, r.abandonedAll
-	if err := errors.Join(onHub.services.Use(services), onHub.endpoints.Use(endpoints), r.giveFirstPlaces(t.Context())); err != nil {
+	if err := r.giveFirstPlaces(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	return r, services, endpoints

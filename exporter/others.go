@@ -12,16 +12,8 @@ import (
 	"github.com/clusterset/clusterset/api"
 )
 
-const (
-	// othersAtOnce is how many changes that other clusters made alone are written at any speed, and othersEvery how often one is after that.
-	othersAtOnce, othersEvery = 1000, time.Second
-	// othersSeldom is when a service's is written nevertheless, and othersRetry when to look again until then.
-	othersSeldom, othersRetry = 16 * time.Minute, time.Minute
-)
-
-// newOthers paces what ServiceExports say of conflicts and of missing namespaces, which are other clusters' to change, as often as they like.
-// Rule C80 of docs/spec/control-plane.md.
-func newOthers() *rate.Limiter { return rate.NewLimiter(rate.Every(othersEvery), othersAtOnce) }
+// newOthers bounds what ServiceExports say of conflicts and of missing namespaces, which other clusters change as often as they like (C80).
+func newOthers() *rate.Limiter { return rate.NewLimiter(rate.Every(time.Second), 1000) }
 
 // onlyOthers reports whether conditions differ at most in those that other clusters change.
 func onlyOthers(a, b []metav1.Condition) bool {

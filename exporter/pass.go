@@ -247,26 +247,14 @@ func (r *reconciler) collect(ctx context.Context) (sets.Set[types.NamespacedName
 			keys.Insert(client.ObjectKeyFromObject(svc))
 		}
 	}
-	records, endpoints, err := r.cached(ctx)
-	for i := range records {
-		keys.Insert(keyOfService(&records[i]))
+	records, endpoints := r.onHub.OwnRecords()
+	for _, s := range records {
+		keys.Insert(keyOfService(s))
 	}
-	for i := range endpoints {
-		keys.Insert(keyOfEndpoints(&endpoints[i]))
+	for _, e := range endpoints {
+		keys.Insert(keyOfEndpoints(e))
 	}
-	return keys, err
-}
-
-// cached lists our records in the cache of the hub. They must not be changed.
-func (r *reconciler) cached(ctx context.Context) ([]clustersetv1alpha1.ExportedService, []clustersetv1alpha1.ExportedEndpoints, error) {
-	var services clustersetv1alpha1.ExportedServiceList
-	var endpoints clustersetv1alpha1.ExportedEndpointsList
-	for _, list := range []client.ObjectList{&services, &endpoints} {
-		if err := r.hub.List(ctx, list, client.InNamespace(api.MemberNamespace(r.cluster)), client.UnsafeDisableDeepCopy); err != nil {
-			return nil, nil, fmt.Errorf("list records: %w", err)
-		}
-	}
-	return services.Items, endpoints.Items, nil
+	return keys, nil
 }
 
 // findUnread lists the metadata of our records on the hub, and returns those that the cache has otherwise, or only one of both has.
@@ -275,23 +263,20 @@ func (r *reconciler) findUnread(ctx context.Context) (map[types.NamespacedName]u
 	for _, kind := range []string{kindService, kindEndpoints} {
 		var list metav1.PartialObjectMetadataList
 		list.SetGroupVersionKind(clustersetv1alpha1.GroupVersion.WithKind(kind + "List"))
-		if err := r.live.List(ctx, &list, client.InNamespace(api.MemberNamespace(r.cluster))); err != nil {
+		if err := r.hub.List(ctx, &list, client.InNamespace(api.MemberNamespace(r.cluster))); err != nil {
 			return nil, fmt.Errorf("list %s: %w", kind, err)
 		}
 		for i := range list.Items {
 			live[recordName{kind, list.Items[i].Name}] = versionOf(&list.Items[i])
 		}
 	}
-	services, endpoints, err := r.cached(ctx)
-	if err != nil {
-		return nil, err
-	}
+	services, endpoints := r.onHub.OwnRecords()
 	cached := map[recordName]string{}
-	for i := range services {
-		cached[recordName{kindService, services[i].Name}] = versionOf(&services[i])
+	for _, s := range services {
+		cached[recordName{kindService, s.Name}] = versionOf(s)
 	}
-	for i := range endpoints {
-		cached[recordName{kindEndpoints, endpoints[i].Name}] = versionOf(&endpoints[i])
+	for _, e := range endpoints {
+		cached[recordName{kindEndpoints, e.Name}] = versionOf(e)
 	}
 	differ := map[types.NamespacedName]unread{}
 	for at, version := range live {

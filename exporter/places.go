@@ -9,6 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 )
 
 // places limits how many services of one namespace are exported, so that a tenant who may write ServiceExports in it can't use up what the
@@ -73,10 +75,8 @@ func (p *places) leave(key types.NamespacedName) (others bool) {
 
 // giveFirstPlaces gives places to the services that are on the hub, and then to those with the oldest ServiceExports.
 func (r *reconciler) giveFirstPlaces(ctx context.Context) error {
-	records, _, err := r.cached(ctx)
-	if err != nil {
-		return err
-	}
+	records, _ := r.onHub.OwnRecords()
+	slices.SortFunc(records, func(a, b *clustersetv1alpha1.ExportedService) int { return cmp.Compare(a.Name, b.Name) })
 	waiting, err := r.exports.list(ctx)
 	if err != nil {
 		return err
@@ -85,9 +85,9 @@ func (r *reconciler) giveFirstPlaces(ctx context.Context) error {
 		return cmp.Or(a.GetCreationTimestamp().Compare(b.GetCreationTimestamp().Time), cmp.Compare(a.GetName(), b.GetName()))
 	})
 	var order []types.NamespacedName
-	for i := range records {
-		if records[i].Exports() {
-			order = append(order, keyOfService(&records[i]))
+	for _, s := range records {
+		if s.Exports() {
+			order = append(order, keyOfService(s))
 		}
 	}
 	for _, export := range waiting {

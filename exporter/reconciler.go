@@ -22,6 +22,7 @@ import (
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/internal/door"
 	"github.com/clusterset/clusterset/internal/namespaces"
 	"github.com/clusterset/clusterset/internal/nodes"
 	"github.com/clusterset/clusterset/internal/record"
@@ -41,9 +42,8 @@ type reconciler struct {
 	from        namespaces.Filter // that is exported from
 	local       client.Reader     // the member's cache
 	exports     exports
-	hub         client.Client // reads from the cache of the hub
-	live        client.Reader // reads from the hub itself
-	onHub       indexes
+	hub         client.Client
+	onHub       onHub
 	synced      func() bool  // whether both caches have synced and the name is ours
 	unheard     func() error // why it can't or isn't
 	events      events.EventRecorder
@@ -88,7 +88,7 @@ func (r *reconciler) reconcile(ctx context.Context, key types.NamespacedName, kn
 	}
 
 	var have Records
-	var others []*clustersetv1alpha1.ExportedService
+	var others []*door.Export
 	ready := r.synced() && r.places.seeded()
 	if ready {
 		if have, others, err = r.records(ctx, key, unread); err != nil {
@@ -115,7 +115,7 @@ func (r *reconciler) reconcile(ctx context.Context, key types.NamespacedName, kn
 	}
 	var conflict *metav1.Condition
 	if !errors.Is(out.err, errNotSynced) {
-		conflict = conflictOf(want.Service, others, func(cluster string) *clustersetv1alpha1.MemberCluster { return r.member(ctx, cluster) })
+		conflict = conflictOf(want.Service, others, r.onHub.Member)
 	}
 	out.failing, out.refusing = known.failing.note(out.transient() != nil), known.refusing.note(out.refused)
 	known.counted.replace(entryOf(src, want, out, conflict, stop.held))
@@ -291,22 +291,24 @@ func (r *reconciler) honourMark(ctx context.Context, src Source) (waiting bool, 
 	return false, 0, nil
 }
 
-// records returns the hub's records of a service: our own, and those of every other member for the conflicts. Those that are unread are read from
-// the hub itself.
-func (r *reconciler) records(ctx context.Context, key types.NamespacedName, read unread) (have Records, others []*clustersetv1alpha1.ExportedService, err error) {
-	own := api.MemberNamespace(r.cluster)
-	for _, s := range r.onHub.services.Of(key.String()) {
-		if s.Namespace == own {
-			have.Service = s.DeepCopy()
-		} else {
-			others = append(others, s)
+// records returns the hub's records of a service: our own, and what those of every other member say, for the conflicts. Those that are unread are read
+// from the hub itself.
+func (r *reconciler) records(ctx context.Context, key types.NamespacedName, read unread) (have Records, others []*door.Export, err error) {
+	for _, part := range r.onHub.Service(key) {
+		if part.Cluster != r.cluster && part.Export != nil {
+			others = append(others, part.Export)
 		}
 	}
-	for _, e := range r.onHub.endpoints.Of(key.String()) {
+	export, all := r.onHub.Own(key)
+	if export != nil {
+		have.Service = export.DeepCopy()
+	}
+	for _, e := range all {
 		if _, differs := read[recordName{kindEndpoints, e.Name}]; !differs {
 			have.Endpoints = append(have.Endpoints, *e.DeepCopy())
 		}
 	}
+	own := api.MemberNamespace(r.cluster)
 	for at, there := range read {
 		var o client.Object = &clustersetv1alpha1.ExportedService{}
 		if at.kind == kindEndpoints {
@@ -317,7 +319,7 @@ func (r *reconciler) records(ctx context.Context, key types.NamespacedName, read
 		if !there {
 			continue
 		}
-		switch err := r.live.Get(ctx, client.ObjectKey{Namespace: own, Name: at.name}, o); {
+		switch err := r.hub.Get(ctx, client.ObjectKey{Namespace: own, Name: at.name}, o); {
 		case apierrors.IsNotFound(err):
 			continue
 		case err != nil:
@@ -336,7 +338,7 @@ func (r *reconciler) records(ctx context.Context, key types.NamespacedName, read
 // have been.
 func (r *reconciler) gatherExternal(ctx context.Context, src *Source, have Records) (done func()) {
 	src.External.Last = have.Endpoints
-	if m := r.member(ctx, r.cluster); m != nil {
+	if m := r.onHub.Member(r.cluster); m != nil {
 		src.External.CIDRs = m.Spec.ExternalCIDRs
 	}
 	if src.Service != nil && (src.Export != nil || have.Service != nil) && hasNodePort(src.Service) {
@@ -344,15 +346,6 @@ func (r *reconciler) gatherExternal(ctx context.Context, src *Source, have Recor
 	}
 	src.External.Resolve, done = r.names.resolve(src.Key)
 	return done
-}
-
-// member returns a cluster's MemberCluster, or nil if the hub has none.
-func (r *reconciler) member(ctx context.Context, cluster string) *clustersetv1alpha1.MemberCluster {
-	m := &clustersetv1alpha1.MemberCluster{}
-	if err := r.hub.Get(ctx, client.ObjectKey{Name: cluster}, m, client.UnsafeDisableDeepCopy); err != nil {
-		return nil // it is deleted, or our cache is behind
-	}
-	return m
 }
 
 // nodesChanged reconciles the Services that are reached at ports of the nodes.

@@ -72,11 +72,11 @@ func TestExports(t *testing.T) {
 	})
 }
 
-// store is the records that a hub, or a cache of it, has.
-type store map[recordName]client.Object
+// recordsThere is the records that a hub, or a cache of it, has.
+type recordsThere map[recordName]client.Object
 
-func (s store) clone() store {
-	c := store{}
+func (s recordsThere) clone() recordsThere {
+	c := recordsThere{}
 	for at, o := range s {
 		c[at] = o.DeepCopyObject().(client.Object)
 	}
@@ -84,7 +84,7 @@ func (s store) clone() store {
 }
 
 // List implements client.Reader.
-func (s store) List(_ context.Context, into client.ObjectList, _ ...client.ListOption) error {
+func (s recordsThere) List(_ context.Context, into client.ObjectList, _ ...client.ListOption) error {
 	switch into := into.(type) {
 	case *clustersetv1alpha1.ExportedServiceList:
 		for _, o := range s {
@@ -109,7 +109,7 @@ func (s store) List(_ context.Context, into client.ObjectList, _ ...client.ListO
 }
 
 // Get implements client.Reader.
-func (s store) Get(_ context.Context, key client.ObjectKey, into client.Object, _ ...client.GetOption) error {
+func (s recordsThere) Get(_ context.Context, key client.ObjectKey, into client.Object, _ ...client.GetOption) error {
 	switch into := into.(type) {
 	case *clustersetv1alpha1.ExportedService:
 		if o, ok := s[at(into, key.Name)].(*clustersetv1alpha1.ExportedService); ok {
@@ -141,7 +141,7 @@ type scripted struct {
 	r                   *reconciler
 	services, endpoints toolscache.Indexer
 
-	live, cache, backup store
+	live, cache, backup recordsThere
 	version             int
 	away, full, dead    bool
 	refuses, fails      string
@@ -158,7 +158,7 @@ func newScripted(t *testing.T) *scripted {
 	if err := mcs.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
 	}
-	w := &scripted{t: t, live: store{}, cache: store{}, left: math.MaxInt, revisions: map[string]int64{}}
+	w := &scripted{t: t, live: recordsThere{}, cache: recordsThere{}, left: math.MaxInt, revisions: map[string]int64{}}
 	w.here = fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(export()).
 		WithIndex(&discoveryv1.EndpointSlice{}, indexSlices, func(o client.Object) []string { return []string{backed(o).Name} }).Build()
 	w.start()
@@ -169,7 +169,6 @@ func newScripted(t *testing.T) *scripted {
 func (w *scripted) start() {
 	w.due = map[types.NamespacedName]time.Time{}
 	w.r, w.services, w.endpoints = reconcilerOf(w.t, w.here, w)
-	w.r.live = reader{w}
 	w.r.now = func() time.Time { return time.Now().Add(w.skew) }
 	w.r.places.of = nil
 	w.dead, w.left = false, math.MaxInt
@@ -177,29 +176,18 @@ func (w *scripted) start() {
 	_ = w.until(func() error { return w.r.firstPass(w.t.Context()) }, time.Minute)
 }
 
-// reader reads the hub itself.
-type reader struct{ *scripted }
-
-func (r reader) Get(ctx context.Context, key client.ObjectKey, into client.Object, _ ...client.GetOption) error {
-	if r.away || r.dead {
-		return errAway
-	}
-	return r.live.Get(ctx, key, into)
-}
-
-func (r reader) List(ctx context.Context, into client.ObjectList, _ ...client.ListOption) error {
-	if r.away || r.dead {
-		return errAway
-	}
-	return r.live.List(ctx, into)
-}
-
 func (w *scripted) Get(ctx context.Context, key client.ObjectKey, into client.Object, _ ...client.GetOption) error {
-	return w.cache.Get(ctx, key, into)
+	if w.away || w.dead {
+		return errAway
+	}
+	return w.live.Get(ctx, key, into)
 }
 
 func (w *scripted) List(ctx context.Context, into client.ObjectList, _ ...client.ListOption) error {
-	return w.cache.List(ctx, into)
+	if w.away || w.dead {
+		return errAway
+	}
+	return w.live.List(ctx, into)
 }
 
 func (w *scripted) admit(name string) error {
@@ -276,7 +264,7 @@ func (w *scripted) sync() {
 			delete(w.cache, at)
 		}
 	}
-	for _, all := range []store{was, w.cache} {
+	for _, all := range []recordsThere{was, w.cache} {
 		for at := range all {
 			if before, now := was[at], w.cache[at]; before == nil || now == nil || versionOf(before) != versionOf(now) {
 				if key, ok := at.key(); ok {

@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/cluster"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -58,15 +57,11 @@ type Options struct {
 	// ReplaceFor is how long a Service or ServiceExport may be missing before its record is withdrawn. Default: DefaultReplaceFor.
 	ReplaceFor time.Duration
 
-	// HubBack has an element when the hub is back after it was unreachable: the exporter then checks it and sends a heartbeat
-	// at once. If nil, that waits for the next heartbeat.
-	HubBack <-chan struct{}
-
-	// Relist makes all caches of the hub list everything again. It is called when the hub has been restored from a backup. If nil, the
-	// caches notice that later on their own.
+	// Relist makes the store of the hub read everything again. It is called when the hub has been restored from a backup. Default: the
+	// store's Relist.
 	Relist func()
 
-	// Unseen gets an element when records of this cluster are on the hub that the cache doesn't have, perhaps because it leaves out their
+	// Unseen gets an element when records of this cluster are on the hub that the store doesn't have, perhaps because it leaves out their
 	// namespaces.
 	Unseen chan<- struct{}
 
@@ -122,9 +117,6 @@ func (o *Options) complete() error {
 	if o.Nodes == nil {
 		o.Nodes = nodes.New()
 	}
-	if o.Relist == nil {
-		o.Relist = func() {}
-	}
 	if o.Runs == nil {
 		o.Runs = noRuns{}
 	}
@@ -133,13 +125,12 @@ func (o *Options) complete() error {
 
 // Setup adds the exporter to the manager of the member's cluster. All of it runs on the leader only.
 //
-// hub can be shared with the importer, so that both use the same watches. The caller starts it, before or after, and it may be
-// unreachable for any time: see the first pass. Its RESTMapper shouldn't need the hub to answer. The hub's scheme must know the
-// types of api/clusterset/v1alpha1; the manager's, those of both versions of the Multi-Cluster Services API: the
+// hub can be shared with the importer, so that both use the same watches. The caller starts its store, before or after, and it may be
+// unreachable for any time: see the first pass. The manager's scheme must know both versions of the Multi-Cluster Services API: the
 // newest that the member serves is used.
 //
 // The returned channel is closed when the first export pass is done.
-func Setup(mgr manager.Manager, hub cluster.Cluster, opts Options) (firstPass <-chan struct{}, err error) {
+func Setup(mgr manager.Manager, hub *connect.Hub, opts Options) (firstPass <-chan struct{}, err error) {
 	firstPass, err = setup(mgr, hub, opts)
 	if err != nil {
 		return nil, fmt.Errorf("set up exporter: %w", err)
@@ -147,17 +138,20 @@ func Setup(mgr manager.Manager, hub cluster.Cluster, opts Options) (firstPass <-
 	return firstPass, nil
 }
 
-func setup(mgr manager.Manager, hub cluster.Cluster, opts Options) (firstPass <-chan struct{}, err error) {
+func setup(mgr manager.Manager, hub *connect.Hub, opts Options) (firstPass <-chan struct{}, err error) {
 	if err := opts.complete(); err != nil {
 		return nil, err
+	}
+	if opts.Relist == nil {
+		opts.Relist = hub.Store.Relist
 	}
 	registerMetrics()
 	name := &claim{
 		cluster:  opts.Cluster,
 		run:      string(uuid.NewUUID()),
 		interval: opts.HeartbeatInterval,
-		live:     hub.GetAPIReader(),
-		hub:      hub.GetClient(),
+		live:     hub,
+		hub:      hub,
 		uid:      func(ctx context.Context) string { return clusterUID(ctx, mgr.GetAPIReader()) },
 		runs:     opts.Runs,
 	}
@@ -168,13 +162,13 @@ func setup(mgr manager.Manager, hub cluster.Cluster, opts Options) (firstPass <-
 	if err := addController(mgr, hub, opts, r); err != nil {
 		return nil, err
 	}
-	report := &reporter{hub: hub.GetClient(), live: hub.GetAPIReader(), opts: opts}
+	report := &reporter{hub: hub, live: hub, opts: opts}
 	beat := &heartbeat{
 		interval: opts.HeartbeatInterval,
 		phase:    phaseOf(opts.Cluster),
 		after:    r.pass.finished,
 		claim:    name,
-		back:     opts.HubBack,
+		back:     hub.Store.Back(),
 		relist:   opts.Relist,
 		upToDate: func(ctx context.Context) error {
 			report.doubt()
@@ -187,7 +181,7 @@ func setup(mgr manager.Manager, hub cluster.Cluster, opts Options) (firstPass <-
 		beat.run,
 		r.expire,
 		r.names.run,
-		func(ctx context.Context) error { return r.visible.watch(ctx, hub.GetCache(), r.reportIn) },
+		func(ctx context.Context) error { return r.visible.watch(ctx, hub.Store, r.reportIn) },
 	} {
 		if err := mgr.Add(run); err != nil {
 			return nil, err
@@ -212,25 +206,22 @@ func (noRuns) List(context.Context) ([]string, error) { return nil, nil }
 
 func (noRuns) Store(context.Context, []string) error { return nil }
 
-func newReconciler(mgr manager.Manager, hub cluster.Cluster, opts Options, name *claim) (*reconciler, error) {
+func newReconciler(mgr manager.Manager, hub *connect.Hub, opts Options, name *claim) (*reconciler, error) {
 	exports, err := newExports(mgr.GetClient())
 	if err != nil {
 		return nil, err
 	}
-	onHub, err := addIndexes(mgr, hub, opts.Cluster)
-	if err != nil {
+	if err := addIndex(mgr); err != nil {
 		return nil, err
 	}
-	synced := syncedFunc(hub.GetCache())
 	r := &reconciler{
 		cluster: opts.Cluster,
 		from:    namespaces.Filter{Include: opts.IncludeNamespaces, Exclude: opts.ExcludeNamespaces},
 		local:   mgr.GetClient(),
 		exports: exports,
-		hub:     hub.GetClient(),
-		live:    hub.GetAPIReader(),
-		onHub:   onHub,
-		synced:  func() bool { return name.held() && synced() },
+		hub:     hub,
+		onHub:   hub.Store,
+		synced:  func() bool { return name.held() && hub.Store.HasSynced() },
 		unheard: name.unheard,
 		events:  mgr.GetEventRecorder("clusterset-exporter"),
 		pass:    newPass(),
@@ -256,7 +247,7 @@ func newReconciler(mgr manager.Manager, hub cluster.Cluster, opts Options, name 
 }
 
 // addController adds the reconciler's controller, with its sources.
-func addController(mgr manager.Manager, hub cluster.Cluster, opts Options, r *reconciler) error {
+func addController(mgr manager.Manager, hub *connect.Hub, opts Options, r *reconciler) error {
 	skip := true // several members may run in one process, as in tests
 	ctrl, err := controller.New("clusterset-exporter", mgr, controller.Options{
 		Reconciler:              r,
@@ -268,7 +259,7 @@ func addController(mgr manager.Manager, hub cluster.Cluster, opts Options, r *re
 	if err != nil {
 		return err
 	}
-	for _, s := range sources(mgr.GetCache(), hub.GetCache(), r.exports.version.NewExport(), opts.Cluster, r.pass, sayInvalidMarks(r.events)) {
+	for _, s := range sources(mgr.GetCache(), hub.Store, r.exports.version.NewExport(), r.pass, sayInvalidMarks(r.events)) {
 		if err := ctrl.Watch(s); err != nil {
 			return fmt.Errorf("watch: %w", err)
 		}

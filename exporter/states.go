@@ -100,7 +100,6 @@ func fingerprint(want Desired) uint64 {
 type toldConditions struct {
 	says     uint64    // see fingerprintOfConditions
 	restored time.Time // when they were last written although they say the same
-	others   time.Time // when what other clusters change was last written alone
 }
 
 // ourConditions are those of a ServiceExport that are the exporter's.

@@ -8,14 +8,11 @@ import (
 	"sync/atomic"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/internal/communities"
-	"github.com/clusterset/clusterset/internal/follow"
+	"github.com/clusterset/clusterset/internal/store"
 	"github.com/clusterset/clusterset/internal/text"
 )
 
@@ -40,16 +37,15 @@ type peers struct {
 	have    map[string]clustersetv1alpha1.Namespaces
 }
 
-func peersOf(members []clustersetv1alpha1.MemberCluster, own string) *peers {
+func peersOf(members []*clustersetv1alpha1.MemberCluster, own string) *peers {
 	p := &peers{
 		of: communities.Set{}, apart: map[string]string{}, digests: map[string]string{}, have: map[string]clustersetv1alpha1.Namespaces{},
 	}
 	var this *clustersetv1alpha1.MemberCluster
-	if i := slices.IndexFunc(members, func(m clustersetv1alpha1.MemberCluster) bool { return m.Name == own }); i >= 0 {
-		this, p.external = &members[i], members[i].Spec.ExternalCIDRs
+	if i := slices.IndexFunc(members, func(m *clustersetv1alpha1.MemberCluster) bool { return m.Name == own }); i >= 0 {
+		this, p.external = members[i], members[i].Spec.ExternalCIDRs
 	}
-	for i := range members {
-		m := &members[i]
+	for _, m := range members {
 		if m.Left() && m.Name != own {
 			continue
 		}
@@ -67,24 +63,30 @@ func peersOf(members []clustersetv1alpha1.MemberCluster, own string) *peers {
 }
 
 // watch keeps the peers, and calls changed with the namespaces for whose services they have changed. It returns when ctx ends.
-func (v *visibility) watch(ctx context.Context, hub cache.Cache, changed func(ctx context.Context, in func(namespace string) bool)) error {
-	return follow.Changes(ctx, hub, &clustersetv1alpha1.MemberCluster{}, func() {
-		var members clustersetv1alpha1.MemberClusterList
-		if err := hub.List(ctx, &members, client.UnsafeDisableDeepCopy); err != nil {
-			log.FromContext(ctx).V(1).Info("Can't list the clusters", "reason", err.Error())
-			return
+func (v *visibility) watch(ctx context.Context, hub *store.Store, changed func(ctx context.Context, in func(namespace string) bool)) error {
+	look := make(chan struct{}, 1)
+	hub.OnMember(func(string) { signal(look) })
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-look:
+			v.look(ctx, hub.Members(), changed)
 		}
-		now := peersOf(members.Items, v.own)
-		was := v.peers.Swap(now)
-		if was == nil || was.limited != now.limited || !maps.EqualFunc(was.of, now.of, slices.Equal) ||
-			!maps.Equal(was.apart, now.apart) || !slices.Equal(was.external, now.external) {
-			changed(ctx, func(string) bool { return true })
-		} else if !maps.Equal(was.digests, now.digests) {
-			changed(ctx, func(namespace string) bool {
-				return !slices.Equal(was.lacking(was.names, namespace), now.lacking(now.names, namespace))
-			})
-		}
-	})
+	}
+}
+
+func (v *visibility) look(ctx context.Context, members []*clustersetv1alpha1.MemberCluster, changed func(ctx context.Context, in func(namespace string) bool)) {
+	now := peersOf(members, v.own)
+	was := v.peers.Swap(now)
+	if was == nil || was.limited != now.limited || !maps.EqualFunc(was.of, now.of, slices.Equal) ||
+		!maps.Equal(was.apart, now.apart) || !slices.Equal(was.external, now.external) {
+		changed(ctx, func(string) bool { return true })
+	} else if !maps.Equal(was.digests, now.digests) {
+		changed(ctx, func(namespace string) bool {
+			return !slices.Equal(was.lacking(was.names, namespace), now.lacking(now.names, namespace))
+		})
+	}
 }
 
 // conditions returns those that depend on the other clusters: Visible, Reachable and Imported. One that has nothing to say, because the service

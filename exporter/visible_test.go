@@ -52,7 +52,7 @@ func TestVisible(t *testing.T) {
 		{"many", append(many, member("a", "x")), all, "True Peers …: c00, c01, c02, c03, c04, c05, c06, c07, c08, c09 and 20 more"},
 		{"back", []clustersetv1alpha1.MemberCluster{member("a"), member("b")}, all, ""},
 	} {
-		v.peers.Store(peersOf(c.members, "a"))
+		v.peers.Store(peersOf(pointers(c.members), "a"))
 		setConditions(export, v.conditions("shop", c.service))
 		got := ""
 		for _, said := range export.Status.Conditions {
@@ -106,7 +106,7 @@ func TestClustersWithoutTheNamespace(t *testing.T) {
 		{"export-to", []clustersetv1alpha1.MemberCluster{member("a"), member("c", "shop"), member("b", "shop")}, toC, "c", true},
 		{"not exported", []clustersetv1alpha1.MemberCluster{member("a"), member("c", "shop")}, Desired{}, "", false},
 	} {
-		v.peers.Store(peersOf(c.members, "a"))
+		v.peers.Store(peersOf(pointers(c.members), "a"))
 		events, _ := setConditions(export, v.conditions("shop", c.service))
 		events = slices.DeleteFunc(events, func(c metav1.Condition) bool { _, worth := eventType(c); return !worth })
 		got, want := "", ""
@@ -120,4 +120,11 @@ func TestClustersWithoutTheNamespace(t *testing.T) {
 			t.Errorf("%s: %q, want %q; an Event: %v, want %v", c.name, got, want, events, c.event)
 		}
 	}
+}
+
+func pointers(members []clustersetv1alpha1.MemberCluster) (all []*clustersetv1alpha1.MemberCluster) {
+	for i := range members {
+		all = append(all, &members[i])
+	}
+	return all
 }

@@ -2,7 +2,6 @@ package exporter
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -20,53 +19,42 @@ import (
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
-	"github.com/clusterset/clusterset/internal/hubcache"
+	"github.com/clusterset/clusterset/internal/store"
 )
 
 // indexSlices names the index of EndpointSlices by the Service's name.
 const indexSlices = "exporter.serviceName"
 
-// indexes finds the records of a service in the hub's cache: services of all members, for conflicts, but endpoints of this member only,
-// because there are many times as many imports. The importer shares the cache, so the indexes' names say that they are the exporter's.
-type indexes struct {
-	services  *hubcache.Index[*clustersetv1alpha1.ExportedService]
-	endpoints *hubcache.Index[*clustersetv1alpha1.ExportedEndpoints]
+// onHub is what is known of the hub: a store.Store.
+type onHub interface {
+	// Own and Service return the records of a service: our own, and those of every member for the conflicts.
+	Own(key types.NamespacedName) (*clustersetv1alpha1.ExportedService, []*clustersetv1alpha1.ExportedEndpoints)
+	Service(key types.NamespacedName) []store.Part
+	OwnRecords() ([]*clustersetv1alpha1.ExportedService, []*clustersetv1alpha1.ExportedEndpoints)
+	Member(cluster string) *clustersetv1alpha1.MemberCluster
 }
 
-// addIndexes adds them, and the member's index of EndpointSlices that aren't imported.
-func addIndexes(member, hub cluster.Cluster, name string) (indexes, error) {
-	ctx := context.Background() // an index is added before anything runs
-	own := api.MemberNamespace(name)
+// addIndex adds the member's index of EndpointSlices that aren't imported.
+func addIndex(member cluster.Cluster) error {
 	bySlice := func(o client.Object) []string {
 		if name := backed(o).Name; name != "" {
 			return []string{name}
 		}
 		return nil
 	}
+	ctx := context.Background() // an index is added before anything runs
 	if err := member.GetFieldIndexer().IndexField(ctx, &discoveryv1.EndpointSlice{}, indexSlices, bySlice); err != nil {
-		return indexes{}, fmt.Errorf("index EndpointSlices: %w", err)
+		return fmt.Errorf("index EndpointSlices: %w", err)
 	}
-	i := indexes{
-		services: hubcache.NewIndex("exporter.service", func(s *clustersetv1alpha1.ExportedService) string { return keyOfService(s).String() }),
-		endpoints: hubcache.NewIndex("exporter.service", func(e *clustersetv1alpha1.ExportedEndpoints) string {
-			if e.Namespace != own {
-				return ""
-			}
-			return keyOfEndpoints(e).String()
-		}),
-	}
-	return i, errors.Join(
-		i.services.Add(ctx, hub.GetCache(), &clustersetv1alpha1.ExportedService{}),
-		i.endpoints.Add(ctx, hub.GetCache(), &clustersetv1alpha1.ExportedEndpoints{}),
-	)
+	return nil
 }
 
 // sources returns the sources that enqueue keys.
 //
-// The member's own sources are waited for before any key is reconciled; the hub's are not: while the hub is unreachable, an
-// export should still report that, and a mark should still get its ServiceExport.
-func sources(member, hub cache.Cache, export client.Object, name string, p *pass, invalidMarks handler.EventHandler) []source.Source {
-	own := api.MemberNamespace(name)
+// The member's own sources are waited for before any key is reconciled; the hub isn't: while it is unreachable, an
+// export should still report that, and a mark should still get its ServiceExport. Of the hub, all members' records count, because a conflict is with
+// another's; and our own, to restore what someone else changed.
+func sources(member cache.Cache, hub *store.Store, export client.Object, p *pass, invalidMarks handler.EventHandler) []source.Source {
 	return []source.Source{
 		source.Kind(member, export, keyed(client.ObjectKeyFromObject)),
 		source.Kind(member, client.Object(&corev1.Service{}), keyed(client.ObjectKeyFromObject)),
@@ -74,17 +62,10 @@ func sources(member, hub cache.Cache, export client.Object, name string, p *pass
 		source.Kind(member, client.Object(&corev1.Service{}), invalidMarks),
 		source.Kind(member, client.Object(&corev1.Namespace{}), invalidMarks),
 		source.Kind(member, client.Object(&discoveryv1.EndpointSlice{}), keyed(backed)),
-		// Every member's, because a conflict is with another's.
-		unwaited(source.Kind(hub, client.Object(&clustersetv1alpha1.ExportedService{}), keyed(func(o client.Object) types.NamespacedName {
-			return keyOfService(o.(*clustersetv1alpha1.ExportedService))
-		}))),
-		// Only our own, to restore what someone else changed.
-		unwaited(source.Kind(hub, client.Object(&clustersetv1alpha1.ExportedEndpoints{}), keyed(func(o client.Object) types.NamespacedName {
-			if o.GetNamespace() != own {
-				return types.NamespacedName{}
-			}
-			return keyOfEndpoints(o.(*clustersetv1alpha1.ExportedEndpoints))
-		}))),
+		source.Func(func(_ context.Context, q workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+			hub.OnRecords(func(_ string, key types.NamespacedName) { q.Add(reconcile.Request{NamespacedName: key}) })
+			return nil
+		}),
 		source.TypedChannel(p.keys, handler.TypedFuncs[types.NamespacedName, reconcile.Request]{
 			GenericFunc: func(_ context.Context, e event.TypedGenericEvent[types.NamespacedName], q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
 				q.Add(reconcile.Request{NamespacedName: e.Object})
@@ -138,11 +119,6 @@ func markChanged() predicate.Predicate {
 	}
 }
 
-// unwaited hides that a source can be waited for. Its Start returns at once and continues in the background.
-func unwaited(s source.Source) source.Source {
-	return source.Func(s.Start)
-}
-
 // keyOfService returns the service that a record is about, by the record's name: we remove the records in our namespace,
 // whatever they say of themselves.
 func keyOfService(e *clustersetv1alpha1.ExportedService) types.NamespacedName {
@@ -154,18 +130,4 @@ func keyOfService(e *clustersetv1alpha1.ExportedService) types.NamespacedName {
 
 func keyOfEndpoints(e *clustersetv1alpha1.ExportedEndpoints) types.NamespacedName {
 	return types.NamespacedName{Namespace: e.Spec.ServiceNamespace, Name: e.Spec.ServiceName}
-}
-
-// syncedFunc returns a function that reports whether the hub's records have been read. The indexes have created the informers,
-// so asking for them costs nothing.
-func syncedFunc(hub cache.Cache) func() bool {
-	return func() bool {
-		for _, o := range []client.Object{&clustersetv1alpha1.ExportedService{}, &clustersetv1alpha1.ExportedEndpoints{}, &clustersetv1alpha1.MemberCluster{}} {
-			informer, err := hub.GetInformer(context.Background(), o, cache.BlockUntilSynced(false))
-			if err != nil || !informer.HasSynced() {
-				return false
-			}
-		}
-		return true
-	}
 }

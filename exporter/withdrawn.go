@@ -39,7 +39,8 @@ func (r *reconciler) expire(ctx context.Context) error {
 }
 
 func (r *reconciler) expireOnce(ctx context.Context) {
-	services, _, err := r.cached(ctx)
+	services, _ := r.onHub.OwnRecords()
+	var err error
 	for _, s := range expired(services, r.now()) {
 		r.dropped.Store(keyOfService(s), nil)                                        // else it would be written again
 		as := client.Preconditions{UID: &s.UID, ResourceVersion: &s.ResourceVersion} // it may be exported again
@@ -53,11 +54,11 @@ func (r *reconciler) expireOnce(ctx context.Context) {
 }
 
 // expired returns the withdrawn records that are older than a day, and the oldest beyond those that may stay.
-func expired(all []clustersetv1alpha1.ExportedService, now time.Time) []*clustersetv1alpha1.ExportedService {
+func expired(all []*clustersetv1alpha1.ExportedService, now time.Time) []*clustersetv1alpha1.ExportedService {
 	var withdrawn []*clustersetv1alpha1.ExportedService
-	for i := range all {
-		if !all[i].Exports() {
-			withdrawn = append(withdrawn, &all[i])
+	for _, s := range all {
+		if !s.Exports() {
+			withdrawn = append(withdrawn, s)
 		}
 	}
 	slices.SortFunc(withdrawn, func(a, b *clustersetv1alpha1.ExportedService) int {

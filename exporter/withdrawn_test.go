@@ -11,12 +11,12 @@ import (
 
 // Withdrawn records go after a day, and the oldest beyond a thousand. Others stay. Rule C6 of docs/spec/control-plane.md.
 func TestWithdrawnRecordsGo(t *testing.T) {
-	aged := func(name string, age time.Duration, withdrawn bool) clustersetv1alpha1.ExportedService {
-		s := clustersetv1alpha1.ExportedService{Spec: clustersetv1alpha1.ExportedServiceSpec{Withdrawn: withdrawn, Revision: epoch.Add(-age).UnixMilli()}}
+	aged := func(name string, age time.Duration, withdrawn bool) *clustersetv1alpha1.ExportedService {
+		s := &clustersetv1alpha1.ExportedService{Spec: clustersetv1alpha1.ExportedServiceSpec{Withdrawn: withdrawn, Revision: epoch.Add(-age).UnixMilli()}}
 		s.Name = name
 		return s
 	}
-	all := []clustersetv1alpha1.ExportedService{
+	all := []*clustersetv1alpha1.ExportedService{
 		aged("yesterday", 25*time.Hour, true), aged("today", 23*time.Hour, true), aged("exported", 1000*time.Hour, false),
 	}
 	gone := func() (names []string) {

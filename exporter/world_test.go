@@ -24,6 +24,7 @@ import (
 	"github.com/clusterset/clusterset/internal/connect"
 	"github.com/clusterset/clusterset/internal/mcs"
 	"github.com/clusterset/clusterset/internal/nodes"
+	"github.com/clusterset/clusterset/internal/store"
 	"github.com/clusterset/clusterset/internal/topology"
 	"github.com/clusterset/clusterset/test/kube"
 )
@@ -77,19 +78,19 @@ func (w *world) run() (stop func()) {
 	if err != nil {
 		w.Fatal(err)
 	}
-	hub, err := connect.NewHub(config)
+	hub, err := connect.NewHub(config, store.Options{Cluster: "beijing"})
 	if err != nil {
 		w.Fatal(err)
 	}
-	hub.Cache.SetNamespaces([]string{"shop", "kube-apps"})
-	hub.Cache.SetPeers(nil)
+	hub.Store.SetNamespaces([]string{"shop", "kube-apps"})
+	hub.Store.SetPeers(nil)
 	known := nodes.New()
 	known.Set(context.Background(), nodes.Node{Name: "n", At: topology.Location{Zone: "b"}}, nodes.Node{Name: "o", At: topology.Location{Zone: "a"}})
 	_, err = exporter.Setup(mgr, hub, exporter.Options{Cluster: "beijing", HeartbeatInterval: time.Second, ReplaceFor: w.replaceFor, MaxPerNamespace: w.most, Version: "v1.2.3", Nodes: known})
 	if err != nil {
 		w.Fatal(err)
 	}
-	if err := mgr.Add(manager.RunnableFunc(hub.Start)); err != nil {
+	if err := mgr.Add(manager.RunnableFunc(hub.Store.Start)); err != nil {
 		w.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())

@@ -84,14 +84,14 @@ func (r *reconciler) adopt(ctx context.Context, want client.Object) error {
 	switch want := want.(type) {
 	case *clustersetv1alpha1.ExportedService:
 		there := &clustersetv1alpha1.ExportedService{}
-		if err := r.live.Get(ctx, client.ObjectKeyFromObject(want), there); err != nil || sameService(there, want) {
+		if err := r.hub.Get(ctx, client.ObjectKeyFromObject(want), there); err != nil || sameService(there, want) {
 			return err
 		}
 		want.Spec.Revision = max(want.Spec.Revision, numbering{now: r.now()}.next(there))
 		want.ResourceVersion = there.ResourceVersion
 	case *clustersetv1alpha1.ExportedEndpoints:
 		there := &clustersetv1alpha1.ExportedEndpoints{}
-		if err := r.live.Get(ctx, client.ObjectKeyFromObject(want), there); err != nil || sameEndpoints(there, want) {
+		if err := r.hub.Get(ctx, client.ObjectKeyFromObject(want), there); err != nil || sameEndpoints(there, want) {
 			return err
 		}
 		want.ResourceVersion = there.ResourceVersion
@@ -120,6 +120,9 @@ func (o outcome) transient() error {
 	return o.err
 }
 
+// othersRetry is when to look again at what other clusters changed too often.
+const othersRetry = time.Minute
+
 // report writes the ServiceExport's conditions if they changed, and Events about what people may have to act on. It returns how long it leaves
 // that, if it does.
 func (r *reconciler) report(
@@ -139,8 +142,7 @@ func (r *reconciler) report(
 	if wait := rewriteEvery - time.Since(last.restored); restores && wait > 0 {
 		return wait, nil
 	}
-	alone := onlyOthers(src.Export.Status.Conditions, export.Status.Conditions)
-	if alone && time.Since(last.others) < othersSeldom && !r.others.Allow() {
+	if onlyOthers(src.Export.Status.Conditions, export.Status.Conditions) && !r.others.Allow() {
 		return othersRetry, nil
 	}
 	err := r.exports.patchStatus(ctx, src.Export, export)
@@ -153,9 +155,6 @@ func (r *reconciler) report(
 		return 0, fmt.Errorf("patch status of ServiceExport %s: %w", src.Key, err)
 	}
 	last.says = says
-	if alone {
-		last.others = time.Now()
-	}
 	if restores || gone {
 		last.restored = time.Now()
 	}

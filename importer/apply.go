@@ -82,7 +82,7 @@ func (r *reconciler) apply(ctx context.Context, in desired.Input, out desired.Ou
 	}
 	err := errors.Join(errs...)
 	if err == nil {
-		r.report.refused(in.Key, cut)
+		r.report.refused(ctx, in.Key, cut)
 	}
 	return again, err
 }

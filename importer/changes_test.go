@@ -206,7 +206,6 @@ func (c *changes) member() string {
 		m.Spec.CIDRs = []string{fmt.Sprintf("10.%d.0.0/29", m.Name[1]), "10.200.0.0/16", "fd00::/8"}
 	}
 	c.hub.put(m)
-	c.returning.phase(m.Name, m.Status.Phase)
 	return "member " + m.Name
 }
 

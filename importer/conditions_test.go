@@ -22,7 +22,7 @@ import (
 )
 
 // Wrong networks take all addresses of another cluster, and none of this one, and the ServiceImport says so until they are right. So it does of
-// a service with nothing ready behind it. Rules C17, C31 and C81 of docs/spec/control-plane.md.
+// a service with nothing ready behind it. Rules C17 and C31 of docs/spec/control-plane.md.
 func TestAServiceImportSaysWhatIsMissing(t *testing.T) {
 	w := newWorld(t)
 	w.member.InstallMCS(t)

@@ -9,7 +9,6 @@ import (
 
 	discoveryv1 "k8s.io/api/discovery/v1"
 	eventsv1 "k8s.io/api/events/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -18,7 +17,6 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/clusterset/clusterset/api"
-	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/internal/mcs"
 	"github.com/clusterset/clusterset/test/kube"
 	"github.com/clusterset/clusterset/test/records"
@@ -124,9 +122,12 @@ func TestDefinitionsOfServiceImport(t *testing.T) {
 func (w *world) touch(name string) {
 	w.t.Helper()
 	done := reconciles(w.t)
-	record := &clustersetv1alpha1.ExportedService{ObjectMeta: metav1.ObjectMeta{Namespace: "clusterset-member-baoding", Name: name + ".shop"}}
+	var slices discoveryv1.EndpointSliceList // a record that says the same would change nothing
+	if err := w.client.List(w.t.Context(), &slices, client.InNamespace("shop"), client.MatchingLabels{api.LabelServiceName: name}); err != nil || len(slices.Items) == 0 {
+		w.t.Fatalf("%s has %d slices, %v", name, len(slices.Items), err)
+	}
 	patch := client.RawPatch(types.MergePatchType, []byte(fmt.Sprintf(`{"metadata":{"annotations":{"touched":"%v"}}}`, done)))
-	if err := w.hubClient.Patch(w.t.Context(), record, patch); err != nil {
+	if err := w.client.Patch(w.t.Context(), &slices.Items[0], patch); err != nil {
 		w.t.Fatal(err)
 	}
 	kube.Eventually(w.t, func() error {

@@ -15,15 +15,13 @@ import (
 	"github.com/clusterset/clusterset/internal/merge"
 )
 
-// clusterAtOnce is how many lines a cluster may cause at any speed, one for each service of its first import for example, and clusterEvery how
-// often one is after that.
-const clusterAtOnce, clusterEvery = 1000, time.Minute
+// clusterEvery is how often a cluster may cause a line in the log.
+const clusterEvery = time.Minute
 
-// mayTell reports whether one more line may be logged of what a cluster can change as often as it likes. The caller holds the lock. Rule C81 of
-// docs/spec/control-plane.md.
+// mayTell reports whether one more line may be logged of what a cluster can change as often as it likes. The caller holds the lock.
 func (r *reporter) mayTell(cluster string) bool {
 	if r.paces[cluster] == nil {
-		r.paces[cluster] = rate.NewLimiter(rate.Every(clusterEvery), clusterAtOnce)
+		r.paces[cluster] = rate.NewLimiter(rate.Every(clusterEvery), 1)
 	}
 	return r.paces[cluster].AllowN(r.clock.Now(), 1)
 }

@@ -6,7 +6,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
@@ -19,10 +21,11 @@ func TestOwnWritesBringNoServiceBack(t *testing.T) {
 	global := func(uid, version string) client.Object {
 		return &fabedgev1alpha1.GlobalService{ObjectMeta: metav1.ObjectMeta{Namespace: web.Namespace, Name: web.Name, UID: types.UID(uid), ResourceVersion: version}}
 	}
-	l, e := newLine(t), newEchoes()
+	q, e := priorityqueue.New[reconcile.Request](t.Name()), newEchoes()
+	t.Cleanup(q.ShutDown)
 	handler := unheard{enqueueService(), e}
 	updated := func(o client.Object) {
-		handler.Update(t.Context(), event.UpdateEvent{ObjectOld: o, ObjectNew: o}, l.queue)
+		handler.Update(t.Context(), event.UpdateEvent{ObjectOld: o, ObjectNew: o}, q)
 	}
 	for _, step := range []struct {
 		what string
@@ -33,7 +36,7 @@ func TestOwnWritesBringNoServiceBack(t *testing.T) {
 		{"we create it", func() {
 			e.begin(web)
 			e.expect(global("u", "2"))
-			handler.Create(t.Context(), event.CreateEvent{Object: global("u", "2")}, l.queue)
+			handler.Create(t.Context(), event.CreateEvent{Object: global("u", "2")}, q)
 		}, false},
 		{"we write it twice", func() {
 			e.begin(web)
@@ -62,7 +65,7 @@ func TestOwnWritesBringNoServiceBack(t *testing.T) {
 		{"we write it, and it is deleted", func() {
 			e.begin(web)
 			e.expect(global("u", "9"))
-			handler.Delete(t.Context(), event.DeleteEvent{Object: global("u", "9")}, l.queue)
+			handler.Delete(t.Context(), event.DeleteEvent{Object: global("u", "9")}, q)
 		}, true},
 		{"we write what belongs to no service", func() {
 			e.begin(web)
@@ -70,10 +73,10 @@ func TestOwnWritesBringNoServiceBack(t *testing.T) {
 		}, false},
 	} {
 		step.do()
-		back := l.queue.Len() > 0
-		for l.queue.Len() > 0 {
-			r, _ := l.queue.Get()
-			l.queue.Done(r)
+		back := q.Len() > 0
+		for q.Len() > 0 {
+			r, _ := q.Get()
+			q.Done(r)
 		}
 		if back != step.back {
 			t.Errorf("%s: reconciled again: %v", step.what, back)

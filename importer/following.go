@@ -3,12 +3,12 @@ package importer
 import (
 	"context"
 	"maps"
+	"slices"
 	"sync"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
@@ -18,96 +18,77 @@ import (
 // following knows which of the hub's drains and leaves this cluster acts on (rule C76 of docs/spec/control-plane.md): its MemberClusters say
 // so, which DNS servers follow, and so do the EndpointSlices behind ClusterSetIPs.
 type following struct {
-	mu        sync.Mutex
-	hub, here client.Reader                               // caches; nil before the importer has begun
-	kept      func(cluster string) []types.NamespacedName // services of which it is imported what the hub has lost
-	drained   map[string]bool                             // by cluster, for which the services have been enqueued
-	// pending are the services of clusters whose drain changed, until they are reconciled after it; with the count of changes at that time.
-	pending map[types.NamespacedName]int
-	changes int
-	gone    map[string]types.UID // clusters on the hub that left, and of which nothing is imported any more
+	mu      sync.Mutex
+	hub     hub                                         // nil before the importer has begun
+	here    client.Reader                               // a cache
+	keysOf  func(cluster string) []types.NamespacedName // the services of which something of it is imported, or should be
+	of      map[types.NamespacedName][]string           // the drained clusters of a service as of its last reconcile; none: no entry
+	gone    map[string]types.UID                        // clusters on the hub that left, and of which nothing is imported any more
 	last    string
 	foreign string // a cluster whose drain can't be followed, because a MemberCluster of its name here isn't our copy
 }
 
 // begin sets where it looks.
-func (f *following) begin(hub, here client.Reader, kept func(cluster string) []types.NamespacedName) {
+func (f *following) begin(hub hub, here client.Reader, keysOf func(cluster string) []types.NamespacedName) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.hub, f.here, f.kept = hub, here, kept
-	f.drained, f.pending, f.gone = map[string]bool{}, map[types.NamespacedName]int{}, map[string]types.UID{}
+	f.hub, f.here, f.keysOf = hub, here, keysOf
+	f.of, f.gone = map[types.NamespacedName][]string{}, map[string]types.UID{}
 }
 
-// note records a MemberCluster of the hub, before the services that it affects are enqueued.
-func (f *following) note(ctx context.Context, c change, q queue) {
-	m, there := c.is.(*clustersetv1alpha1.MemberCluster)
-	if !there {
+// drained returns the drained clusters of a service.
+func (f *following) drained(service types.NamespacedName) (clusters []string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.hub == nil {
+		return nil
+	}
+	for _, m := range f.hub.Members() {
+		if m.Spec.Drain {
+			clusters = append(clusters, m.Name)
+		}
+	}
+	return clusters
+}
+
+// acted records that a service has been reconciled while these clusters were drained.
+func (f *following) acted(service types.NamespacedName, drained []string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.of == nil {
 		return
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	was, known := f.drained[m.Name]
-	if f.hub == nil || known && was == m.Spec.Drain {
+	if len(drained) == 0 {
+		delete(f.of, service)
 		return
 	}
-	if known || m.Spec.Drain {
-		var services clustersetv1alpha1.ExportedServiceList
-		if f.hub.List(ctx, &services, client.InNamespace(api.MemberNamespace(m.Name)), client.UnsafeDisableDeepCopy) != nil {
-			return // the process is stopping
-		}
-		f.changes++
-		for i := range services.Items {
-			if key, ok := desired.ServiceOf(&services.Items[i]); ok {
-				f.pending[key] = f.changes
-			}
-		}
-		for _, key := range f.kept(m.Name) {
-			f.pending[key] = f.changes
-			q.Add(reconcile.Request{NamespacedName: key}) // by the time that affectedBy asks, it may not be kept any more
-		}
-	}
-	f.drained[m.Name] = m.Spec.Drain
-}
-
-// began returns what done needs to know about when a service's reconcile began.
-func (f *following) began() int {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.changes
-}
-
-// done records that a service has been reconciled, with what was known when that began.
-func (f *following) done(service types.NamespacedName, began int) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if at, is := f.pending[service]; is && at <= began {
-		delete(f.pending, service)
-	}
+	f.of[service] = drained
 }
 
 // digest returns the digest of what is acted on, as of when the hub was last followed completely; empty if it never was.
 func (f *following) digest(ctx context.Context) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.hub == nil || len(f.pending) > 0 {
+	if f.hub == nil {
 		return f.last
 	}
-	var there, here clustersetv1alpha1.MemberClusterList
-	if f.hub.List(ctx, &there, client.UnsafeDisableDeepCopy) != nil || f.here.List(ctx, &here, client.UnsafeDisableDeepCopy) != nil {
+	there := values(f.hub.Members())
+	var here clustersetv1alpha1.MemberClusterList
+	if f.here.List(ctx, &here, client.UnsafeDisableDeepCopy) != nil {
 		return f.last
 	}
 	copies := make(map[string]*clustersetv1alpha1.MemberCluster, len(here.Items))
 	for i := range here.Items {
 		copies[here.Items[i].Name] = &here.Items[i]
 	}
-	f.forget(there.Items)
+	f.forget(there)
 	f.foreign = ""
-	for i := range there.Items {
-		if m := &there.Items[i]; !f.follows(ctx, m, copies[m.Name]) {
+	for i := range there {
+		if m := &there[i]; !f.follows(ctx, m, copies[m.Name]) {
 			return f.last
 		}
 	}
-	f.last = clustersetv1alpha1.DrainsAndLeaves(there.Items)
+	f.last = clustersetv1alpha1.DrainsAndLeaves(there)
 	return f.last
 }
 
@@ -117,9 +98,8 @@ func (f *following) follows(ctx context.Context, m, here *clustersetv1alpha1.Mem
 	if m.Left() {
 		return (here == nil || here.Left() || foreign) && f.isGone(ctx, m)
 	}
-	drained, known := f.drained[m.Name]
 	if (here != nil && here.Spec.Drain) == m.Spec.Drain {
-		return known && drained == m.Spec.Drain
+		return !slices.ContainsFunc(f.keysOf(m.Name), func(key types.NamespacedName) bool { return slices.Contains(f.of[key], m.Name) != m.Spec.Drain })
 	}
 	if foreign {
 		f.foreign = m.Name
@@ -129,15 +109,13 @@ func (f *following) follows(ctx context.Context, m, here *clustersetv1alpha1.Mem
 
 // forget forgets what is known of clusters that the hub no longer has, so that joining and leaving under ever new names takes no memory.
 func (f *following) forget(there []clustersetv1alpha1.MemberCluster) {
-	left, known := make(map[string]types.UID, len(there)), make(map[string]bool, len(there))
+	left := make(map[string]types.UID, len(there))
 	for i := range there {
-		known[there[i].Name] = true
 		if there[i].Left() {
 			left[there[i].Name] = there[i].UID
 		}
 	}
 	maps.DeleteFunc(f.gone, func(name string, uid types.UID) bool { return left[name] != uid })
-	maps.DeleteFunc(f.drained, func(name string, _ bool) bool { return !known[name] })
 }
 
 // cant returns the cluster whose drain can't be followed, as of the last digest, or nothing.

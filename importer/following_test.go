@@ -100,28 +100,17 @@ func TestALeaveIsFollowedBesideAForeignMemberCluster(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var f following
-			f.begin(fake.NewClientBuilder().WithScheme(testScheme).WithObjects(left).Build(),
-				fake.NewClientBuilder().WithScheme(testScheme).WithObjects(c.here...).Build(), nothingKept)
+			hub := newShelf()
+			hub.put(left)
+			is := hub.get(left)
+			is.SetUID(left.UID)
+			if err := hub.of(left).Update(is); err != nil {
+				t.Fatal(err)
+			}
+			f.begin(&fakeHub{shelf: hub}, fake.NewClientBuilder().WithScheme(testScheme).WithObjects(c.here...).Build(), func(string) []types.NamespacedName { return nil })
 			if said := f.digest(t.Context()); (said != "") != c.follows {
 				t.Errorf("says %q, follows: %v", said, c.follows)
 			}
 		})
-	}
-}
-
-func nothingKept(string) []types.NamespacedName { return nil }
-
-// Clusters that join and leave under ever new names take no memory.
-func TestClustersThatWereDrainedAreForgotten(t *testing.T) {
-	var f following
-	here := fake.NewClientBuilder().WithScheme(testScheme).Build()
-	f.begin(here, here, nothingKept)
-	f.note(t.Context(), change{is: &clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "shanghai"}}}, nil)
-	if len(f.drained) != 1 {
-		t.Fatalf("%v is known", f.drained)
-	}
-	f.digest(t.Context())
-	if len(f.drained) != 0 {
-		t.Errorf("%v is known of clusters that aren't there", f.drained)
 	}
 }

@@ -34,7 +34,7 @@ func TestForeignMemberClusterKeepsADrainFromBeingFollowed(t *testing.T) {
 	here := func(labels map[string]string) *clustersetv1alpha1.MemberCluster {
 		return &clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "beijing", UID: "here", Labels: labels}}
 	}
-	f := following{drained: map[string]bool{"beijing": true}}
+	var f following
 	if f.follows(t.Context(), drained, here(desired.Labels())) || f.cant() != "" {
 		t.Errorf("our copy, which is behind, is called foreign: %q", f.cant())
 	}

@@ -21,34 +21,25 @@ import (
 	"github.com/clusterset/clusterset/internal/record"
 )
 
-// gatherHub reads a service's records from the hub's cache, without those of clusters that have left: it may take a while until
-// they are deleted, and a finalizer may keep one. withdrawn has the revisions of the exports that are no more.
+// gatherHub gathers what the hub has of a service, without what is of clusters that have left: it may take a while until they are deleted, and a
+// finalizer may keep one. withdrawn has the revisions of the exports that are no more.
 func (r *reconciler) gatherHub(ctx context.Context, key types.NamespacedName, in *desired.Input) (withdrawn map[string]int64) {
-	left := map[string]bool{}
-	stays := func(namespace string) bool {
-		gone, known := left[namespace]
-		if !known {
-			gone = r.hasLeft(ctx, namespace)
-			left[namespace] = gone
-		}
-		return !gone
-	}
-	for _, e := range r.records.endpoints.Of(key.String()) {
-		if stays(e.Namespace) {
-			in.Endpoints = append(in.Endpoints, door.CompactEndpoints(e))
-		}
-	}
 	in.Capped, withdrawn = map[string]bool{}, map[string]int64{}
-	for _, s := range r.records.services.Of(key.String()) {
-		if !stays(s.Namespace) {
+	for _, part := range r.hub.Service(key) {
+		if c := r.clusterOf(part.Cluster, nil); c.Member != nil && effective.Gone(c.Member, c.Here) {
 			continue
 		}
-		switch e := door.CompactService(s, r.clock.Now()); {
+		if part.Cluster != in.Cluster { // which has no limit
+			r.report.capped(ctx, part.Cluster, r.hub.Services(part.Cluster), r.options.MaxServices)
+		}
+		in.Endpoints = append(in.Endpoints, part.Endpoints...)
+		switch e := part.Export; {
+		case e == nil:
 		case e.Withdrawn:
 			withdrawn[e.Cluster] = e.Revision
 		default:
 			in.Exports = append(in.Exports, e)
-			if e.Cluster != "" && r.quota.over(s) {
+			if part.Capped {
 				in.Capped[e.Cluster] = true
 			}
 		}
@@ -56,25 +47,12 @@ func (r *reconciler) gatherHub(ctx context.Context, key types.NamespacedName, in
 	return withdrawn
 }
 
-// hasLeft reports whether the cluster with that namespace on the hub has left.
-func (r *reconciler) hasLeft(ctx context.Context, namespace string) bool {
-	cluster, ok := api.ClusterOfNamespace(namespace)
-	if !ok {
-		return false
-	}
-	c, err := r.clusterOf(ctx, cluster, nil)
-	return err == nil && c.Member != nil && effective.Gone(c.Member, c.Here)
-}
-
 // gatherMembers reads this cluster's MemberCluster and those of the clusters that the records come from. again is when one of
 // them has been back for long enough, 0 if none is waited for.
-func (r *reconciler) gatherMembers(ctx context.Context, in *desired.Input) (again time.Duration, err error) {
+func (r *reconciler) gatherMembers(ctx context.Context, in *desired.Input) (again time.Duration) {
 	in.Members, in.Returning = make(map[string]*clustersetv1alpha1.MemberCluster, len(in.Exports)+1), map[string]bool{}
-	read := func(cluster string) error {
-		c, err := r.clusterOf(ctx, cluster, nil)
-		if err != nil {
-			return err
-		}
+	read := func(cluster string) {
+		c := r.clusterOf(cluster, nil)
 		// If the hub was emptied, or restored to an earlier time at which the cluster had left, the last known location counts: without one its
 		// endpoints would lose their rank.
 		member := c.Member
@@ -84,26 +62,21 @@ func (r *reconciler) gatherMembers(ctx context.Context, in *desired.Input) (agai
 		if member != nil {
 			in.Members[cluster] = usable(ctx, member)
 		}
-		if left := r.returning.left(cluster); left > 0 && cluster != in.Cluster {
+		if left := r.clusters.returning(cluster, c.Member); left > 0 && cluster != in.Cluster {
 			in.Returning[cluster] = true
 			if again == 0 || left < again {
 				again = left
 			}
 		}
-		return nil
 	}
-	if err := read(in.Cluster); err != nil {
-		return 0, err
-	}
+	read(in.Cluster)
 	for _, e := range in.Exports {
 		if e.Cluster != "" && e.Cluster != in.Cluster {
-			if err := read(e.Cluster); err != nil {
-				return 0, err
-			}
+			read(e.Cluster)
 		}
 	}
-	in.Forbidden, err = r.forbidden(ctx, in)
-	return again, err
+	in.Forbidden = r.forbidden(ctx, in)
+	return again
 }
 
 // usable is MemberCluster.Sanitized with logging.
@@ -132,7 +105,7 @@ func (r *reconciler) gatherLocal(ctx context.Context, key types.NamespacedName) 
 			return cur, nil, err
 		}
 	}
-	all := r.local.slices.Of(key.String())
+	all := r.local.slices.of(key.String())
 	cur.Slices = make([]*discoveryv1.EndpointSlice, 0, len(all))
 	for _, s := range all {
 		switch {

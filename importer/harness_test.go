@@ -25,6 +25,7 @@ import (
 	"github.com/clusterset/clusterset/api/crds"
 	"github.com/clusterset/clusterset/internal/connect"
 	"github.com/clusterset/clusterset/internal/nodes"
+	"github.com/clusterset/clusterset/internal/store"
 	"github.com/clusterset/clusterset/test/kube"
 	"github.com/clusterset/clusterset/test/records"
 )
@@ -218,7 +219,7 @@ func (c *traffic) watched() map[string]bool {
 type running struct {
 	stop          func()
 	hub, local    *traffic
-	hubCache      client.Reader
+	known         *store.Store
 	relist        func() // as after a restore of the hub
 	unseen        chan<- struct{}
 	reconcilesNow float64 // the number of reconciles when it started
@@ -235,10 +236,6 @@ func (w *world) start(options Options) *running {
 	ctrl.SetLogger(log)
 	localConfig := through(w.member.ConfigFor("importer"), run.local)
 	hubConfig := through(w.hub.ConfigFor("importer"), run.hub)
-	hub, err := connect.NewHub(hubConfig)
-	if err != nil {
-		w.t.Fatal(err)
-	}
 	mgr, err := ctrl.NewManager(localConfig, ctrl.Options{
 		Scheme: testScheme, Logger: log,
 		Metrics: metricsserver.Options{BindAddress: "0"}, HealthProbeBindAddress: "0",
@@ -246,11 +243,15 @@ func (w *world) start(options Options) *running {
 	if err != nil {
 		w.t.Fatal(err)
 	}
+	hub, err := connect.NewHub(hubConfig, StoreOptions(mgr, options))
+	if err != nil {
+		w.t.Fatal(err)
+	}
 	options.Nodes = nodes.New()
 	unseen := make(chan struct{}, 1)
 	options.Unseen = unseen
 	watch := manager.RunnableFunc(func(ctx context.Context) error { return options.Nodes.Watch(ctx, mgr) })
-	if err := errors.Join(mgr.Add(manager.RunnableFunc(hub.Start)), mgr.Add(watch)); err != nil {
+	if err := errors.Join(mgr.Add(manager.RunnableFunc(hub.Store.Start)), mgr.Add(watch)); err != nil {
 		w.t.Fatal(err)
 	}
 	if err := Setup(mgr, hub, options); err != nil {
@@ -261,10 +262,14 @@ func (w *world) start(options Options) *running {
 			w.t.Fatal(err)
 		}
 	} else {
-		hub.Cache.SetNamespaces(nil)
-		hub.Cache.SetPeers(nil)
+		hub.Store.SetNamespaces(nil)
+		hub.Store.SetPeers(nil)
 	}
-	run.hubCache, run.relist, run.unseen = hub.GetCache(), hub.Cache.Relist, unseen
+	run.known, run.unseen = hub.Store, unseen
+	run.relist = func() {
+		hub.Store.Relist()
+		unseen <- struct{}{}
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {

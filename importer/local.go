@@ -18,7 +18,6 @@ import (
 	"github.com/clusterset/clusterset/api"
 	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
 	"github.com/clusterset/clusterset/importer/desired"
-	"github.com/clusterset/clusterset/internal/hubcache"
 	"github.com/clusterset/clusterset/internal/labels"
 	"github.com/clusterset/clusterset/internal/mcs"
 )
@@ -27,7 +26,7 @@ import (
 type local struct {
 	// cache is the manager's. Its objects must not be changed, only copies of them.
 	cache  client.Reader
-	slices *hubcache.Index[*discoveryv1.EndpointSlice]
+	slices *slicesOf
 	// live reads past the cache, for when the cache is behind.
 	live    client.Reader
 	client  client.Client

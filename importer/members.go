@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -22,34 +21,33 @@ import (
 	"github.com/clusterset/clusterset/importer/desired"
 	"github.com/clusterset/clusterset/importer/effective"
 	"github.com/clusterset/clusterset/internal/labels"
+	"github.com/clusterset/clusterset/internal/store"
 )
 
 // mirror keeps a local copy of each of the hub's MemberClusters, which DNS uses for ranking. When a cluster goes silent, one
 // object changes in every member, and not each of its endpoints.
 type mirror struct {
-	cluster string        // this cluster
-	hub     client.Reader // the hub's cache
+	cluster string // this cluster
+	hub     members
 	local   *local
 	report  *reporter
 }
 
 // memberSources returns the sources that enqueue MemberClusters: the hub's and our copies. A change of our own enqueues all.
-func memberSources(hub, local cache.Cache, own string) []source.Source {
-	those := handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
-		var all clustersetv1alpha1.MemberClusterList
-		if o.GetName() == own {
-			if err := hub.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil { // it has synced, or we are stopping
-				logf.FromContext(ctx).V(1).Info("Can't list the MemberClusters", "reason", err.Error())
-			}
-		}
-		requests := []reconcile.Request{{NamespacedName: client.ObjectKeyFromObject(o)}}
-		for i := range all.Items {
-			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&all.Items[i])})
-		}
-		return requests
-	})
+func memberSources(hub *store.Store, local cache.Cache, own string) []source.Source {
 	return []source.Source{
-		source.Kind[client.Object](hub, &clustersetv1alpha1.MemberCluster{}, those),
+		source.Func(func(_ context.Context, q queue) error {
+			hub.OnMember(func(name string) {
+				add(q, types.NamespacedName{Name: name})
+				if name != own {
+					return
+				}
+				for _, m := range hub.Members() {
+					add(q, types.NamespacedName{Name: m.Name})
+				}
+			})
+			return nil
+		}),
 		source.Kind[client.Object](local, &clustersetv1alpha1.MemberCluster{}, &handler.EnqueueRequestForObject{}),
 	}
 }
@@ -66,13 +64,8 @@ func (m *mirror) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 	} else if ok {
 		here = found
 	}
-	there := &clustersetv1alpha1.MemberCluster{}
-	switch err := m.hub.Get(ctx, req.NamespacedName, there); {
-	case apierrors.IsNotFound(err):
-		return m.without(ctx, req.Name, here, nil)
-	case err != nil:
-		return reconcile.Result{}, fmt.Errorf("get MemberCluster %s from the hub: %w", req.Name, err)
-	case there.Left():
+	there := m.hub.Member(req.Name)
+	if there == nil || there.Left() {
 		return m.without(ctx, req.Name, here, there)
 	}
 	if here != nil && here.UID == there.UID {
@@ -127,13 +120,9 @@ func (m *mirror) count(ctx context.Context) error {
 // hub's may still have an object that a leave has just deleted. A copy of it would become the hub's own object again, and
 // everyone would treat the cluster that left as a member.
 func (m *mirror) hubIsHere(ctx context.Context) (is, known bool, err error) {
-	there, here := &clustersetv1alpha1.MemberCluster{}, &clustersetv1alpha1.MemberCluster{}
-	err = m.hub.Get(ctx, client.ObjectKey{Name: m.cluster}, there)
-	if apierrors.IsNotFound(err) {
+	there, here := m.hub.Member(m.cluster), &clustersetv1alpha1.MemberCluster{}
+	if there == nil {
 		return false, true, nil // there is nothing to wait for
-	}
-	if err != nil {
-		return false, false, fmt.Errorf("get MemberCluster %s from the hub: %w", m.cluster, err)
 	}
 	if known, err = get(ctx, m.local, "", m.cluster, here); err != nil || !known {
 		return false, false, err

@@ -4,8 +4,6 @@ import (
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
-
-	"github.com/clusterset/clusterset/internal/door"
 )
 
 // memories has what is remembered of each imported service. Several services are reconciled in parallel, each by one worker at a time.
@@ -33,13 +31,6 @@ func (m *memories) forget(service types.NamespacedName) {
 
 // memory is what is remembered of a service.
 type memory struct {
-	// exports and endpoints are the records that were last admitted, sorted. They are those on the hub, unless a change waits.
-	exports   []*door.Export
-	endpoints []*door.Endpoints
-
-	complete bool     // all that is imported has a record on the hub
-	owing    []string // clusters that pay for a reconcile that has to be repeated
-
 	restored restored
 	failed   bool // the last writes, other than because somebody else had written meanwhile
 

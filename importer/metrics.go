@@ -45,7 +45,7 @@ var (
 
 	lateGauge = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "clusterset_importer_late_services",
-		Help: "Services with a change that waits because their member's changes have used up its write budget here, by member.",
+		Help: "Services with a change that waits because their member's account here is overdrawn, by member.",
 	}, []string{"member"})
 
 	leftOutGauge = prometheus.NewGaugeVec(prometheus.GaugeOpts{
@@ -65,7 +65,7 @@ var (
 )
 
 func init() { // a series that appears only with its first event looks like one whose process is missing
-	for _, s := range []state{stateImported, stateForeign, stateNoNamespace, stateExcluded, stateCapped, stateHeld, stateLate, stateFailed} {
+	for _, s := range []state{stateImported, stateForeign, stateNoNamespace, stateExcluded, stateCapped, stateHeld, stateFailed} {
 		servicesGauge.WithLabelValues(string(s))
 	}
 	for _, kind := range []string{"ServiceImport", "EndpointSlice", "GlobalService", "Service", "MemberCluster"} {

@@ -23,7 +23,7 @@ import (
 	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
 	"github.com/clusterset/clusterset/importer/desired"
 	"github.com/clusterset/clusterset/importer/effective"
-	"github.com/clusterset/clusterset/internal/hubcache"
+	"github.com/clusterset/clusterset/internal/store"
 	"github.com/clusterset/clusterset/test/records"
 	"github.com/clusterset/clusterset/test/script"
 )
@@ -66,14 +66,12 @@ type missing struct {
 	t       *testing.T
 	members map[string]int
 	alone   bool // the hub hasn't been read
-	state   hubcache.State
 	again   time.Duration
 	before  string
 }
 
 func newMissing(t *testing.T) *missing {
 	s := &missing{rig: newRig(Options{DataPath: desired.DataPathPods}), t: t, members: map[string]int{}}
-	s.options.HubState = func() hubcache.State { return s.state }
 	s.start()
 	s.here.put(s.copyOf("here"))
 	for _, o := range records.Decode(t, "apiVersion: v1\nkind: Namespace\nmetadata: {name: shop, labels: {clusterset.dev/extend: allowed}}\n---\n"+strings.Replace(askingWeb, "spec: {", "spec: {ipFamilies: [IPv4], ", 1)) {
@@ -84,9 +82,9 @@ func newMissing(t *testing.T) *missing {
 
 // start starts the importer's process.
 func (s *missing) start() {
-	s.memories, s.returning = newMemories(), newReturning(s.clock)
+	s.memories, s.clusters = newMemories(), newClusters(s.clock)
 	s.absences = &effective.Absences{}
-	s.state = hubcache.State{Phase: hubcache.Live, Since: s.clock.Now()}
+	s.known.state = store.State{Phase: store.Live, Since: s.clock.Now()}
 }
 
 // copyOf returns the copy of a MemberCluster that the importer keeps.
@@ -138,7 +136,6 @@ func (s *missing) run(command string, args []string) {
 		s.must(s.hub.Get(s.t.Context(), client.ObjectKey{Name: args[0]}, m))
 		s.setPhase(m, clustersetv1alpha1.MemberClusterPhase(args[1]))
 		s.hub.put(m)
-		s.returning.phase(m.Name, m.Status.Phase)
 	case "copy":
 		s.must(s.here.Delete(s.t.Context(), s.copyOf(args[0])))
 	case "member":
@@ -323,9 +320,9 @@ func (s *missing) changeHub(how string) {
 		s.must(s.hub.Delete(s.t.Context(), own))
 	case "back":
 		s.hub.put(own)
-		s.state = hubcache.State{Phase: hubcache.Live, Since: s.clock.Now()}
+		s.known.state = store.State{Phase: store.Live, Since: s.clock.Now()}
 	case "away":
-		s.state = hubcache.State{Phase: hubcache.Away, Since: s.clock.Now()}
+		s.known.state = store.State{Phase: store.Away, Since: s.clock.Now()}
 	default:
 		s.fail("no such state")
 	}
@@ -336,13 +333,13 @@ func (s *missing) settle() {
 	s.t.Helper()
 	if s.alone {
 		alone := &offline{*s.reconciler}
-		alone.hub = s.here
+		alone.members = copies{s.here}
 		_, err := alone.Reconcile(s.t.Context(), reconcile.Request{NamespacedName: web})
 		s.must(err)
 		return
 	}
 	s.again = 0
-	m := &mirror{cluster: "here", hub: s.hub, local: s.local, report: s.report}
+	m := &mirror{cluster: "here", hub: s.known, local: s.local, report: s.report}
 	for name := range s.members {
 		for range 3 {
 			result, err := m.Reconcile(s.t.Context(), reconcile.Request{NamespacedName: client.ObjectKey{Name: name}})

@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -23,15 +24,26 @@ import (
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/internal/communities"
 	"github.com/clusterset/clusterset/internal/connect"
-	"github.com/clusterset/clusterset/internal/hubcache"
 	"github.com/clusterset/clusterset/internal/mcs"
+	"github.com/clusterset/clusterset/internal/store"
 )
 
 // gather is how long to collect changes of namespaces before the watches on the hub follow.
 const gather = 500 * time.Millisecond
 
-// Narrow makes the manager keep the cache of the hub to what this cluster needs: the records of services in namespaces that it
+// StoreOptions returns the options of the store that Setup and Narrow use.
+func StoreOptions(mgr manager.Manager, o Options) store.Options {
+	o, _ = o.withDefaults()                 // Setup returns what is wrong with them
+	leftOutGauge.WithLabelValues(o.Cluster) // so that the metric exists from the start; a cluster's own records are never left out
+	return store.Options{
+		Cluster: o.Cluster, MaxMemory: o.RecordMemory, MaxServices: o.MaxServices,
+		Over: overQuota(mgr.GetLogger(), mgr.GetEventRecorder("clusterset-importer"), o.RecordMemory),
+	}
+}
+
+// Narrow makes the manager keep the store of the hub to what this cluster needs: the records of services in namespaces that it
 // imports into, and in namespaces that it exports from, because it must know their conflicts. Of these it needs only the records of
 // clusters that it shares a community with.
 func Narrow(mgr manager.Manager, hub *connect.Hub, options Options) error {
@@ -39,17 +51,40 @@ func Narrow(mgr manager.Manager, hub *connect.Hub, options Options) error {
 	if err != nil {
 		return err
 	}
-	leftOutGauge.WithLabelValues(options.Cluster) // so that the metric exists from the start; a cluster's own records are never left out
-	hub.Cache.SetQuota(options.RecordMemory, options.Cluster, overQuota(mgr.GetLogger(), mgr.GetEventRecorder("clusterset-importer"), options.RecordMemory))
-	if err := mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
-		return followPeers(logf.IntoContext(ctx, mgr.GetLogger().WithName("narrow")), hub.Cache, options.Cluster)
-	})); err != nil {
-		return fmt.Errorf("add to manager: %w", err)
+	for _, run := range []manager.RunnableFunc{
+		func(ctx context.Context) error { followPeers(ctx, hub.Store, options.Cluster); return nil },
+		func(ctx context.Context) error {
+			n := &narrowing{mgr: mgr, live: hub, options: options, hub: hub.Store, exported: map[string]bool{}, changed: make(chan struct{}, 1)}
+			return n.run(logf.IntoContext(ctx, mgr.GetLogger().WithName("narrow")))
+		},
+	} {
+		if err := mgr.Add(run); err != nil {
+			return fmt.Errorf("add to manager: %w", err)
+		}
 	}
-	return mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
-		n := &narrowing{mgr: mgr, live: hub.GetAPIReader(), options: options, hub: hub.Cache, exported: map[string]bool{}, changed: make(chan struct{}, 1)}
-		return n.run(logf.IntoContext(ctx, mgr.GetLogger().WithName("narrow")))
-	}))
+	return nil
+}
+
+// followPeers makes the store read the clusters with which this one shares a community, by the hub's MemberClusters; all clusters, if none is in a
+// community. It returns when ctx ends.
+func followPeers(ctx context.Context, hub *store.Store, own string) {
+	_ = wait.PollUntilContextCancel(ctx, hubPoll, true, func(context.Context) (bool, error) { return hub.MembersRead(), nil })
+	changed := make(chan struct{}, 1)
+	changed <- struct{}{}
+	hub.OnMember(func(string) {
+		select {
+		case changed <- struct{}{}:
+		default:
+		}
+	})
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-changed:
+			hub.SetPeers(communities.Read(values(hub.Members()), own))
+		}
+	}
 }
 
 // overQuota returns a function that reports that records of a cluster are left out, or no longer are.
@@ -72,7 +107,7 @@ type narrowing struct {
 	mgr     manager.Manager
 	live    client.Reader
 	options Options
-	hub     *hubcache.Cache
+	hub     *store.Store
 	// exported are the namespaces that this cluster has exported from. They are never removed: to delete a record, it must be
 	// seen.
 	exported map[string]bool
@@ -94,7 +129,7 @@ func (n *narrowing) run(ctx context.Context) error {
 	return nil
 }
 
-// follow makes the cache follow the namespaces that this cluster imports into and exports from. It returns when the hub may have records of this
+// follow makes the store follow the namespaces that this cluster imports into and exports from. It returns when the hub may have records of this
 // cluster in others: it has been restored, with what this cluster exported at the time of the backup, or somebody else wrote under its name.
 func (n *narrowing) follow(ctx context.Context) {
 	for {
@@ -103,8 +138,6 @@ func (n *narrowing) follow(ctx context.Context) {
 		}
 		select {
 		case <-ctx.Done():
-			return
-		case <-n.hub.Restored():
 			return
 		case <-n.options.Unseen:
 			return

@@ -7,11 +7,10 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
-	"github.com/clusterset/clusterset/api"
-	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/test/kube"
 )
 
@@ -110,12 +109,10 @@ func ownRecordsElsewhere(t *testing.T, tell func(*running)) {
 
 	w.onHub(labelled("beijing", "gone", "web", "10.1.0.1", "10.11.0.5"), labelled("shanghai", "gone", "web", "10.2.0.2", "10.12.0.6"))
 	seen := func(want int) error {
-		var all clustersetv1alpha1.ExportedServiceList
-		err := run.hubCache.List(t.Context(), &all, client.MatchingLabels{api.LabelExportedNamespace: "gone"})
-		if err == nil && len(all.Items) != want {
-			err = fmt.Errorf("%d records of the namespace, want %d", len(all.Items), want)
+		if n := len(run.known.Service(types.NamespacedName{Namespace: "gone", Name: "web"})); n != want {
+			return fmt.Errorf("%d records of the namespace, want %d", n, want)
 		}
-		return err
+		return nil
 	}
 	w.onHub(labelled("shanghai", "shop", "later", "10.2.0.3", "10.12.0.7"))
 	w.imported("shop", "later", 1) // so what was there before has been read

@@ -28,20 +28,22 @@ func TestNetworksThatComeOrGo(t *testing.T) {
 		}
 		return m
 	}
-	with, without, p := member(false, "10.5.0.0/16"), member(false), networksChanged()
-	for what, is := range map[string][2]bool{
-		"it joins":                    {p.Create(event.CreateEvent{Object: with}), true},
-		"it was there at the start":   {p.Create(event.CreateEvent{Object: with, IsInInitialList: true}), false},
-		"one without networks joins":  {p.Create(event.CreateEvent{Object: without}), false},
-		"it is gone":                  {p.Delete(event.DeleteEvent{Object: with}), true},
-		"one without networks goes":   {p.Delete(event.DeleteEvent{Object: without}), false},
-		"it leaves":                   {p.Update(event.UpdateEvent{ObjectOld: with, ObjectNew: member(true, "10.5.0.0/16")}), true},
-		"one without networks leaves": {p.Update(event.UpdateEvent{ObjectOld: without, ObjectNew: member(true)}), false},
-		"it gets some":                {p.Update(event.UpdateEvent{ObjectOld: without, ObjectNew: with}), true},
-		"something else":              {p.Update(event.UpdateEvent{ObjectOld: with, ObjectNew: with.DeepCopy()}), false},
+	with, without := member(false, "10.5.0.0/16"), member(false)
+	for what, c := range map[string]struct {
+		was, is *clustersetv1alpha1.MemberCluster
+		want    bool
+	}{
+		"it joins":                    {nil, with, true},
+		"one without networks joins":  {nil, without, false},
+		"it is gone":                  {with, nil, true},
+		"one without networks goes":   {without, nil, false},
+		"it leaves":                   {with, member(true, "10.5.0.0/16"), true},
+		"one without networks leaves": {without, member(true), false},
+		"it gets some":                {without, with, true},
+		"something else":              {with, with.DeepCopy(), false},
 	} {
-		if is[0] != is[1] {
-			t.Errorf("%s: passed is %t", what, is[0])
+		if is := changeOf(c.was, c.is).networks; is != c.want {
+			t.Errorf("%s: networks change is %t", what, is)
 		}
 	}
 }

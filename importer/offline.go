@@ -9,7 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -18,7 +18,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
-	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/importer/desired"
 	"github.com/clusterset/clusterset/importer/effective"
 )
@@ -26,6 +25,9 @@ import (
 // hubPatience is how long a start waits for the hub's records before the importer works without it. A hub that answers has been read
 // by then.
 const hubPatience = 5 * time.Second
+
+// hubPoll is how often a start looks whether they have been read.
+const hubPoll = 50 * time.Millisecond
 
 // awaitHub waits until the hub's records have been read, without a limit. Meanwhile it works offline.
 func (i *importer) awaitHub(ctx context.Context, r *reconciler, places <-chan event.GenericEvent) error {
@@ -40,19 +42,7 @@ func (i *importer) awaitHub(ctx context.Context, r *reconciler, places <-chan ev
 			ended <- i.offline(alone, r, places)
 		}
 	}()
-	hub := i.hub.GetCache()
-	for _, read := range []func() error{
-		func() error { return r.records.services.Add(ctx, hub, &clustersetv1alpha1.ExportedService{}) },
-		func() error { return r.records.in.Add(ctx, hub, &clustersetv1alpha1.ExportedService{}) },
-		func() error { return r.records.endpoints.Add(ctx, hub, &clustersetv1alpha1.ExportedEndpoints{}) },
-		func() error {
-			_, err := hub.GetInformer(ctx, &clustersetv1alpha1.MemberCluster{}, cache.BlockUntilSynced(false))
-			return err
-		},
-	} {
-		retry(ctx, "Waiting for the hub's API server", read)
-	}
-	hub.WaitForCacheSync(ctx) // or until ctx ends
+	_ = wait.PollUntilContextCancel(ctx, hubPoll, true, func(context.Context) (bool, error) { return i.hub.Store.HasSynced(), nil })
 	stop()
 	return <-ended // before the importer begins: offline, less is known
 }
@@ -61,7 +51,7 @@ func (i *importer) awaitHub(ctx context.Context, r *reconciler, places <-chan ev
 func (i *importer) offline(ctx context.Context, r *reconciler, places <-chan event.GenericEvent) error {
 	logf.FromContext(ctx).Info("The hub's records aren't read yet. Until they are, imported services follow this cluster's own Services and what it can reach, and what others export stays as it is")
 	with := *r
-	with.hub = r.local.cache // has the copies of MemberClusters
+	with.members = copies{r.local.cache}
 	enqueue := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
 		if key, ok := backedBy(o); ok {
 			return []reconcile.Request{{NamespacedName: key}}
@@ -131,10 +121,7 @@ func (s *offline) Reconcile(ctx context.Context, req reconcile.Request) (reconci
 	}
 	last := effective.Imported(in.Key, in.Cluster, cur.Slices)
 	in.Exports, in.Endpoints = last.Exports, last.Endpoints
-	out, _, err := s.compute(ctx, &in)
-	if err != nil {
-		return reconcile.Result{}, err
-	}
+	out, _ := s.compute(ctx, &in)
 	unknown := func(c mcsv1beta1.ClusterStatus) bool { return !slices.Contains(out.Resolved.Clusters, c.Cluster) }
 	if out.ServiceImport == nil || slices.ContainsFunc(cur.ServiceImport.Status.Clusters, unknown) {
 		logf.FromContext(ctx).V(1).Info("Left a service unchanged, because its objects alone don't determine it")

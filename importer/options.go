@@ -12,9 +12,9 @@ import (
 
 	"github.com/clusterset/clusterset/api"
 	"github.com/clusterset/clusterset/importer/desired"
-	"github.com/clusterset/clusterset/internal/hubcache"
 	"github.com/clusterset/clusterset/internal/namespaces"
 	"github.com/clusterset/clusterset/internal/nodes"
+	"github.com/clusterset/clusterset/internal/store"
 	"github.com/clusterset/clusterset/internal/topology"
 )
 
@@ -54,18 +54,15 @@ type Options struct {
 	// Default: DefaultMaxServices.
 	MaxServices int
 
-	// RecordMemory is how many bytes of memory the records of one cluster may take in the cache of the hub. Default: hubcache.DefaultQuota.
+	// RecordMemory is how many bytes of memory the records of one cluster may take here. Default: store.DefaultMaxMemory.
 	RecordMemory int
 
 	// WriteRate and WriteBurst bound what the changes of one source cluster make this importer write: bytes a second, and bytes at
-	// once. GlobalServices have as much again. What is beyond waits, and is merged. Default: DefaultWriteRate, DefaultWriteBurst.
+	// once. What is beyond waits, and is merged. Default: DefaultWriteRate, DefaultWriteBurst.
 	WriteRate, WriteBurst int
 
 	// Concurrency is how many services are reconciled in parallel. Default: DefaultConcurrency.
 	Concurrency int
-
-	// HubState returns whether the hub answers. Optional.
-	HubState func() hubcache.State
 
 	// Nodes are this cluster's nodes, by whose zones endpoints are ranked. The caller watches them. Nil means that they never are known.
 	Nodes *nodes.Nodes
@@ -87,12 +84,6 @@ type Options struct {
 
 	// HubRefuses returns since when the hub has rejected this cluster's token, zero if it accepts it. Optional.
 	HubRefuses func() time.Time
-	// HubWatched reports whether the hub is being watched at the moment. Nil means that it always is.
-	HubWatched func() bool
-
-	// Unread reports whether some of a cluster's records haven't been read yet, so that a record that seems to be missing may still
-	// arrive. Nil means that all have been read.
-	Unread func(cluster string) bool
 
 	// MaxBackoff is the longest wait before a failed service is retried. Default: a minute.
 	MaxBackoff time.Duration
@@ -134,7 +125,7 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	errs = append(errs, namespaces.Check(o.IncludeNamespaces), namespaces.Check(o.ExcludeNamespaces))
 	o.MaxServices = cmp.Or(max(0, o.MaxServices), DefaultMaxServices)
-	o.RecordMemory = cmp.Or(max(0, o.RecordMemory), hubcache.DefaultQuota)
+	o.RecordMemory = cmp.Or(max(0, o.RecordMemory), store.DefaultMaxMemory)
 	o.WriteRate = cmp.Or(max(0, o.WriteRate), DefaultWriteRate)
 	o.WriteBurst = cmp.Or(max(0, o.WriteBurst), DefaultWriteBurst)
 	o.MaxNamespaces = cmp.Or(max(0, o.MaxNamespaces), DefaultMaxNamespaces)
@@ -145,14 +136,8 @@ func (o Options) withDefaults() (Options, error) {
 	if o.HubRefuses == nil {
 		o.HubRefuses = func() time.Time { return time.Time{} }
 	}
-	if o.HubWatched == nil {
-		o.HubWatched = func() bool { return true }
-	}
 	if o.Avoid == nil {
 		o.Avoid = func(context.Context) []netip.Addr { return nil }
-	}
-	if o.Unread == nil {
-		o.Unread = func(string) bool { return false }
 	}
 	o.MaxBackoff = cmp.Or(max(0, o.MaxBackoff), time.Minute)
 	if err := errors.Join(errs...); err != nil {

@@ -10,7 +10,7 @@ import (
 
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/importer/desired"
-	"github.com/clusterset/clusterset/internal/hubcache"
+	"github.com/clusterset/clusterset/internal/store"
 )
 
 const (
@@ -22,12 +22,12 @@ const (
 
 // reportReach records on our copy of this cluster's MemberCluster whether the hub answers, whenever that changes, until ctx ends. It writes
 // only changes.
-func reportReach(ctx context.Context, l *local, o Options) {
+func reportReach(ctx context.Context, l *local, o Options, hub *store.Store) {
 	tick := time.NewTicker(reachCheck)
 	defer tick.Stop()
 	var r reach
 	for {
-		if err := sayReach(ctx, l, o.Cluster, r.now(&o, time.Now())); err != nil && ctx.Err() == nil && !isStale(err) {
+		if err := sayReach(ctx, l, o.Cluster, r.now(hub.State(), hub.Watched(), o.HubRefuses(), time.Now())); err != nil && ctx.Err() == nil && !isStale(err) {
 			logf.FromContext(ctx).V(1).Info("Can't record whether the hub answers", "reason", err.Error())
 		}
 		select {
@@ -43,10 +43,8 @@ type reach struct {
 	unwatched time.Time // since when the hub isn't watched, zero if it is
 }
 
-// now returns the condition HubAnswers.
-func (r *reach) now(o *Options, now time.Time) metav1.Condition {
-	hub, watched := o.HubState(), o.HubWatched()
-	revoked := o.HubRefuses()
+// now returns the condition HubAnswers. revoked is since when the hub has rejected this cluster's token, zero if it accepts it.
+func (r *reach) now(hub store.State, watched bool, revoked, now time.Time) metav1.Condition {
 	if watched {
 		r.unwatched = time.Time{}
 	} else if r.unwatched.IsZero() {
@@ -57,11 +55,11 @@ func (r *reach) now(o *Options, now time.Time) metav1.Condition {
 		refused = hub.Since
 	}
 	switch {
-	case hub.Phase == hubcache.Away && now.Sub(hub.Since) >= awayAfter:
+	case hub.Phase == store.Away && now.Sub(hub.Since) >= awayAfter:
 		return hubAnswers(metav1.ConditionFalse, clustersetv1alpha1.ReasonHubAway, "the hub doesn't answer; everything stays as it was", hub.Since)
 	case !revoked.IsZero() && now.Sub(revoked) >= awayAfter:
 		return hubAnswers(metav1.ConditionFalse, clustersetv1alpha1.ReasonHubRefusesToken, "the hub doesn't accept this cluster's token; everything stays as it was", revoked)
-	case hub.Phase == hubcache.Live && !watched && now.Sub(refused) >= awayAfter:
+	case hub.Phase == store.Live && !watched && now.Sub(refused) >= awayAfter:
 		return hubAnswers(metav1.ConditionFalse, clustersetv1alpha1.ReasonHubRefuses,
 			"the hub answers, but its records can't be read: it refuses this cluster's requests, or is too slow; everything stays as it was", refused)
 	}

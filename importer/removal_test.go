@@ -21,6 +21,7 @@ import (
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset/clusterset/api"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
 	"github.com/clusterset/clusterset/importer/desired"
 	"github.com/clusterset/clusterset/test/kube"
@@ -36,7 +37,11 @@ func TestTheNameGoesFirstAndTheAddressLast(t *testing.T) {
 		g.withdraw(endpointsOf("a", 1, 0, 1))
 	}
 	becomes := func(kind mcsv1beta1.ServiceImportType) func(*rig) {
-		return func(g *rig) { g.hub.put(exportedBy("a", kind, 1)) }
+		return func(g *rig) {
+			s := exportedBy("a", kind, 1)
+			s.Spec.Endpoints = g.hub.get(s).(*clustersetv1alpha1.ExportedService).Spec.Endpoints
+			g.hub.put(s)
+		}
 	}
 	hold := func(kinds ...client.Object) func(*rig) {
 		return func(g *rig) {
@@ -91,8 +96,7 @@ func TestTheNameGoesFirstAndTheAddressLast(t *testing.T) {
 			g.hub.put(endpointsOf("a", 1, 1, 1))
 			g.reconcile(t)
 			hold(&discoveryv1.EndpointSlice{})(g)
-		}, func(g *rig) { g.withdraw(endpointsOf("a", 1, 1, 1)) },
-			"update EndpointSlice, update EndpointSlice, delete EndpointSlice, update GlobalService"},
+		}, func(g *rig) { g.withdraw(endpointsOf("a", 1, 1, 1)) }, "update EndpointSlice, update EndpointSlice, delete EndpointSlice, update GlobalService"},
 		{"a slice's of an extended Service", mcsv1beta1.ClusterSetIP, func(g *rig) {
 			g.here.put(extendedWeb("true"))
 			g.options.ExtendEverywhere = true

@@ -59,6 +59,8 @@ const (
 	reasonTooMuchMemory = "TooMuchMemory"
 	// reasonNotExtended: a Service of this cluster asks for endpoints of others, and gets none, or not as its policy wants.
 	reasonNotExtended = "NotExtended"
+	// reasonLate: a cluster's changes wait, because its account is overdrawn.
+	reasonLate = "WriteBudgetUsedUp"
 )
 
 // foreignError is returned for an object with the name of one of ours that isn't ours. It isn't retried: the object's next
@@ -105,6 +107,7 @@ type reporter struct {
 	namespaces map[string]bool                 // missing ones that were mentioned
 	extended   map[types.NamespacedName]string // why Services that ask for it aren't extended; empty: they are
 	paces      map[string]*rate.Limiter        // by cluster, of what it may cause to be told as often as it likes
+	over       map[string]bool                 // clusters that export more services than are imported
 }
 
 // reported is what was last reported for one service.
@@ -119,7 +122,7 @@ type reported struct {
 func newReporter(recorder events.EventRecorder, c clock.PassiveClock) *reporter {
 	return &reporter{
 		events: recorder, clock: c, services: map[types.NamespacedName]*reported{}, namespaces: map[string]bool{},
-		extended: map[types.NamespacedName]string{}, paces: map[string]*rate.Limiter{},
+		extended: map[types.NamespacedName]string{}, paces: map[string]*rate.Limiter{}, over: map[string]bool{},
 	}
 }
 
@@ -168,7 +171,7 @@ func (r *reporter) foreign(ctx context.Context, key types.NamespacedName, found 
 		if key == memberKey(key.Name) {
 			not, cure = fmt.Sprintf("DNS servers don't follow what the hub says of cluster %s, but this object", key.Name), "Delete it, and the agent copies the hub's"
 		}
-		r.events.Eventf(f.object, nil, corev1.EventTypeWarning, reasonForeign, "Import", "%s, which clusterset didn't write and leaves alone. %s", not, cure)
+		r.event(ctx, f.object, reasonForeign, "Import", "%s, which clusterset didn't write and leaves alone. %s", not, cure)
 	}
 	r.setForeign(rep, now)
 }
@@ -185,7 +188,7 @@ func (r *reporter) setForeign(rep *reported, now map[string]types.UID) {
 
 // refused reports why the API server rejects a service's objects, once until that changes. An empty why means that it accepts
 // them. The Event is on the ServiceImport even if that is the rejected object.
-func (r *reporter) refused(key types.NamespacedName, why string) {
+func (r *reporter) refused(ctx context.Context, key types.NamespacedName, why string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	rep := r.get(key)
@@ -194,7 +197,7 @@ func (r *reporter) refused(key types.NamespacedName, why string) {
 			TypeMeta:   metav1.TypeMeta{APIVersion: mcsv1beta1.GroupVersion.String(), Kind: mcsv1beta1.ServiceImportKindName},
 			ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name},
 		}
-		r.events.Eventf(imp, nil, corev1.EventTypeWarning, reasonRefused, "Import", "the API server refuses what is imported: %s", why)
+		r.event(ctx, imp, reasonRefused, "Import", "the API server refuses what is imported: %s", why)
 	}
 	rep.refused = why
 }
@@ -224,7 +227,7 @@ func (r *reporter) notExtended(ctx context.Context, key types.NamespacedName, e 
 	}
 	if e != nil && why != "" {
 		logf.FromContext(ctx).Info("Didn't extend a Service as it asks for", "reason", why)
-		r.events.Eventf(e.Service, nil, corev1.EventTypeWarning, reasonNotExtended, "Extend", "not extended to other clusters: %s", text.Truncate(why, maxNote))
+		r.event(ctx, e.Service, reasonNotExtended, "Extend", "not extended to other clusters: %s", text.Truncate(why, maxNote))
 	}
 }
 
@@ -250,23 +253,43 @@ func (r *reporter) setTruncated(rep *reported, n int) {
 	rep.truncated = n
 }
 
-// capped reports that a cluster exceeds the limit of imported services, or no longer does.
+// capped reports, once, that a cluster exceeds the limit of imported services, or no longer does.
 func (r *reporter) capped(ctx context.Context, cluster string, exports, limit int) {
-	if exports <= limit {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch over := exports > limit; {
+	case over == r.over[cluster]:
+	case over:
+		r.over[cluster] = true
+		logf.FromContext(ctx).Info("A cluster exports more services than are imported from one cluster; later ones are left out", "exporter", cluster, "limit", limit)
+		r.event(ctx, memberNamed(cluster), reasonCapped, "Import",
+			"cluster %s exports more than %d services; the first %d are imported, in the order in which they reached the hub. Check whether its token was stolen, or raise --max-services in all members",
+			cluster, limit, limit)
+	default:
+		delete(r.over, cluster)
 		logf.FromContext(ctx).Info("A cluster no longer exports more services than are imported from one cluster", "exporter", cluster, "exports", exports)
-		return
 	}
-	logf.FromContext(ctx).Info("A cluster exports more services than are imported from one cluster; later ones are left out", "exporter", cluster, "limit", limit)
-	r.events.Eventf(memberNamed(cluster), nil, corev1.EventTypeWarning, reasonCapped, "Import",
-		"cluster %s exports more than %d services; the first %d are imported, in the order in which they reached the hub. Check whether its token was stolen, or raise --max-services in all members",
-		cluster, limit, limit)
+}
+
+// late reports that a cluster's account is overdrawn (C39).
+func (r *reporter) late(ctx context.Context, cluster string) {
+	logf.FromContext(ctx).Info("A cluster changes its exports faster than they are imported; its changes wait", "exporter", cluster)
+	r.event(ctx, memberNamed(cluster), reasonLate, "Import",
+		"cluster %s changes its exports faster than this cluster writes them; its changes are merged and applied late, those of other clusters aren't. Check what changes there, and whether its token was stolen",
+		cluster)
+}
+
+// event sends a warning, which counts as written for whoever caused the reconcile.
+func (r *reporter) event(ctx context.Context, about client.Object, reason, action, note string, args ...any) {
+	meterOf(ctx).bytes.Add(sizeOfEvent)
+	r.events.Eventf(about, nil, corev1.EventTypeWarning, reason, action, note, args...)
 }
 
 // namespacesFull reports that no more namespaces are created for a cluster's services.
 func (r *reporter) namespacesFull(ctx context.Context, cluster, missing string, limit int) {
 	logf.FromContext(ctx).Info("Skipped the services of a namespace that doesn't exist here, because as many were created for their cluster as may be",
 		"exporter", cluster, "missing", missing, "limit", limit)
-	r.events.Eventf(memberNamed(cluster), nil, corev1.EventTypeWarning, reasonTooManyNamespaces, "Import",
+	r.event(ctx, memberNamed(cluster), reasonTooManyNamespaces, "Import",
 		"%d namespaces have been created here for services of cluster %s; those of further namespaces, such as %s, are imported once somebody creates these. "+
 			"Check whether its token was stolen, delete namespaces that aren't needed, or raise --max-namespaces",
 		limit, cluster, missing)
@@ -282,7 +305,7 @@ func memberNamed(cluster string) *clustersetv1alpha1.MemberCluster {
 // lost reports a cluster that the hub has lost.
 func (r *reporter) lost(ctx context.Context, mirrored client.Object, message string) {
 	logf.FromContext(ctx).Info("The hub has lost a cluster; what it exported stays", "cluster", mirrored.GetName())
-	r.events.Eventf(mirrored, nil, corev1.EventTypeWarning, reasonNotRejoined, "Import",
+	r.event(ctx, mirrored, reasonNotRejoined, "Import",
 		"%s. Run clusterset join %s --rejoin; or, if it won't come back, delete its MemberCluster here, in each member", message, mirrored.GetName())
 }
 

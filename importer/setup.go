@@ -8,13 +8,11 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
-	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
-	"sigs.k8s.io/controller-runtime/pkg/cluster"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
@@ -47,12 +45,11 @@ func AddToScheme(scheme *runtime.Scheme) error {
 	)
 }
 
-// Setup adds the importer to the local cluster's manager. It runs on the leader only. The caller starts hub, once for all its
-// users, as a manager.RunnableFunc(hub.Start): if it were added as a cluster, the manager would wait for the hub's caches
-// before starting anything else. Both schemes need AddToScheme. Setup itself contacts neither API server.
+// Setup adds the importer to the local cluster's manager. It runs on the leader only. The caller starts the hub's store, once for all its
+// users. The manager's scheme needs AddToScheme. Setup itself contacts neither API server.
 //
 // The hub may be down: the importer waits for it without a limit and meanwhile changes nothing.
-func Setup(mgr manager.Manager, hub cluster.Cluster, options Options) error {
+func Setup(mgr manager.Manager, hub *connect.Hub, options Options) error {
 	options, err := options.withDefaults()
 	if err != nil {
 		return err
@@ -67,7 +64,7 @@ func Setup(mgr manager.Manager, hub cluster.Cluster, options Options) error {
 // importer waits for both API servers and then runs the two controllers.
 type importer struct {
 	mgr     manager.Manager
-	hub     cluster.Cluster
+	hub     *connect.Hub
 	options Options
 }
 
@@ -83,9 +80,8 @@ func (i *importer) Start(ctx context.Context) error {
 		version, err = mcs.Served(i.mgr.GetRESTMapper(), mcsv1beta1.ServiceImportKindName)
 		return err
 	})
-	hub := i.hub.GetCache()
-	records, slices := newOnHub(), newHere()
-	retry(ctx, "Waiting for this cluster's API server", func() error { return slices.Add(ctx, i.mgr.GetCache(), &discoveryv1.EndpointSlice{}) })
+	hub, slices := i.hub.Store, &slicesOf{}
+	retry(ctx, "Waiting for this cluster's API server", func() error { return slices.add(ctx, i.mgr.GetCache()) })
 	echoes := newEchoes()
 	globals := &globalKind{cache: i.mgr.GetCache(), live: i.mgr.GetAPIReader(), echoes: echoes}
 	if !i.options.SkipGlobalServices {
@@ -105,18 +101,18 @@ func (i *importer) Start(ctx context.Context) error {
 		return fmt.Errorf("create client: %w", err)
 	}
 	l := &local{cache: i.mgr.GetCache(), slices: slices, live: i.mgr.GetAPIReader(), client: writer, imports: version, echoes: echoes}
-	if i.options.HubState != nil {
-		go reportReach(ctx, l, i.options)
-	}
+	go reportReach(ctx, l, i.options, hub)
 	report := newReporter(i.mgr.GetEventRecorder("clusterset-importer"), clock.RealClock{})
 	places := make(chan event.GenericEvent, 1)
 	external := &atomic.Bool{}
 	i.awaitNodes(ctx, places, external)
+	late := func(cluster string, services int) { lateGauge.WithLabelValues(cluster).Set(float64(services)) }
+	late(i.options.Cluster, 0) // so that the metric exists from the start; a cluster's own changes never wait
 	reconciler := &reconciler{
-		options: i.options, hub: hub, records: records, absences: &effective.Absences{}, clock: clock.RealClock{}, local: l, report: report, families: newFamilyMemory(clock.RealClock{}),
-		returning: newReturning(clock.RealClock{}), quota: newImportQuota(i.options.MaxServices, report.capped), memories: newMemories(),
-		turns: newTurns(i.options.Concurrency), made: newMade(), globals: globals, external: external,
-		budget: newBudget(clock.RealClock{}, i.options, report.late),
+		options: i.options, hub: hub, members: hub, absences: &effective.Absences{}, clock: clock.RealClock{}, local: l, report: report,
+		families: newFamilyMemory(clock.RealClock{}), clusters: newClusters(clock.RealClock{}), memories: newMemories(), made: newMade(),
+		globals: globals, external: external,
+		accounts: newAccounts(clock.RealClock{}, i.options, nil, late, func(cluster string) { report.late(ctx, cluster) }),
 	}
 	if !reconciler.skipGlobal() {
 		retry(ctx, "Reading GlobalServices", func() error { return readGlobals(ctx, l, reconciler.memories) })
@@ -124,7 +120,7 @@ func (i *importer) Start(ctx context.Context) error {
 	if err := i.awaitHub(ctx, reconciler, places); err != nil || ctx.Err() != nil {
 		return err
 	}
-	i.options.Facts.following.begin(hub, i.mgr.GetCache(), reconciler.absences.Of)
+	i.options.Facts.following.begin(hub, i.mgr.GetCache(), reconciler.keysOf)
 	i.options.Facts.namespaces.begin(i.mgr.GetCache(), i.options)
 	services, err := i.controller("importer", reconciler, i.options.Concurrency, i.sources(reconciler, places))
 	if err != nil {
@@ -148,7 +144,7 @@ func (i *importer) Start(ctx context.Context) error {
 		return nil
 	})
 	group.Go(func() error {
-		reportSynced(ctx, i.options.HubWatched)
+		reportSynced(ctx, hub.Watched)
 		return nil
 	})
 	return group.Wait()

@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -30,9 +31,9 @@ import (
 	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
 	"github.com/clusterset/clusterset/importer/desired"
 	"github.com/clusterset/clusterset/importer/effective"
-	"github.com/clusterset/clusterset/internal/hubcache"
 	"github.com/clusterset/clusterset/internal/nodes"
 	"github.com/clusterset/clusterset/internal/packed"
+	"github.com/clusterset/clusterset/internal/store"
 	"github.com/clusterset/clusterset/internal/topology"
 )
 
@@ -44,6 +45,7 @@ type shelf struct {
 	mu      sync.Mutex
 	version int
 	kinds   map[reflect.Type]cache.Indexer
+	whole   bool // objects are kept as they are
 	writes  []string
 	bytes   int64 // that were written
 
@@ -60,17 +62,13 @@ func (s *shelf) of(o client.Object) cache.Indexer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	kind := reflect.TypeOf(o)
+	if s.kinds[kind] == nil && s.whole {
+		s.kinds[kind] = cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
+	}
 	if s.kinds[kind] == nil {
 		s.kinds[kind] = packed.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
 	}
 	return s.kinds[kind]
-}
-
-// indexed adds an index to the store of the object's kind.
-func indexed[T client.Object](s *shelf, i *hubcache.Index[T], kind T) {
-	if err := i.Use(s.of(kind)); err != nil {
-		panic(err)
-	}
 }
 
 // put stores a copy of an object with a new resource version.
@@ -255,6 +253,7 @@ func (s shelfStatus) Update(_ context.Context, o client.Object, _ ...client.SubR
 type rig struct {
 	*reconciler
 	hub, here *shelf
+	known     *fakeHub // what is known of the hub
 	clock     *clocktesting.FakeClock
 }
 
@@ -269,16 +268,16 @@ func newRig(options Options) *rig {
 	}
 	options.Facts = &Facts{}
 	report := newReporter(events.NewFakeRecorder(1000), g.clock)
-	records, ours := newOnHub(), newHere()
-	indexed(g.hub, records.services, &clustersetv1alpha1.ExportedService{})
-	indexed(g.hub, records.endpoints, &clustersetv1alpha1.ExportedEndpoints{})
-	indexed(g.here, ours, &discoveryv1.EndpointSlice{})
+	ours := &slicesOf{}
+	if err := ours.use(g.here.of(&discoveryv1.EndpointSlice{})); err != nil {
+		panic(err)
+	}
+	g.hub.whole = true
+	g.known = &fakeHub{shelf: g.hub, clock: g.clock, values: map[client.Object]any{}, state: store.State{Phase: store.Live, Since: time.Unix(0, 0)}}
 	g.reconciler = &reconciler{
-		options: options, hub: g.hub, records: records, local: &local{cache: g.here, slices: ours, live: g.here, client: g.here, imports: "v1beta1", echoes: newEchoes()},
-		absences: &effective.Absences{}, clock: g.clock,
-		report: report, families: newFamilyMemory(g.clock), returning: newReturning(g.clock),
-		quota: newImportQuota(options.MaxServices, report.capped), memories: newMemories(), turns: newTurns(DefaultConcurrency),
-		budget: newBudget(g.clock, options, report.late),
+		options: options, hub: g.known, members: g.known, local: &local{cache: g.here, slices: ours, live: g.here, client: g.here, imports: "v1beta1", echoes: newEchoes()},
+		absences: &effective.Absences{}, clock: g.clock, report: report, families: newFamilyMemory(g.clock), clusters: newClusters(g.clock), memories: newMemories(),
+		accounts: newAccounts(g.clock, options, func(types.NamespacedName) {}, func(string, int) {}, func(string) {}),
 	}
 	g.here.put(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}})
 	g.hub.put(memberAt("here", "zone-0"))
@@ -373,7 +372,9 @@ func large(t testing.TB, kind mcsv1beta1.ServiceImportType, clusters, endpoints 
 	for c := range clusters {
 		name := fmt.Sprintf("cluster-%03d", c)
 		g.hub.put(memberAt(name, fmt.Sprint("zone-", c%5)))
-		g.hub.put(exportedBy(name, kind, c))
+		s := exportedBy(name, kind, c)
+		s.Spec.Endpoints = s.Spec.Endpoints[:(endpoints+api.MaxExportedEndpoints-1)/api.MaxExportedEndpoints]
+		g.hub.put(s)
 		for n := 0; n < endpoints; n += api.MaxExportedEndpoints {
 			g.hub.put(endpointsOf(name, c, n/api.MaxExportedEndpoints, min(endpoints-n, api.MaxExportedEndpoints)))
 		}
@@ -394,9 +395,7 @@ func (g *rig) gathered(t testing.TB) (desired.Input, desired.Current) {
 	if in.Own, err = g.gatherOwn(ctx, web, own); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := g.gatherMembers(ctx, &in); err != nil {
-		t.Fatal(err)
-	}
+	g.gatherMembers(ctx, &in)
 	in.Derived = cur.Derived
 	if stored := g.global(); stored != nil {
 		cur.Global = stored // whole
@@ -413,4 +412,73 @@ func (g *rig) flip(cluster string, ready bool) {
 	}
 	e.Spec.Endpoints[0].Conditions.Ready = &ready
 	g.hub.put(e)
+}
+
+func (g *rig) ownEndpoint(address string) {
+	g.here.put(&corev1.Service{ObjectMeta: here("web")})
+	name, protocol, port := "http", corev1.ProtocolTCP, int32(8080)
+	slice := &discoveryv1.EndpointSlice{ObjectMeta: here("web-x"), AddressType: discoveryv1.AddressTypeIPv4}
+	slice.Labels = map[string]string{discoveryv1.LabelServiceName: "web"}
+	slice.Ports = []discoveryv1.EndpointPort{{Name: &name, Protocol: &protocol, Port: &port}}
+	slice.Endpoints = []discoveryv1.Endpoint{{Addresses: []string{address}}}
+	g.here.put(slice)
+}
+
+func here(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: "shop", Name: name} }
+
+// has returns how many endpoints of a cluster are imported and ready, in its slices and in the GlobalService.
+func (g *rig) has(t *testing.T, cluster string) (routed, global int) {
+	t.Helper()
+	_, cur := g.gathered(t)
+	for _, s := range cur.Slices {
+		for _, e := range s.Endpoints {
+			if s.Labels[api.LabelSourceCluster] == cluster && *e.Conditions.Ready {
+				routed++
+			}
+		}
+	}
+	for _, e := range cur.Global.Spec.Endpoints {
+		if e.Cluster == cluster && e.IsReady() {
+			global++
+		}
+	}
+	return routed, global
+}
+
+// withdraw withdraws an export as its exporter does, or deletes a record of endpoints.
+func (g *rig) withdraw(o client.Object) {
+	if svc, is := o.(*clustersetv1alpha1.ExportedService); is {
+		g.hub.put(withdrawn(svc))
+		return
+	}
+	if s, is := g.hub.get(exportedBy(clusterOf(o), mcsv1beta1.ClusterSetIP, 0)).(*clustersetv1alpha1.ExportedService); is {
+		s = s.DeepCopy()
+		s.Spec.Endpoints = slices.DeleteFunc(s.Spec.Endpoints, func(suffix string) bool { return "web.shop."+suffix == o.GetName() })
+		g.hub.put(s)
+	}
+	_ = g.hub.Delete(context.Background(), o) // or it is gone
+}
+
+func clusterOf(o client.Object) string {
+	cluster, _ := api.ClusterOfNamespace(o.GetNamespace())
+	return cluster
+}
+
+// withdrawn returns an ExportedService that says so.
+func withdrawn(s *clustersetv1alpha1.ExportedService) *clustersetv1alpha1.ExportedService {
+	s = s.DeepCopy()
+	s.Spec = clustersetv1alpha1.ExportedServiceSpec{
+		ServiceNamespace: s.Spec.ServiceNamespace, ServiceName: s.Spec.ServiceName, Type: s.Spec.Type, ExportedAt: s.Spec.ExportedAt,
+		Revision: s.Spec.Revision + 1, Withdrawn: true,
+	}
+	return s
+}
+
+// leftOut returns what the ServiceImport shop/web says to be left out.
+func (g *rig) leftOut() string {
+	imp := g.here.get(&mcsv1beta1.ServiceImport{ObjectMeta: metav1.ObjectMeta{Namespace: web.Namespace, Name: web.Name}}).(*mcsv1beta1.ServiceImport)
+	if c := meta.FindStatusCondition(imp.Status.Conditions, api.ConditionComplete); c != nil {
+		return c.Message
+	}
+	return ""
 }

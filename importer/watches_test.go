@@ -24,7 +24,7 @@ func TestOwnEndpointsAreFollowedWhileTheHubHasLostThem(t *testing.T) {
 		q := priorityqueue.New[reconcile.Request](t.Name())
 		defer q.ShutDown()
 		own := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-1", Labels: map[string]string{discoveryv1.LabelServiceName: "web"}}}
-		exportedHere(g.reconciler, "here", backedBy).Create(t.Context(), event.CreateEvent{Object: own}, q)
+		exportedHere(g.reconciler, backedBy).Create(t.Context(), event.CreateEvent{Object: own}, q)
 		return q.Len()
 	}
 	if n := changed(); n != 0 {
@@ -81,17 +81,15 @@ func TestKeptServicesFollowVerdictsAndDrains(t *testing.T) {
 	// The copies here say at once that it is drained.
 	drained := shanghai.DeepCopy()
 	drained.Spec.Drain = true
-	members := fake.NewClientBuilder().WithScheme(testScheme).WithObjects(drained).Build()
-	f, q := &g.options.Facts.following, priorityqueue.New[reconcile.Request](t.Name())
-	defer q.ShutDown()
-	f.begin(members, members, g.absences.Of)
-	f.note(t.Context(), change{is: shanghai}, q)
-	f.note(t.Context(), change{was: shanghai, is: drained}, q)
-	if said := f.digest(t.Context()); said != "" || q.Len() != 1 {
-		t.Errorf("it is drained: says %q, %d services are enqueued", said, q.Len())
+	here := fake.NewClientBuilder().WithScheme(testScheme).WithObjects(drained).Build()
+	f := &g.options.Facts.following
+	f.begin(g.known, here, g.keysOf)
+	g.hub.put(drained)
+	if said := f.digest(t.Context()); said != "" {
+		t.Errorf("it is drained: says %q", said)
 	}
 	g.reconcile(t)
-	if want := clustersetv1alpha1.DrainsAndLeaves([]clustersetv1alpha1.MemberCluster{*drained}); f.digest(t.Context()) != want {
+	if want := clustersetv1alpha1.DrainsAndLeaves(values(g.known.Members())); f.digest(t.Context()) != want {
 		t.Errorf("the service is reconciled: says %q, want %q", f.digest(t.Context()), want)
 	}
 }

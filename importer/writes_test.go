@@ -23,7 +23,7 @@ import (
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/internal/connect"
-	"github.com/clusterset/clusterset/internal/hubcache"
+	"github.com/clusterset/clusterset/internal/store"
 	"github.com/clusterset/clusterset/test/kube"
 	"github.com/clusterset/clusterset/test/records"
 )
@@ -123,14 +123,14 @@ func TestWhatIsWritten(t *testing.T) {
 func TestReach(t *testing.T) {
 	w := newWorld(t)
 	began := time.Now().Truncate(time.Second)
-	now, state := began, hubcache.State{Since: began.Add(-time.Hour)}
+	now, state := began, store.State{Since: began.Add(-time.Hour)}
 	w.here(strings.Replace(memberOf("beijing"), "metadata: {", "metadata: {labels: {"+api.LabelManagedBy+": "+api.ManagedByImporter+"}, ", 1))
 	versions := map[string]bool{}
 	var r reach
 	says := func(status metav1.ConditionStatus, since time.Time) {
 		t.Helper()
 		l := &local{cache: w.client, live: w.client, client: w.client, imports: "v1beta1", echoes: newEchoes()}
-		if err := sayReach(t.Context(), l, "beijing", r.now(hubIs(state, true), now)); err != nil {
+		if err := sayReach(t.Context(), l, "beijing", r.now(state, true, time.Time{}, now)); err != nil {
 			t.Fatal(err)
 		}
 		mc := &clustersetv1alpha1.MemberCluster{}
@@ -144,33 +144,25 @@ func TestReach(t *testing.T) {
 		}
 	}
 	says(metav1.ConditionTrue, time.Time{}) // nothing is known yet
-	state.Phase = hubcache.Live
+	state.Phase = store.Live
 	says(metav1.ConditionTrue, time.Time{})
-	state.Phase, state.Since = hubcache.Away, began
+	state.Phase, state.Since = store.Away, began
 	now = began.Add(awayAfter - time.Second)
 	says(metav1.ConditionTrue, time.Time{})
 	now = began.Add(awayAfter)
 	says(metav1.ConditionFalse, began)
 	now = began.Add(time.Hour)
 	says(metav1.ConditionFalse, began)
-	state.Phase, state.Since = hubcache.Live, now
+	state.Phase, state.Since = store.Live, now
 	says(metav1.ConditionTrue, time.Time{})
 	if len(versions) != 3 {
 		t.Errorf("written %d times for three changes", len(versions))
 	}
 }
 
-// hubIs are the Options of an agent that knows this of its hub.
-func hubIs(state hubcache.State, watched bool) *Options {
-	o := &Options{HubState: func() hubcache.State { return state }, HubWatched: func() bool { return watched }}
-	o.HubRefuses = func() time.Time { return time.Time{} }
-	return o
-}
-
 // A token that the hub has rejected for a while is named, although the watches that it opened go on. One rejection says nothing: an API server that starts
 // may not know it yet (C82 of docs/spec/control-plane.md).
 func TestARefusedTokenIsNamed(t *testing.T) {
-	o := hubIs(hubcache.State{Phase: hubcache.Live}, true)
 	var r reach
 	for _, step := range []struct {
 		after  time.Duration // since the first rejection; negative: there is none
@@ -180,13 +172,11 @@ func TestARefusedTokenIsNamed(t *testing.T) {
 		{awayAfter, clustersetv1alpha1.ReasonHubRefusesToken}, {-1, clustersetv1alpha1.ReasonHubAnswers},
 	} {
 		now := time.Now()
-		o.HubRefuses = func() (since time.Time) {
-			if step.after >= 0 {
-				since = now.Add(-step.after)
-			}
-			return since
+		var since time.Time
+		if step.after >= 0 {
+			since = now.Add(-step.after)
 		}
-		if c := r.now(o, now); c.Reason != step.reason {
+		if c := r.now(store.State{Phase: store.Live}, true, since, now); c.Reason != step.reason {
 			t.Errorf("after %s: %+v, want %s", step.after, c, step.reason)
 		}
 	}
@@ -208,15 +198,15 @@ func TestARevokedTokenIsReported(t *testing.T) {
 			const body = `{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Unauthorized", "code": 401}`
 			header := http.Header{"Content-Type": {"application/json"}}
 			return &http.Response{StatusCode: http.StatusUnauthorized, Header: header, Body: io.NopCloser(strings.NewReader(body)), Request: r}, nil
-		})})
+		})}, store.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		hub.Cache.SetNamespaces(nil)
-		hub.Cache.SetPeers(nil)
+		hub.Store.SetNamespaces(nil)
+		hub.Store.SetPeers(nil)
 		ctx, cancel := context.WithCancel(t.Context())
 		var running sync.WaitGroup
-		running.Go(func() { _ = hub.Cache.Start(ctx) })
+		running.Go(func() { _ = hub.Store.Start(ctx) })
 		defer running.Wait()
 		defer cancel()
 
@@ -237,7 +227,7 @@ func TestARevokedTokenIsReported(t *testing.T) {
 			var c metav1.Condition
 			for until := time.Now().Add(step.after); time.Now().Before(until); <-time.After(min(reachCheck, time.Until(until))) {
 				synctest.Wait()
-				c = r.now(hubIs(hub.Cache.State(), hub.Cache.Watched()), time.Now())
+				c = r.now(hub.Store.State(), hub.Store.Watched(), time.Time{}, time.Now())
 			}
 			if is := c.Status == metav1.ConditionTrue; c.Reason != step.reason || is != (step.reason == clustersetv1alpha1.ReasonHubAnswers) {
 				t.Errorf("after %s: the condition is %+v, want %s", step.after, c, step.reason)

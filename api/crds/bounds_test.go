@@ -140,7 +140,7 @@ func (b *bounds) of(path string, s apiextensionsv1.JSONSchemaProps) int64 {
 		for _, name := range slices.Sorted(maps.Keys(s.Properties)) {
 			if path == "ExportedService" || path == "ExportedEndpoints" || path == "MemberCluster" {
 				if name != "spec" && name != "status" {
-					continue // the API server's; for metadata, see the chart's admission policy and hubcache
+					continue // the API server's; for metadata, see the chart's admission policy and internal/door
 				}
 			}
 			total += int64(len(name)) + 4 + b.of(path+"."+name, s.Properties[name])

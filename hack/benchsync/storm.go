@@ -27,6 +27,7 @@ import (
 	"github.com/clusterset/clusterset/exporter"
 	"github.com/clusterset/clusterset/internal/connect"
 	"github.com/clusterset/clusterset/internal/mcs"
+	"github.com/clusterset/clusterset/internal/store"
 	"github.com/clusterset/clusterset/test/kube"
 )
 
@@ -172,19 +173,16 @@ func (s *storms) start(ctx context.Context, a *exporting) error {
 	config.QPS = -1
 	config.Dial = (&net.Dialer{}).DialContext // so that each cluster has its own connections
 	config.Wrap(s.sent.through)
-	hub, err := connect.NewHub(config)
+	hub, err := connect.NewHub(config, store.Options{Cluster: a.cluster})
 	if err != nil {
 		return err
 	}
-	hub.Cache.SetNamespaces([]string{a.namespace})
-	hub.Cache.SetPeers(nil)
-	_, err = exporter.Setup(mgr, hub, exporter.Options{
-		Cluster: a.cluster, Version: "bench", HeartbeatInterval: beatEvery, HubBack: hub.Cache.Back(), Relist: hub.Cache.Relist,
-	})
-	if err != nil {
+	hub.Store.SetNamespaces([]string{a.namespace})
+	hub.Store.SetPeers(nil)
+	if _, err = exporter.Setup(mgr, hub, exporter.Options{Cluster: a.cluster, Version: "bench", HeartbeatInterval: beatEvery}); err != nil {
 		return err
 	}
-	if err := mgr.Add(manager.RunnableFunc(hub.Start)); err != nil {
+	if err := mgr.Add(manager.RunnableFunc(hub.Store.Start)); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithCancel(ctx)

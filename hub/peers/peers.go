@@ -31,7 +31,7 @@ import (
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/hub"
 	"github.com/clusterset/clusterset/hub/access"
-	"github.com/clusterset/clusterset/internal/hubcache"
+	"github.com/clusterset/clusterset/internal/store"
 )
 
 // settle is how long API servers get to learn of a new grant before the old one is removed.
@@ -42,7 +42,7 @@ func Setup(mgr manager.Manager) error {
 	// A cache of its own, because a cache chooses the objects of a kind by one name, and the manager's has chosen others.
 	granted, err := cache.New(mgr.GetConfig(), cache.Options{
 		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),
-		DefaultTransform: cache.TransformStripManagedFields(), NewInformer: hubcache.NewInformer,
+		DefaultTransform: cache.TransformStripManagedFields(), NewInformer: store.NewInformer,
 		ByObject: map[client.Object]cache.ByObject{
 			&rbacv1.RoleBinding{}: {Field: fields.OneTermEqualSelector("metadata.name", api.PeersBinding)},
 			&rbacv1.ClusterRole{}: {Field: fields.OneTermEqualSelector("metadata.name", api.MemberPeerRole)},

@@ -13,7 +13,7 @@ import (
 	"github.com/clusterset/clusterset/test/records"
 )
 
-// What a ServiceImport says of parts that are left out, and of a name with nothing behind it. Rules C17, C31, C35 and C81 of
+// What a ServiceImport says of parts that are left out, and of a name with nothing behind it. Rules C17, C31 and C35 of
 // docs/spec/control-plane.md.
 func TestWhatAServiceImportSays(t *testing.T) {
 	type change = func(*records.Service)

@@ -70,6 +70,34 @@ func (r Records) EndpointsOf(cluster, name string) *door.Endpoints {
 	return r.Endpoints[i]
 }
 
+// Confirm reports whether all that a service was imported from has a record, by the labels of its slices: then Effective changes nothing. own is
+// this cluster, whose endpoints aren't stored.
+func (r Records) Confirm(own string, here []*discoveryv1.EndpointSlice) bool {
+	exports, there := make(map[string]bool, len(r.Exports)), make(map[door.ID]bool, len(r.Endpoints))
+	for _, e := range r.Exports {
+		exports[e.Cluster] = true
+	}
+	for _, e := range r.Endpoints {
+		there[e.ID()] = true
+	}
+	for _, s := range here {
+		if desired.Owned(s) && !exports[s.Labels[api.LabelSourceCluster]] {
+			return false
+		}
+	}
+	for _, x := range r.Exports {
+		if x.Cluster == own || x.Spec == nil {
+			continue
+		}
+		for _, suffix := range x.Spec.Endpoints {
+			if !there[door.ID{Cluster: x.Cluster, Name: x.Name + "." + suffix}] {
+				return false
+			}
+		}
+	}
+	return true
+}
+
 // Absent returns the clusters whose part of a service has no record, sorted.
 func Absent(hub, last Records) (clusters []string) {
 	for _, e := range last.Exports {

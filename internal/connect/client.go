@@ -1,7 +1,7 @@
 package connect
 
 import (
-	"net/http"
+	"fmt"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -13,13 +13,11 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/flowcontrol"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/cluster"
 
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
-	"github.com/clusterset/clusterset/internal/hubcache"
+	"github.com/clusterset/clusterset/internal/store"
 )
 
 // NewScheme returns a scheme with Kubernetes' own kinds and ours.
@@ -44,35 +42,34 @@ const (
 	hubQPS, hubBurst = 100, 12_000
 )
 
-// Hub is the hub as its members use it: a cache of our kinds, and a client that reads from it.
+// Hub is the hub as its members use it: what is known of it, and a client that asks it.
 type Hub struct {
-	cluster.Cluster
-	Cache *hubcache.Cache
+	client.Client
+	Store *store.Store
 }
 
-// NewHub returns the hub. This doesn't contact it, and it may be down; the cache fills once it is up, and it is told what is wanted. All that
-// is read and written through it counts towards one limit, unless the configuration has a RateLimiter.
-func NewHub(config *rest.Config) (*Hub, error) {
+// NewHub returns the hub. This doesn't contact it, and it may be down; the store fills once it is up, and it is told what is wanted. All that
+// is read and written through it counts towards one limit, unless the configuration has a RateLimiter. The caller starts the store.
+func NewHub(config *rest.Config, options store.Options) (*Hub, error) {
 	config = rest.CopyConfig(config)
 	if config.RateLimiter == nil {
 		config.RateLimiter = flowcontrol.NewTokenBucketRateLimiter(hubQPS, hubBurst)
 	}
+	over, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return nil, fmt.Errorf("hub: %w", err)
+	}
 	h := &Hub{}
-	var err error
-	h.Cluster, err = cluster.New(config, func(o *cluster.Options) {
-		o.Scheme = NewScheme()
-		o.MapperProvider = func(*rest.Config, *http.Client) (meta.RESTMapper, error) { return hubMapper(), nil }
-		o.NewCache = func(config *rest.Config, options cache.Options) (_ cache.Cache, err error) {
-			h.Cache, err = hubcache.New(config, options.HTTPClient, options.Scheme)
-			return h.Cache, err
-		}
-	})
+	if h.Client, err = client.New(config, client.Options{HTTPClient: over, Scheme: NewScheme(), Mapper: HubMapper()}); err != nil {
+		return nil, fmt.Errorf("hub: %w", err)
+	}
+	h.Store, err = store.New(config, over, options)
 	return h, err
 }
 
-// hubMapper knows the kinds that members use on a hub, so that no discovery is needed from a hub that may be down. Members have no
+// HubMapper knows the kinds that members use on a hub, so that no discovery is needed from a hub that may be down. Members have no
 // rights to other kinds.
-func hubMapper() meta.RESTMapper {
+func HubMapper() meta.RESTMapper {
 	mapper := meta.NewDefaultRESTMapper([]schema.GroupVersion{clustersetv1alpha1.GroupVersion})
 	gv := clustersetv1alpha1.GroupVersion
 	mapper.AddSpecific(gv.WithKind("ExportedService"), gv.WithResource("exportedservices"), gv.WithResource("exportedservice"), meta.RESTScopeNamespace)

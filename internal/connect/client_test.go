@@ -10,6 +10,8 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/clusterset/clusterset/internal/store"
 )
 
 // offline answers no request.
@@ -20,14 +22,14 @@ func (offline) RoundTrip(*http.Request) (*http.Response, error) { return nil, er
 // Rule C72 of docs/spec/control-plane.md: what an agent has to write at most isn't delayed, and requests without end are.
 func TestHubIsAskedLessOftenThanAStormWould(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		hub, err := NewHub(&rest.Config{Host: "https://hub.example", Transport: offline{}, QPS: -1})
+		hub, err := NewHub(&rest.Config{Host: "https://hub.example", Transport: offline{}, QPS: -1}, store.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		ask := func(n int) time.Duration {
 			began := time.Now()
 			for range n {
-				if err := hub.GetAPIReader().Get(t.Context(), client.ObjectKey{Namespace: "a", Name: "b"}, &coordinationv1.Lease{}); err == nil {
+				if err := hub.Get(t.Context(), client.ObjectKey{Namespace: "a", Name: "b"}, &coordinationv1.Lease{}); err == nil {
 					t.Fatal("an answer from nowhere")
 				}
 			}

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
@@ -21,7 +22,7 @@ import (
 	"github.com/clusterset/clusterset/cli/objects"
 	"github.com/clusterset/clusterset/cli/view"
 	"github.com/clusterset/clusterset/internal/connect"
-	"github.com/clusterset/clusterset/internal/hubcache"
+	"github.com/clusterset/clusterset/internal/store"
 )
 
 // Intervals of a Hub and a Member.
@@ -75,15 +76,13 @@ func (h *Hub) run(ctx context.Context) error {
 	config := rest.CopyConfig(h.config)
 	config.Timeout = 0 // it would end the watches
 	config.WarningHandler = rest.NoWarnings{}
-	hub, err := connect.NewHub(config)
+	hub, err := cache.New(config, cache.Options{Scheme: connect.NewScheme(), Mapper: connect.HubMapper(), NewInformer: store.NewInformer, DefaultTransform: cache.TransformStripManagedFields()})
 	if err != nil {
 		return fmt.Errorf("the hub: %w", err)
 	}
-	hub.Cache.SetNamespaces(nil)
-	hub.Cache.SetPeers(nil)
 	var synced []toolscache.InformerSynced
 	for _, o := range []client.Object{&clustersetv1alpha1.MemberCluster{}, &clustersetv1alpha1.ExportedService{}, &clustersetv1alpha1.ExportedEndpoints{}} {
-		informer, err := hub.GetCache().GetInformer(ctx, o)
+		informer, err := hub.GetInformer(ctx, o)
 		if err != nil {
 			return fmt.Errorf("the hub: %w", err)
 		}
@@ -96,7 +95,6 @@ func (h *Hub) run(ctx context.Context) error {
 		synced = append(synced, registered.HasSynced)
 	}
 	var workers sync.WaitGroup
-	workers.Go(func() { relistWhenBack(ctx, hub.Cache) })
 	workers.Go(func() { h.pass(ctx, synced) })
 	workers.Go(func() { wait.UntilWithContext(ctx, func(ctx context.Context) { h.ask(ctx, synced) }, ask) })
 	workers.Go(func() {
@@ -106,21 +104,6 @@ func (h *Hub) run(ctx context.Context) error {
 	err = hub.Start(ctx)
 	workers.Wait()
 	return err
-}
-
-// relistWhenBack reads the hub again when it is back: it may have been restored.
-func relistWhenBack(ctx context.Context, hub *hubcache.Cache) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-hub.Back():
-			hub.Relist()
-		}
-		if !sleep(ctx, 2*ask) {
-			return
-		}
-	}
 }
 
 func all(synced []toolscache.InformerSynced) bool {

@@ -1,0 +1,129 @@
+package importer
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/internal/damping"
+)
+
+// clusters remember the hub's MemberClusters as services were last enqueued for them, and which were down when a service was last reconciled.
+type clusters struct {
+	clock clock.PassiveClock
+
+	mu   sync.Mutex
+	seen map[string]*clustersetv1alpha1.MemberCluster
+	down map[string]*damping.Damper
+}
+
+func newClusters(c clock.PassiveClock) *clusters {
+	return &clusters{clock: c, seen: map[string]*clustersetv1alpha1.MemberCluster{}, down: map[string]*damping.Damper{}}
+}
+
+// change is what changed of a MemberCluster since services were last enqueued for it.
+type change struct {
+	// now: its phase, drain or membership. What leads to it must go or come.
+	now bool
+	// place: where it is, or with whom it shares exports.
+	place bool
+	// networks decide which external addresses of other clusters are used.
+	networks bool
+}
+
+// look returns what changed of a MemberCluster.
+func (c *clusters) look(name string, from members) change {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	was, is := c.seen[name], from.Member(name)
+	c.seen[name] = is
+	if is == nil {
+		delete(c.seen, name)
+	}
+	return changeOf(was, is)
+}
+
+func changeOf(was, is *clustersetv1alpha1.MemberCluster) change {
+	if was == is {
+		return change{}
+	}
+	if was == nil || is == nil {
+		there := is
+		if is == nil {
+			there = was
+		}
+		return change{now: true, networks: len(there.Spec.CIDRs) > 0}
+	}
+	return change{
+		now: was.Status.Phase != is.Status.Phase || was.Spec.Drain != is.Spec.Drain || was.Left() != is.Left() || !was.ForgottenAt().Equal(is.ForgottenAt()) ||
+			was.UID != is.UID,
+		place:    !equality.Semantic.DeepEqual(was.Spec, is.Spec) || !slices.Equal(was.Status.Zones, is.Status.Zones),
+		networks: was.Apart(is) || !slices.Equal(was.Spec.CIDRs, is.Spec.CIDRs) || len(is.Spec.CIDRs) > 0 && was.Left() != is.Left(),
+	}
+}
+
+// returning returns for how much longer a cluster must be Ready before it is used again; 0: it may be used (D5). A drain is set by a person and takes
+// effect at once. m is its MemberCluster on the hub, nil if that is gone.
+func (c *clusters) returning(name string, m *clustersetv1alpha1.MemberCluster) time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if m == nil {
+		delete(c.down, name)
+		return 0
+	}
+	d := c.down[name]
+	if d == nil {
+		d = &damping.Damper{}
+		c.down[name] = d
+	}
+	now := c.clock.Now()
+	d.Note(m.Status.Phase == clustersetv1alpha1.MemberSuspect || m.Status.Phase == clustersetv1alpha1.MemberExpired, now)
+	return d.Left(now)
+}
+
+// follow enqueues services as what is known of the hub changes. What another cluster changes goes through its account (C39), but for what goes.
+func (r *reconciler) follow(q queue) {
+	r.accounts.add = func(service types.NamespacedName) { addLater(q, service) }
+	for _, m := range r.hub.Members() { // the records bring everything at the start
+		r.clusters.look(m.Name, r.hub)
+	}
+	r.hub.OnMember(func(name string) { r.followMember(q, name) })
+	r.hub.OnRecords(func(cluster string, key types.NamespacedName) {
+		if e := r.hub.Export(cluster, key); cluster == r.options.Cluster || e == nil || e.Withdrawn {
+			add(q, key)
+			return
+		}
+		r.accounts.changed(cluster, key)
+	})
+}
+
+func (r *reconciler) followMember(q queue, name string) {
+	c := r.clusters.look(name, r.hub)
+	switch {
+	case c.networks, c.place && name == r.options.Cluster, c.now && name == r.options.Cluster:
+		for _, key := range r.all() {
+			add(q, key)
+		}
+	case c.now:
+		for _, key := range r.keysOf(name) {
+			add(q, key)
+		}
+	case c.place:
+		for _, key := range r.keysOf(name) {
+			r.accounts.changed(name, key)
+		}
+	}
+}
+
+// keysOf returns the services that a cluster exports, and those that are kept although the hub has lost their records.
+func (r *reconciler) keysOf(cluster string) []types.NamespacedName {
+	return append(r.hub.Keys(cluster), r.absences.Of(cluster)...)
+}
+
+// all returns the services that any cluster exports, or that are kept.
+func (r *reconciler) all() []types.NamespacedName { return append(r.hub.All(), r.absences.Of("")...) }

@@ -1,0 +1,205 @@
+package store
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/clusterset/clusterset/internal/door"
+)
+
+// record is what is kept of an object: one of the two values and, if it is this cluster's own record, the object. Of a MemberCluster it is the
+// object alone.
+type record struct {
+	export    *door.Export
+	endpoints *door.Endpoints
+	whole     client.Object
+}
+
+// of returns the service that the record is of, none for a MemberCluster, and about how many bytes it takes.
+func (r record) of() (key types.NamespacedName, size int) {
+	switch {
+	case r.export != nil:
+		return r.export.Key, r.export.Size
+	case r.endpoints != nil:
+		return r.endpoints.Key, r.endpoints.Size
+	}
+	return key, 0
+}
+
+func (r record) key() types.NamespacedName {
+	key, _ := r.of()
+	return key
+}
+
+func (r record) size() int {
+	_, size := r.of()
+	return size
+}
+
+// like returns the record with the pointers of an equal one that is known.
+func (r record) like(known record) record {
+	if known.export != nil && known.export.Equal(r.export) {
+		r.export = known.export
+	}
+	if known.endpoints != nil && known.endpoints.Equal(r.endpoints) {
+		r.endpoints = known.endpoints
+	}
+	if known.whole != nil && equality.Semantic.DeepEqual(known.whole, r.whole) {
+		r.whole = known.whole
+	}
+	return r
+}
+
+// cluster has the records of one cluster, or its MemberCluster.
+type cluster struct {
+	maxServices int // 0: no bound
+	byName      [3]map[string]record
+	services    map[types.NamespacedName]*service
+	// order has the exports that count towards maxServices, the first one first.
+	order []*door.Export
+}
+
+// service has the records of one service. Records whose names say another service than they do share one.
+type service struct {
+	export    *door.Export
+	endpoints []*door.Endpoints // by name
+}
+
+func newCluster(maxServices int) *cluster {
+	return &cluster{maxServices: maxServices, byName: [3]map[string]record{{}, {}, {}}, services: map[types.NamespacedName]*service{}}
+}
+
+// set stores a record. It returns the services that it changes.
+func (c *cluster) set(k kind, name string, r record) (changed []types.NamespacedName) {
+	was, known := c.byName[k][name]
+	if known && was == r {
+		return nil
+	}
+	if known && was.export == r.export && was.endpoints == r.endpoints {
+		c.byName[k][name] = r // only the object is another
+		return []types.NamespacedName{r.key()}
+	}
+	changed = append(c.remove(k, name), r.key())
+	c.byName[k][name] = r
+	if k == members {
+		return changed
+	}
+	s := c.services[r.key()]
+	if s == nil {
+		s = &service{}
+		c.services[r.key()] = s
+	}
+	if r.export != nil {
+		s.export = r.export
+		return append(changed, c.count(r.export)...)
+	}
+	i, _ := slices.BinarySearchFunc(s.endpoints, name, byName)
+	s.endpoints = slices.Insert(s.endpoints, i, r.endpoints)
+	return changed
+}
+
+func byName(e *door.Endpoints, name string) int { return strings.Compare(e.Name, name) }
+
+// remove removes a record. It returns the services that this changes.
+func (c *cluster) remove(k kind, name string) (changed []types.NamespacedName) {
+	was, known := c.byName[k][name]
+	if !known {
+		return nil
+	}
+	delete(c.byName[k], name)
+	changed = []types.NamespacedName{was.key()}
+	if k == members {
+		return changed
+	}
+	s := c.services[was.key()]
+	if was.export != nil {
+		if s.export == was.export {
+			s.export = nil
+		}
+		changed = append(changed, c.uncount(was.export)...)
+	} else if i, found := slices.BinarySearchFunc(s.endpoints, name, byName); found {
+		s.endpoints = slices.Delete(s.endpoints, i, i+1)
+	}
+	if s.export == nil && len(s.endpoints) == 0 {
+		delete(c.services, was.key())
+	}
+	return changed
+}
+
+// first orders exports by when the hub received them, then by name.
+func first(a, b *door.Export) int {
+	return cmp.Or(a.Created.Compare(b.Created), strings.Compare(a.Name, b.Name))
+}
+
+func counts(e *door.Export) bool { return !e.Withdrawn && e.Key.Name != "" && e.Key.Namespace != "" }
+
+// count counts an export. It returns the service that is beyond the bound because of it, if any.
+func (c *cluster) count(e *door.Export) []types.NamespacedName {
+	if !counts(e) {
+		return nil
+	}
+	i, _ := slices.BinarySearchFunc(c.order, e, first)
+	c.order = slices.Insert(c.order, i, e)
+	if c.maxServices > 0 && i < c.maxServices && len(c.order) > c.maxServices {
+		return []types.NamespacedName{c.order[c.maxServices].Key}
+	}
+	return nil
+}
+
+// uncount returns the service that is within the bound again, if any.
+func (c *cluster) uncount(e *door.Export) []types.NamespacedName {
+	i, found := slices.BinarySearchFunc(c.order, e, first)
+	if !counts(e) || !found {
+		return nil
+	}
+	c.order = slices.Delete(c.order, i, i+1)
+	if c.maxServices > 0 && i < c.maxServices && len(c.order) >= c.maxServices {
+		return []types.NamespacedName{c.order[c.maxServices-1].Key}
+	}
+	return nil
+}
+
+// capped reports whether a service is beyond the bound.
+func (c *cluster) capped(key types.NamespacedName) bool {
+	s := c.services[key]
+	return c.maxServices > 0 && len(c.order) > c.maxServices && s != nil && s.export != nil && counts(s.export) &&
+		first(s.export, c.order[c.maxServices-1]) > 0
+}
+
+// difference calls changed for each service that isn't the same in both, and without a key for a MemberCluster; nil has none. A service may be told
+// more than once.
+func difference(a, b *cluster, changed func(types.NamespacedName)) {
+	if a == nil {
+		a = newCluster(0)
+	}
+	if b == nil {
+		b = newCluster(0)
+	}
+	for k := range a.byName {
+		tell := func(r record) {
+			if r.key().Name != "" || kind(k) == members {
+				changed(r.key())
+			}
+		}
+		for name, r := range a.byName[k] {
+			if o, known := b.byName[k][name]; !known || o != r && o.like(r) != r {
+				tell(r)
+			}
+		}
+		for name, r := range b.byName[k] {
+			if o, known := a.byName[k][name]; !known || r.key() != o.key() {
+				tell(r)
+			}
+		}
+	}
+	for key := range b.services {
+		if a.capped(key) != b.capped(key) {
+			changed(key)
+		}
+	}
+}

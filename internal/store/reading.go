@@ -1,0 +1,52 @@
+package store
+
+import (
+	"context"
+	"time"
+)
+
+// reading has the records of one namespace on the hub, or of all, that one selector selects, or the MemberClusters. The store's mutex guards what
+// changes.
+type reading struct {
+	store    *Store
+	selector string
+	feeds    map[kind]*feed
+	stop     context.CancelFunc
+
+	ended    bool
+	stale    bool // another one must take its place
+	late     bool // it has been waited for
+	listed   map[kind]bool
+	quota    quota
+	clusters map[string]*cluster
+}
+
+// begin begins a reading. The caller has locked s.
+func (s *Store) begin(namespace, selector string, kinds ...kind) *reading {
+	r := &reading{
+		store: s, selector: selector, feeds: map[kind]*feed{}, listed: map[kind]bool{}, clusters: map[string]*cluster{},
+		quota: newQuota(s.options.MaxMemory, s.options.Cluster),
+	}
+	var ctx context.Context
+	ctx, r.stop = context.WithCancel(s.ctx)
+	for _, k := range kinds {
+		f := &feed{of: r, kind: k, namespace: namespace, closed: time.Now()}
+		r.feeds[k] = f
+		s.running.Go(func() { f.run(ctx) })
+	}
+	return r
+}
+
+// end ends a reading, if it is one.
+func (r *reading) end() {
+	if r != nil {
+		r.ended = true
+		r.stop()
+	}
+}
+
+// as reports whether it is a reading by a selector that needn't begin again.
+func (r *reading) as(selector string) bool { return r != nil && r.selector == selector && !r.stale }
+
+// done reports whether it has read everything.
+func (r *reading) done() bool { return len(r.listed) == len(r.feeds) }

@@ -1,0 +1,169 @@
+package store
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/clusterset/clusterset/api"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/internal/door"
+)
+
+// Part is what one cluster's records say of a service.
+type Part struct {
+	Cluster   string
+	Export    *door.Export      // nil: there is no ExportedService
+	Endpoints []*door.Endpoints // by name
+	// Capped says that the service is beyond those that may be imported from the cluster.
+	Capped bool
+}
+
+// Service returns the parts of a service, by cluster.
+func (s *Store) Service(key types.NamespacedName) []Part {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	var parts []Part
+	for name, c := range s.view {
+		if of := c.services[key]; of != nil {
+			parts = append(parts, Part{name, of.export, slices.Clone(of.endpoints), c.capped(key)})
+		}
+	}
+	slices.SortFunc(parts, func(a, b Part) int { return strings.Compare(a.Cluster, b.Cluster) })
+	return parts
+}
+
+// Keys returns the services that a cluster has records of, in no order.
+func (s *Store) Keys(cluster string) []types.NamespacedName {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if c := s.view[cluster]; c != nil {
+		return slices.Collect(maps.Keys(c.services))
+	}
+	return nil
+}
+
+// KeysIn returns the services of a namespace that any cluster has records of, in no order.
+func (s *Store) KeysIn(namespace string) []types.NamespacedName {
+	return s.keys(func(key types.NamespacedName) bool { return key.Namespace == namespace })
+}
+
+// All returns the services that any cluster has records of, in no order.
+func (s *Store) All() []types.NamespacedName {
+	return s.keys(func(types.NamespacedName) bool { return true })
+}
+
+func (s *Store) keys(is func(types.NamespacedName) bool) []types.NamespacedName {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	all := map[types.NamespacedName]bool{}
+	for _, c := range s.view {
+		for key := range c.services {
+			if is(key) {
+				all[key] = true
+			}
+		}
+	}
+	return slices.Collect(maps.Keys(all))
+}
+
+// Services returns how many services a cluster exports, those beyond MaxServices among them.
+func (s *Store) Services(cluster string) int {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if c := s.view[cluster]; c != nil {
+		return len(c.order)
+	}
+	return 0
+}
+
+// Capped reports whether a service of a cluster is beyond MaxServices.
+func (s *Store) Capped(cluster string, key types.NamespacedName) bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	c := s.view[cluster]
+	return c != nil && c.capped(key)
+}
+
+// Own returns this cluster's own records of a service, as they are on the hub: the ExportedService, nil if there is none, and the
+// ExportedEndpoints by name.
+func (s *Store) Own(key types.NamespacedName) (export *clustersetv1alpha1.ExportedService, all []*clustersetv1alpha1.ExportedEndpoints) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	c := s.view[s.options.Cluster]
+	if c == nil {
+		return nil, nil
+	}
+	export, _ = c.byName[services][api.ExportedServiceName(key.Namespace, key.Name)].whole.(*clustersetv1alpha1.ExportedService)
+	if of := c.services[key]; of != nil {
+		for _, e := range of.endpoints {
+			all = append(all, c.byName[endpoints][e.Name].whole.(*clustersetv1alpha1.ExportedEndpoints))
+		}
+	}
+	return export, all
+}
+
+// OwnRecords returns all of this cluster's own records, as they are on the hub, in no order.
+func (s *Store) OwnRecords() (exports []*clustersetv1alpha1.ExportedService, all []*clustersetv1alpha1.ExportedEndpoints) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	c := s.view[s.options.Cluster]
+	if c == nil {
+		return nil, nil
+	}
+	for _, r := range c.byName[services] {
+		exports = append(exports, r.whole.(*clustersetv1alpha1.ExportedService))
+	}
+	for _, r := range c.byName[endpoints] {
+		all = append(all, r.whole.(*clustersetv1alpha1.ExportedEndpoints))
+	}
+	return exports, all
+}
+
+// Export returns a cluster's export of a service, nil if there is none.
+func (s *Store) Export(cluster string, key types.NamespacedName) *door.Export {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if c := s.view[cluster]; c != nil && c.services[key] != nil {
+		return c.services[key].export
+	}
+	return nil
+}
+
+// HasSynced reports whether the MemberClusters and the records have been read once: this cluster's own, and those of the others, or these have been
+// waited for.
+func (s *Store) HasSynced() bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.members != nil && s.readingOf(s.options.Cluster) != nil
+}
+
+// Read reports whether the records of a cluster have been read as they are selected now, and since the last Relist. That one is missing otherwise
+// says nothing.
+func (s *Store) Read(cluster string) bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	r := s.readingOf(cluster)
+	return r.as(s.selected.selector)
+}
+
+// State returns whether the hub answers.
+func (s *Store) State() State {
+	s.link.mu.Lock()
+	defer s.link.mu.Unlock()
+	return s.link.state
+}
+
+// Back receives an element when the hub answers again: it may have been restored.
+func (s *Store) Back() <-chan struct{} { return s.link.back }
+
+// Watched reports whether the MemberClusters and this cluster's own records are being watched. A watch that has just ended and is about to be opened
+// again counts.
+func (s *Store) Watched() bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	r := s.readingOf(s.options.Cluster)
+	return r != nil && s.members != nil && s.members.feeds[members].watched() && r.feeds[services].watched() && r.feeds[endpoints].watched()
+}
