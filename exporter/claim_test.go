@@ -55,10 +55,13 @@ func (c *leaseClient) Get(_ context.Context, _ client.ObjectKey, o client.Object
 
 func (c *leaseClient) Update(ctx context.Context, o client.Object, _ ...client.UpdateOption) error {
 	lease := o.(*coordinationv1.Lease) //nolint:forcetypeassert // nothing else is written
-	if c.put != nil {
-		return c.put(ctx, lease)
-	}
-	return c.write(lease)
+	put := func(_ context.Context, lease *coordinationv1.Lease) error { return c.write(lease) }
+	c.set(func() {
+		if c.put != nil {
+			put = c.put
+		}
+	})
+	return put(ctx, lease)
 }
 
 func (h *leaseHub) write(lease *coordinationv1.Lease) error {
@@ -319,10 +322,12 @@ func TestRestoredHub(t *testing.T) {
 		elapse(15 * time.Second)
 		h.set(func() { h.away = false })
 		expect("away for a moment", 3, 4)
-		a.on.put = func(_ context.Context, lease *coordinationv1.Lease) error {
-			a.on.put = nil
-			return errors.Join(h.write(lease), errAway)
-		}
+		h.set(func() {
+			a.on.put = func(_ context.Context, lease *coordinationv1.Lease) error {
+				h.set(func() { a.on.put = nil })
+				return errors.Join(h.write(lease), errAway)
+			}
+		})
 		expect("an answer got lost", 3, 5)
 		h.restore(before) // our predecessor's: we wait for it as after a crash
 		expect("restored to before it was started", 3, 6)

@@ -18,6 +18,13 @@ type fakeHub struct {
 	hub                 client.Reader
 }
 
+func newFakeHub(hub client.Reader) fakeHub {
+	empty := func() toolscache.Indexer {
+		return toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, toolscache.Indexers{})
+	}
+	return fakeHub{empty(), empty(), hub}
+}
+
 func (f fakeHub) OwnRecords() (services []*clustersetv1alpha1.ExportedService, endpoints []*clustersetv1alpha1.ExportedEndpoints) {
 	for _, o := range f.services.List() {
 		services = append(services, o.(*clustersetv1alpha1.ExportedService))

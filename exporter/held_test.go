@@ -41,8 +41,9 @@ func TestExternalAddressesOfAServiceThatStays(t *testing.T) {
 				src.Export.Annotations = c.stated
 				slice := src.Slices[0].DeepCopy()
 				slice.Namespace = "shop"
+				hub := fake.NewClientBuilder().WithScheme(connect.NewScheme()).Build()
 				r := &reconciler{
-					cluster: src.Cluster, hub: fake.NewClientBuilder().WithScheme(connect.NewScheme()).Build(),
+					cluster: src.Cluster, hub: hub, onHub: newFakeHub(hub),
 					local: fake.NewClientBuilder().WithObjects(slice).WithIndex(slice, indexSlices, func(client.Object) []string { return []string{"web"} }).Build(),
 					nodes: nodes.New(), names: newNames(nil, nil),
 					withdrawals: newWithdrawalGuard(DefaultHoldWithdrawals, DefaultReplaceFor),

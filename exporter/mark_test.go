@@ -46,8 +46,9 @@ func TestARefusedMarkIsTriedAgain(t *testing.T) {
 			return c.Create(ctx, o, opts...)
 		},
 	}).Build()
+	hub := fake.NewClientBuilder().WithScheme(scheme).Build()
 	r := &reconciler{
-		cluster: "beijing", local: local, exports: exports{local, mcs.Version("v1beta1")}, hub: fake.NewClientBuilder().WithScheme(scheme).Build(),
+		cluster: "beijing", local: local, exports: exports{local, mcs.Version("v1beta1")}, hub: hub, onHub: newFakeHub(hub),
 		nodes: nodes.New(), names: newNames(nil, nil), pass: newPass(),
 		events: &events.FakeRecorder{}, others: newOthers(), synced: func() bool { return false }, unheard: func() error { return errNotSynced },
 	}
@@ -130,10 +131,9 @@ func TestMarkedServicesFollowWhileTheirKindIsGone(t *testing.T) {
 // reconcilerOf returns a reconciler of beijing that has synced, and its caches of what is on the hub.
 func reconcilerOf(t *testing.T, local client.WithWatch, hub client.Client) (r *reconciler, services, endpoints toolscache.Indexer) {
 	t.Helper()
-	services = toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, toolscache.Indexers{})
-	endpoints = toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, toolscache.Indexers{})
+	onHub := newFakeHub(hub)
 	r = &reconciler{
-		cluster: "beijing", local: local, exports: exports{local, mcs.Version("v1beta1")}, hub: hub, onHub: fakeHub{services, endpoints, hub},
+		cluster: "beijing", local: local, exports: exports{local, mcs.Version("v1beta1")}, hub: hub, onHub: onHub,
 		nodes: nodes.New(), names: newNames(nil, nil), pass: newPass(),
 		events: &events.FakeRecorder{}, others: newOthers(), places: places{most: DefaultMaxPerNamespace},
 		synced: func() bool { return true }, unheard: func() error { return nil }, now: time.Now,
@@ -143,7 +143,7 @@ func reconcilerOf(t *testing.T, local client.WithWatch, hub client.Client) (r *r
 	if err := r.giveFirstPlaces(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	return r, services, endpoints
+	return r, onHub.services, onHub.endpoints
 }
 
 // What the hub refuses is tried again soon, because its policy may not know of another network yet, and then at ever longer pauses. Rule C5 of

@@ -186,15 +186,19 @@ endpoints: []
 	t.Run("writes nothing where nothing changed", func(t *testing.T) {
 		w.quiet(run, 1)
 		before, done := run.local.written(), reconciles(t)
-		// The records get new resource versions without a change of content.
+		patch := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"annotations":{"touched":"yes"}}}`))
+		// The records get new resource versions without a change of content; the store tells nobody. Somebody else's annotation here does wake it.
 		for _, o := range []client.Object{
 			&clustersetv1alpha1.ExportedService{ObjectMeta: metav1.ObjectMeta{Namespace: "clusterset-member-baoding", Name: "web.shop"}},
 			&clustersetv1alpha1.ExportedEndpoints{ObjectMeta: metav1.ObjectMeta{Namespace: "clusterset-member-baoding", Name: "web.shop.x-0"}},
 		} {
-			patch := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"annotations":{"touched":"yes"}}}`))
 			if err := w.hubClient.Patch(t.Context(), o, patch); err != nil {
 				t.Fatal(err)
 			}
+		}
+		here := &mcsv1beta1.ServiceImport{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}
+		if err := w.client.Patch(t.Context(), here, patch); err != nil {
+			t.Fatal(err)
 		}
 		kube.Eventually(t, func() error {
 			if reconciles(t) == done {
@@ -208,6 +212,17 @@ endpoints: []
 		}
 	})
 	t.Run("writes nothing when it starts again", func(t *testing.T) {
+		kube.Eventually(t, func() error { // that the hub answers is written once
+			own := &clustersetv1alpha1.MemberCluster{}
+			if err := w.client.Get(t.Context(), client.ObjectKey{Name: "beijing"}, own); err != nil {
+				return err
+			}
+			if !meta.IsStatusConditionTrue(own.Status.Conditions, clustersetv1alpha1.ConditionHubAnswers) {
+				return fmt.Errorf("conditions are %v", own.Status.Conditions)
+			}
+			return nil
+		})
+		w.quiet(run, 1)
 		run.stop()
 		run = w.start(Options{})
 		w.quiet(run, 1)
