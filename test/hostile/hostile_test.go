@@ -12,7 +12,6 @@ import (
 	"golang.org/x/time/rate"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -241,21 +240,6 @@ func (w *witness) await(f func() error) {
 	}
 }
 
-// forgotten says of the thief, as the hub process does, that it has been forgotten, or not any more.
-func (w *witness) forgotten(is bool) error {
-	var m clustersetv1alpha1.MemberCluster
-	if err := w.hub.Client.Get(context.Background(), client.ObjectKey{Name: thief}, &m); err != nil {
-		return err
-	}
-	meta.RemoveStatusCondition(&m.Status.Conditions, clustersetv1alpha1.ConditionForgotten)
-	if is {
-		meta.SetStatusCondition(&m.Status.Conditions, metav1.Condition{
-			Type: clustersetv1alpha1.ConditionForgotten, Status: metav1.ConditionTrue, Reason: clustersetv1alpha1.ReasonSilent, LastTransitionTime: metav1.Now(),
-		})
-	}
-	return w.hub.Client.Status().Update(context.Background(), &m)
-}
-
 // clean removes what the thief wrote, so that the next shape finds room. One request deletes as many of tens of thousands of records as
 // it can in the time that an API server gives it.
 func (w *witness) clean() {
@@ -264,10 +248,13 @@ func (w *witness) clean() {
 			return w.hub.Client.DeleteAllOf(context.Background(), all, client.InNamespace(api.MemberNamespace(thief)))
 		})
 	}
-	// That a record is missing says nothing. What the hub process has forgotten goes.
-	w.await(func() error { return w.forgotten(true) })
 	w.uncount()
+	// That a record is missing says nothing: what was imported stays as its slices have it. Without these nothing does.
 	w.await(func() error {
+		of := []client.DeleteAllOfOption{client.InNamespace(w.ns), client.MatchingLabels{api.LabelSourceCluster: thief}}
+		if err := w.reader.Client.DeleteAllOf(context.Background(), &discoveryv1.EndpointSlice{}, of...); err != nil {
+			return err
+		}
 		var left discoveryv1.EndpointSliceList
 		if err := w.reader.List(&left, client.InNamespace(w.ns), client.MatchingLabels{api.LabelSourceCluster: thief}, client.Limit(1)); err != nil {
 			return err
@@ -277,7 +264,6 @@ func (w *witness) clean() {
 		}
 		return nil
 	})
-	w.await(func() error { return w.forgotten(false) })
 }
 
 // uncount tells the hub's quota that the thief's records are gone. The controller manager of a hub does, which this one hasn't. The hub process
