@@ -16,8 +16,8 @@ import (
 	"github.com/clusterset/clusterset/hub/members"
 	"github.com/clusterset/clusterset/hub/peers"
 	"github.com/clusterset/clusterset/internal/connect"
+	"github.com/clusterset/clusterset/internal/door/store"
 	"github.com/clusterset/clusterset/internal/schema"
-	"github.com/clusterset/clusterset/internal/store"
 	"github.com/clusterset/clusterset/internal/version"
 )
 

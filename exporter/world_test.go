@@ -22,9 +22,9 @@ import (
 	"github.com/clusterset/clusterset/cli/join"
 	"github.com/clusterset/clusterset/exporter"
 	"github.com/clusterset/clusterset/internal/connect"
+	"github.com/clusterset/clusterset/internal/door/store"
 	"github.com/clusterset/clusterset/internal/mcs"
 	"github.com/clusterset/clusterset/internal/nodes"
-	"github.com/clusterset/clusterset/internal/store"
 	"github.com/clusterset/clusterset/internal/topology"
 	"github.com/clusterset/clusterset/test/kube"
 )

@@ -11,7 +11,7 @@ import (
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/internal/door"
-	"github.com/clusterset/clusterset/internal/store"
+	"github.com/clusterset/clusterset/internal/door/store"
 )
 
 // fakeHub is a shelf, as a store.Store knows it.

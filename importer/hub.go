@@ -8,7 +8,7 @@ import (
 
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/internal/door"
-	"github.com/clusterset/clusterset/internal/store"
+	"github.com/clusterset/clusterset/internal/door/store"
 )
 
 // hub is what is known of the hub: a store.Store.

@@ -26,8 +26,8 @@ import (
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/internal/communities"
 	"github.com/clusterset/clusterset/internal/connect"
+	"github.com/clusterset/clusterset/internal/door/store"
 	"github.com/clusterset/clusterset/internal/mcs"
-	"github.com/clusterset/clusterset/internal/store"
 )
 
 // gather is how long to collect changes of namespaces before the watches on the hub follow.

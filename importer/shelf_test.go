@@ -31,9 +31,9 @@ import (
 	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
 	"github.com/clusterset/clusterset/importer/desired"
 	"github.com/clusterset/clusterset/importer/effective"
+	"github.com/clusterset/clusterset/internal/door/store"
 	"github.com/clusterset/clusterset/internal/nodes"
 	"github.com/clusterset/clusterset/internal/packed"
-	"github.com/clusterset/clusterset/internal/store"
 	"github.com/clusterset/clusterset/internal/topology"
 )
 

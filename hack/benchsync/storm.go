@@ -26,8 +26,8 @@ import (
 	"github.com/clusterset/clusterset/cli/join"
 	"github.com/clusterset/clusterset/exporter"
 	"github.com/clusterset/clusterset/internal/connect"
+	"github.com/clusterset/clusterset/internal/door/store"
 	"github.com/clusterset/clusterset/internal/mcs"
-	"github.com/clusterset/clusterset/internal/store"
 	"github.com/clusterset/clusterset/test/kube"
 )
 

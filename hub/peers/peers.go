@@ -31,7 +31,7 @@ import (
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/hub"
 	"github.com/clusterset/clusterset/hub/access"
-	"github.com/clusterset/clusterset/internal/store"
+	"github.com/clusterset/clusterset/internal/door/store"
 )
 
 // settle is how long API servers get to learn of a new grant before the old one is removed.
