@@ -56,6 +56,7 @@ func TestDeadCluster(t *testing.T) {
 	s.publish()
 	dead := w.cluster("chaoyang")
 	s.answered("xicheng", chaoyang...)
+	s.answered("chaoyang", chaoyang...) // it has imported the service itself
 
 	dead.die(t)
 	w.eventuallyPhase(t, dead, clustersetv1alpha1.MemberSuspect)
