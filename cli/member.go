@@ -32,7 +32,6 @@ import (
 	"github.com/clusterset/clusterset/internal/door/store"
 	"github.com/clusterset/clusterset/internal/namespaces"
 	"github.com/clusterset/clusterset/internal/nodes"
-	"github.com/clusterset/clusterset/internal/packed"
 	"github.com/clusterset/clusterset/internal/schema"
 	"github.com/clusterset/clusterset/internal/topology"
 	"github.com/clusterset/clusterset/internal/version"
@@ -269,7 +268,7 @@ func (m *member) set(config *rest.Config, connection *connect.Connection, option
 	if err := importer.AddToScheme(scheme); err != nil {
 		return nil, fmt.Errorf("set up member: %w", err)
 	}
-	mgr, err := m.newManager(config, api.MemberLeaderLease, scheme, cache.Options{NewInformer: packed.NewInformer, DefaultTransform: cache.TransformStripManagedFields()})
+	mgr, err := m.newManager(config, api.MemberLeaderLease, scheme, cache.Options{DefaultTransform: cache.TransformStripManagedFields()})
 	if err != nil {
 		return nil, err
 	}

@@ -33,7 +33,6 @@ import (
 	"github.com/clusterset/clusterset/importer/effective"
 	"github.com/clusterset/clusterset/internal/door/store"
 	"github.com/clusterset/clusterset/internal/nodes"
-	"github.com/clusterset/clusterset/internal/packed"
 	"github.com/clusterset/clusterset/internal/topology"
 )
 
@@ -45,7 +44,6 @@ type shelf struct {
 	mu      sync.Mutex
 	version int
 	kinds   map[reflect.Type]cache.Indexer
-	whole   bool // objects are kept as they are
 	writes  []string
 	bytes   int64 // that were written
 
@@ -62,11 +60,8 @@ func (s *shelf) of(o client.Object) cache.Indexer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	kind := reflect.TypeOf(o)
-	if s.kinds[kind] == nil && s.whole {
-		s.kinds[kind] = cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
-	}
 	if s.kinds[kind] == nil {
-		s.kinds[kind] = packed.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
+		s.kinds[kind] = cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
 	}
 	return s.kinds[kind]
 }
@@ -272,7 +267,6 @@ func newRig(options Options) *rig {
 	if err := ours.use(g.here.of(&discoveryv1.EndpointSlice{})); err != nil {
 		panic(err)
 	}
-	g.hub.whole = true
 	g.known = &fakeHub{shelf: g.hub, clock: g.clock, values: map[client.Object]any{}, state: store.State{Phase: store.Live, Since: time.Unix(0, 0)}}
 	g.reconciler = &reconciler{
 		options: options, hub: g.known, members: g.known, local: &local{cache: g.here, slices: ours, live: g.here, client: g.here, imports: "v1beta1", echoes: newEchoes()},
