@@ -28,7 +28,6 @@ const globalKindCheck = 10 * time.Second
 type globalKind struct {
 	cache   cache.Cache
 	live    client.Reader
-	echoes  *echoes
 	missing atomic.Bool
 }
 
@@ -76,7 +75,7 @@ func (k *globalKind) watch(ctx context.Context, c controller.Controller) error {
 }
 
 func (k *globalKind) source() source.Source {
-	return source.Kind[client.Object](k.cache, globalMetadata(), unheard{enqueueService(), k.echoes})
+	return source.Kind[client.Object](k.cache, globalMetadata(), enqueueService())
 }
 
 // follow makes a running controller watch GlobalServices when they are installed, and removes their informer when they are uninstalled.

@@ -91,7 +91,7 @@ func (watcher) Watch(source.Source) error { return nil }
 // Rule C38 of docs/spec/control-plane.md: how soon all services are written again after GlobalService was installed.
 func TestGlobalServiceIsFoundInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k := &globalKind{cache: fullCache{}, live: fake.NewClientBuilder().WithScheme(testScheme).Build(), echoes: newEchoes()}
+		k := &globalKind{cache: fullCache{}, live: fake.NewClientBuilder().WithScheme(testScheme).Build()}
 		k.missing.Store(true)
 		began, again := time.Now(), make(chan event.GenericEvent)
 		go k.follow(t.Context(), watcher{}, again) // it looks as late as it can: a whole period after the kind was installed

@@ -51,7 +51,7 @@ func TestWhatLeftTheHubIsNotMadeAgain(t *testing.T) {
 			}
 			here := builder.Build()
 			m := &mirror{
-				cluster: "beijing", hub: copies{hub}, local: &local{cache: here, live: here, client: here, echoes: newEchoes()}, report: newReporter(events.NewFakeRecorder(10), clock.RealClock{}),
+				cluster: "beijing", hub: copies{hub}, local: &local{cache: here, live: here, client: here}, report: newReporter(events.NewFakeRecorder(10), clock.RealClock{}),
 			}
 			result, err := m.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Name: "shanghai"}})
 			if err != nil || (result.RequeueAfter > 0) != c.wait {
@@ -161,7 +161,7 @@ func TestInvalidMemberClusterIsCopiedAsFarAsPossible(t *testing.T) {
 					},
 				}).Build()
 			m := &mirror{
-				cluster: "beijing", hub: copies{hub}, local: &local{cache: here, live: here, client: here, echoes: newEchoes()}, report: newReporter(events.NewFakeRecorder(10), clock.RealClock{}),
+				cluster: "beijing", hub: copies{hub}, local: &local{cache: here, live: here, client: here}, report: newReporter(events.NewFakeRecorder(10), clock.RealClock{}),
 			}
 			if _, err := m.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Name: "shanghai"}}); (err != nil) != (c.refuses != nil) {
 				t.Errorf("refused: %v", err)
@@ -226,7 +226,7 @@ func TestWhatTheHubDoesNotHaveStays(t *testing.T) {
 		here := objects(c.here).Build()
 		m := &mirror{
 			cluster: "beijing", hub: copies{objects(c.hub).Build()}, report: newReporter(events.NewFakeRecorder(10), clock.RealClock{}),
-			local: &local{cache: here, live: here, client: here, echoes: newEchoes()},
+			local: &local{cache: here, live: here, client: here},
 		}
 		for range 2 {
 			if _, err := m.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Name: c.cluster}}); err != nil {
@@ -255,7 +255,7 @@ func TestForeignMemberClusterIsTold(t *testing.T) {
 	here := fake.NewClientBuilder().WithScheme(testScheme).WithObjects(member("beijing", "2", desired.Labels()), member("shanghai", "4", nil)).Build()
 	recorder := events.NewFakeRecorder(10)
 	m := &mirror{
-		cluster: "beijing", hub: copies{hub}, local: &local{cache: here, live: here, client: here, echoes: newEchoes()}, report: newReporter(recorder, clock.RealClock{}),
+		cluster: "beijing", hub: copies{hub}, local: &local{cache: here, live: here, client: here}, report: newReporter(recorder, clock.RealClock{}),
 	}
 	before := count()
 	reconciled := func() {

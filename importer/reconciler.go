@@ -63,7 +63,6 @@ type round struct {
 // Reconcile implements reconcile.Reconciler for the (namespace, name) of a service.
 func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	key := req.NamespacedName
-	r.local.echoes.begin(key)
 	o := &round{reconciler: r, in: r.input(key)}
 	ctx, spent := metered(ctx)
 	causes, drained := r.accounts.begin(key), r.options.Facts.following.drained(key)

@@ -82,8 +82,7 @@ func (i *importer) Start(ctx context.Context) error {
 	})
 	hub, slices := i.hub.Store, &slicesOf{}
 	retry(ctx, "Waiting for this cluster's API server", func() error { return slices.add(ctx, i.mgr.GetCache()) })
-	echoes := newEchoes()
-	globals := &globalKind{cache: i.mgr.GetCache(), live: i.mgr.GetAPIReader(), echoes: echoes}
+	globals := &globalKind{cache: i.mgr.GetCache(), live: i.mgr.GetAPIReader()}
 	if !i.options.SkipGlobalServices {
 		retry(ctx, "Waiting for this cluster's API server to say whether GlobalService is installed", func() error { return globals.begin(ctx) })
 	}
@@ -100,7 +99,7 @@ func (i *importer) Start(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("create client: %w", err)
 	}
-	l := &local{cache: i.mgr.GetCache(), slices: slices, live: i.mgr.GetAPIReader(), client: writer, imports: version, echoes: echoes}
+	l := &local{cache: i.mgr.GetCache(), slices: slices, live: i.mgr.GetAPIReader(), client: writer, imports: version}
 	go reportReach(ctx, l, i.options, hub)
 	report := newReporter(i.mgr.GetEventRecorder("clusterset-importer"), clock.RealClock{})
 	places := make(chan event.GenericEvent, 1)

@@ -269,7 +269,7 @@ func newRig(options Options) *rig {
 	}
 	g.known = &fakeHub{shelf: g.hub, clock: g.clock, values: map[client.Object]any{}, state: store.State{Phase: store.Live, Since: time.Unix(0, 0)}}
 	g.reconciler = &reconciler{
-		options: options, hub: g.known, members: g.known, local: &local{cache: g.here, slices: ours, live: g.here, client: g.here, imports: "v1beta1", echoes: newEchoes()},
+		options: options, hub: g.known, members: g.known, local: &local{cache: g.here, slices: ours, live: g.here, client: g.here, imports: "v1beta1"},
 		absences: &effective.Absences{}, clock: g.clock, report: report, families: newFamilyMemory(g.clock), clusters: newClusters(g.clock), memories: newMemories(),
 		accounts: newAccounts(g.clock, options, func(types.NamespacedName) {}, func(string, int) {}, func(string) {}),
 	}

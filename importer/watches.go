@@ -32,7 +32,7 @@ func (i *importer) sources(r *reconciler, places <-chan event.GenericEvent) []so
 	exported := func(service func(client.Object) (types.NamespacedName, bool)) handler.EventHandler {
 		return exportedHere(r, service)
 	}
-	here := unheard{enqueueService(), r.local.echoes}
+	here := enqueueService()
 	all := []source.Source{
 		source.Func(func(_ context.Context, q queue) error {
 			r.follow(q)

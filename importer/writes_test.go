@@ -129,7 +129,7 @@ func TestReach(t *testing.T) {
 	var r reach
 	says := func(status metav1.ConditionStatus, since time.Time) {
 		t.Helper()
-		l := &local{cache: w.client, live: w.client, client: w.client, imports: "v1beta1", echoes: newEchoes()}
+		l := &local{cache: w.client, live: w.client, client: w.client, imports: "v1beta1"}
 		if err := sayReach(t.Context(), l, "beijing", r.now(state, true, time.Time{}, now)); err != nil {
 			t.Fatal(err)
 		}
