@@ -42,6 +42,8 @@ func TestAccounts(t *testing.T) {
 				return err
 			},
 			"queue": func(args ...string) error {
+				a.mu.Lock() // under which services are handed over
+				defer a.mu.Unlock()
 				slices.Sort(queue)
 				if got := queue; !slices.Equal(got, args) {
 					return fmt.Errorf("handed over are %s", strings.Join(got, " "))
@@ -50,6 +52,8 @@ func TestAccounts(t *testing.T) {
 				return nil
 			},
 			"late": func(args ...string) error {
+				a.mu.Lock()
+				defer a.mu.Unlock()
 				if got := strconv.Itoa(late[args[0]]); got != args[1] {
 					return fmt.Errorf("%s wait", got)
 				}

@@ -209,7 +209,7 @@ func (m *mirror) copyStatus(ctx context.Context, mine *clustersetv1alpha1.Member
 	return ensureStatus(ctx, m.local, mine, func(c *clustersetv1alpha1.MemberCluster) {
 		said := c.Status.Conditions
 		status.DeepCopyInto(&c.Status)
-		keepReach(said, &c.Status.Conditions)
+		keepReach(said, c, c.Name == m.cluster)
 		c.Status.ExportedServices, c.Status.Namespaces = nil, "" // they change without affecting anything here; those who need them ask the hub
 	})
 }

@@ -63,6 +63,10 @@ func (r *reach) now(hub store.State, watched bool, revoked, now time.Time) metav
 		return hubAnswers(metav1.ConditionFalse, clustersetv1alpha1.ReasonHubRefuses,
 			"the hub answers, but its records can't be read: it refuses this cluster's requests, or is too slow; everything stays as it was", refused)
 	}
+	return itAnswers()
+}
+
+func itAnswers() metav1.Condition {
 	return hubAnswers(metav1.ConditionTrue, clustersetv1alpha1.ReasonHubAnswers, "the hub answers this cluster's agent", time.Time{})
 }
 
@@ -79,14 +83,19 @@ func sayReach(ctx context.Context, l *local, own string, c metav1.Condition) err
 		return err
 	}
 	return ensureStatus(ctx, l, here, func(m *clustersetv1alpha1.MemberCluster) {
-		c.ObservedGeneration = m.Generation
-		meta.SetStatusCondition(&m.Status.Conditions, c)
+		meta.SetStatusCondition(&m.Status.Conditions, c) // whatever its spec is: no observedGeneration
 	})
 }
 
-// keepReach keeps the conditions that reportReach wrote when the rest of the status is copied from the hub.
-func keepReach(was []metav1.Condition, now *[]metav1.Condition) {
-	if c := meta.FindStatusCondition(was, clustersetv1alpha1.ConditionHubAnswers); c != nil {
-		*now = append(*now, *c)
+// keepReach keeps the condition that reportReach wrote when the rest of the status is copied from the hub. A new copy of our own says that the hub
+// answers: it has it from there.
+func keepReach(was []metav1.Condition, m *clustersetv1alpha1.MemberCluster, own bool) {
+	c := meta.FindStatusCondition(was, clustersetv1alpha1.ConditionHubAnswers)
+	if c == nil && own {
+		answers := itAnswers()
+		c = &answers
+	}
+	if c != nil {
+		meta.SetStatusCondition(&m.Status.Conditions, *c)
 	}
 }

@@ -36,6 +36,7 @@ const (
 			{addresses: [10.2.0.1, 10.2.0.2], hostname: web-0, zone: z1, conditions: {ready: false, serving: true}}%s]}}`
 )
 
+// Of a record that is too large only the name is read. Rule C53 of docs/spec/control-plane.md.
 func TestWhatIsReadOfAService(t *testing.T) {
 	for name, c := range map[string]struct {
 		more   string

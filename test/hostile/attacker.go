@@ -15,6 +15,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/retry"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -201,14 +202,16 @@ func (a *Attacker) Beat() {
 	}
 }
 
-// lease changes the cluster's Lease.
+// lease changes the cluster's Lease, which a heartbeat may change meanwhile.
 func (a *Attacker) lease(change func(*coordinationv1.LeaseSpec)) error {
-	lease := &coordinationv1.Lease{}
-	if err := a.Hub.Get(context.Background(), client.ObjectKey{Namespace: api.MemberNamespace(a.Cluster), Name: api.HeartbeatLease}, lease); err != nil {
-		return err
-	}
-	change(&lease.Spec)
-	return a.Hub.Update(context.Background(), lease)
+	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		lease := &coordinationv1.Lease{}
+		if err := a.Hub.Get(context.Background(), client.ObjectKey{Namespace: api.MemberNamespace(a.Cluster), Name: api.HeartbeatLease}, lease); err != nil {
+			return err
+		}
+		change(&lease.Spec)
+		return a.Hub.Update(context.Background(), lease)
+	})
 }
 
 // leases tries to fill the hub with Leases.

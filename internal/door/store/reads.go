@@ -79,14 +79,6 @@ func (s *Store) Services(cluster string) int {
 	return 0
 }
 
-// Capped reports whether a service of a cluster is beyond MaxServices.
-func (s *Store) Capped(cluster string, key types.NamespacedName) bool {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	c := s.view[cluster]
-	return c != nil && c.capped(key)
-}
-
 // Own returns this cluster's own records of a service, as they are on the hub: the ExportedService, nil if there is none, and the
 // ExportedEndpoints by name.
 func (s *Store) Own(key types.NamespacedName) (export *clustersetv1alpha1.ExportedService, all []*clustersetv1alpha1.ExportedEndpoints) {
