@@ -280,11 +280,7 @@ func (r *reconciler) findUnread(ctx context.Context) (map[types.NamespacedName]u
 	}
 	differ := map[types.NamespacedName]unread{}
 	for at, version := range live {
-		has, known := cached[at]
-		if !known {
-			signal(r.unseen)
-		}
-		if has != version {
+		if cached[at] != version {
 			cached[at] = ""
 		} else {
 			delete(cached, at)

@@ -59,8 +59,6 @@ type reconciler struct {
 	others      *rate.Limiter
 	statusless  sync.Once // says in the log that ServiceExports can have no status
 
-	// unseen gets an element if records of ours are on the hub that our cache doesn't have.
-	unseen chan<- struct{}
 	behind time.Time // since when upToDate hasn't succeeded
 	now    func() time.Time
 }

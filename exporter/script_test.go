@@ -252,18 +252,13 @@ func (w *scripted) put(o client.Object) {
 	w.sync()
 }
 
-// sync lets the cache have what the hub has, if the watch selects it, and queues what has changed.
+// sync lets the cache have what the hub has, and queues what has changed.
 func (w *scripted) sync() {
 	if w.stopped || w.away {
 		return
 	}
 	was := w.cache
 	w.cache = w.live.clone()
-	for at, o := range w.cache {
-		if o.GetLabels()[api.LabelExportedNamespace] == "" {
-			delete(w.cache, at)
-		}
-	}
 	for _, all := range []recordsThere{was, w.cache} {
 		for at := range all {
 			if before, now := was[at], w.cache[at]; before == nil || now == nil || versionOf(before) != versionOf(now) {

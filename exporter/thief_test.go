@@ -52,11 +52,10 @@ func TestAnAgentRecoversFromWhatAThiefLeftInItsMetadata(t *testing.T) {
 	report.Labels, report.Spec = nil, clustersetv1alpha1.MemberReportSpec{CantFollow: "lyon"}
 	w.fill(thief, report, 32, 32, map[string]any{"f:spec": map[string]any{"f:cantFollow": map[string]any{}}})
 	fields := map[string]any{"f:spec": map[string]any{"f:serviceName": map[string]any{}}}
-	selected := map[string]string{api.LabelExportedNamespace: "shop"} // without it, the agent sees no record
 	service, endpoints := w.records()
-	service.Spec.Ports, service.Labels = nil, selected
+	service.Spec.Ports, service.Labels = nil, nil
 	w.fill(thief, service, 31, 32, fields)
-	endpoints.Spec.Endpoints[0].Addresses, endpoints.Labels = []string{"10.1.0.66"}, maps.Clone(selected)
+	endpoints.Spec.Endpoints[0].Addresses, endpoints.Labels = []string{"10.1.0.66"}, nil
 	w.fill(thief, endpoints, 31, 32, fields)
 
 	w.run()
@@ -96,7 +95,7 @@ func TestAnAgentRecoversFromWhatAThiefLeftInItsMetadata(t *testing.T) {
 	})
 }
 
-// A record of a service that isn't exported here, without the label by which agents select records, is found by the next process and removed.
+// A record of a service that isn't exported here, without our labels, is removed.
 // Rule C9 of docs/spec/control-plane.md.
 func TestAnAgentRemovesWhatAThiefHid(t *testing.T) {
 	w := newWorld(t, kube.MCSCRDs()...)

@@ -82,7 +82,6 @@ func (w *world) run() (stop func()) {
 	if err != nil {
 		w.Fatal(err)
 	}
-	hub.Store.SetNamespaces([]string{"shop", "kube-apps"})
 	hub.Store.SetPeers(nil)
 	known := nodes.New()
 	known.Set(context.Background(), nodes.Node{Name: "n", At: topology.Location{Zone: "b"}}, nodes.Node{Name: "o", At: topology.Location{Zone: "a"}})

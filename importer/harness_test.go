@@ -36,7 +36,6 @@ type world struct {
 	hub, member *kube.ControlPlane
 	hubClient   client.Client
 	client      client.Client
-	narrow      bool // whether its importers watch only the namespaces that they import
 }
 
 // newWorld starts the API servers. The hub gets the member "beijing", whose importer the tests run, and two more
@@ -220,8 +219,6 @@ type running struct {
 	stop          func()
 	hub, local    *traffic
 	known         *store.Store
-	relist        func() // as after a restore of the hub
-	unseen        chan<- struct{}
 	reconcilesNow float64 // the number of reconciles when it started
 }
 
@@ -248,28 +245,14 @@ func (w *world) start(options Options) *running {
 		w.t.Fatal(err)
 	}
 	options.Nodes = nodes.New()
-	unseen := make(chan struct{}, 1)
-	options.Unseen = unseen
 	watch := manager.RunnableFunc(func(ctx context.Context) error { return options.Nodes.Watch(ctx, mgr) })
-	if err := errors.Join(mgr.Add(manager.RunnableFunc(hub.Store.Start)), mgr.Add(watch)); err != nil {
+	if err := errors.Join(mgr.Add(manager.RunnableFunc(hub.Store.Start)), mgr.Add(FollowPeers(hub.Store, options.Cluster)), mgr.Add(watch)); err != nil {
 		w.t.Fatal(err)
 	}
 	if err := Setup(mgr, hub, options); err != nil {
 		w.t.Fatal(err)
 	}
-	if w.narrow {
-		if err := Narrow(mgr, hub, options); err != nil {
-			w.t.Fatal(err)
-		}
-	} else {
-		hub.Store.SetNamespaces(nil)
-		hub.Store.SetPeers(nil)
-	}
-	run.known, run.unseen = hub.Store, unseen
-	run.relist = func() {
-		hub.Store.Relist()
-		unseen <- struct{}{}
-	}
+	run.known = hub.Store
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {

@@ -12,7 +12,7 @@ import (
 var (
 	servicesGauge = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "clusterset_importer_services",
-		Help: "Services exported to the hub that reach this cluster (those of namespaces that it imports, where these are a hundred at most), by what became of them here: imported, foreign (an object of someone else's is in the way), " +
+		Help: "Services exported to the hub that reach this cluster, by what became of them here: imported, foreign (an object of someone else's is in the way), " +
 			"no_namespace, excluded (by the namespace options), capped (its cluster exports more than --max-services, or needs more namespaces than --max-namespaces), held (in whole or in part, because the hub doesn't have what isn't known to be un-exported), " +
 			"late (a change waits for its cluster's write budget), failed.",
 	}, []string{"state"})

@@ -79,9 +79,6 @@ type Options struct {
 	// Avoid returns the addresses of the hub, and of this cluster's nodes and API server, which no cluster of another network can be behind. Nil: none.
 	Avoid func(context.Context) []netip.Addr
 
-	// Unseen has an element when this cluster's own records on the hub may be of other namespaces than those that Narrow selects. Optional.
-	Unseen <-chan struct{}
-
 	// HubRefuses returns since when the hub has rejected this cluster's token, zero if it accepts it. Optional.
 	HubRefuses func() time.Time
 

@@ -16,10 +16,9 @@ import (
 func TestCommunities(t *testing.T) {
 	w := newWorld(t)
 	w.member.InstallMCS(t)
-	w.narrow = true
 	w.here(namespace("shop"))
-	w.onHub(labelled("shanghai", "shop", "far", "10.2.0.1", "10.12.0.5"), labelled("baoding", "shop", "near", "10.3.0.1", "10.13.0.5"),
-		labelled("shanghai", "shop", "both", "10.2.0.2", "10.12.0.6"), labelled("baoding", "shop", "both", "10.3.0.2", "10.13.0.6"))
+	w.onHub(records.Exported("shanghai", "shop", "far", "10.2.0.1", "10.12.0.5"), records.Exported("baoding", "shop", "near", "10.3.0.1", "10.13.0.5"),
+		records.Exported("shanghai", "shop", "both", "10.2.0.2", "10.12.0.6"), records.Exported("baoding", "shop", "both", "10.3.0.2", "10.13.0.6"))
 	run := w.start(Options{})
 	w.imported("shop", "far", 1)
 	w.imported("shop", "near", 1)
@@ -46,7 +45,7 @@ func TestCommunities(t *testing.T) {
 	w.imported("shop", "both", 1)
 
 	// New exports of visible clusters are imported, new exports of others are not.
-	w.onHub(labelled("shanghai", "shop", "hidden", "10.2.0.3", "10.12.0.7"), labelled("baoding", "shop", "seen", "10.3.0.3", "10.13.0.7"))
+	w.onHub(records.Exported("shanghai", "shop", "hidden", "10.2.0.3", "10.12.0.7"), records.Exported("baoding", "shop", "seen", "10.3.0.3", "10.13.0.7"))
 	w.imported("shop", "seen", 1)
 	w.gone("shop", "hidden")
 
@@ -56,13 +55,13 @@ func TestCommunities(t *testing.T) {
 	w.imported("shop", "far", 1)
 	w.imported("shop", "hidden", 1)
 	w.imported("shop", "both", 2)
-	w.withdraw(labelled("shanghai", "shop", "hidden", "10.2.0.3", "10.12.0.7"))
+	w.withdraw(records.Exported("shanghai", "shop", "hidden", "10.2.0.3", "10.12.0.7"))
 	w.gone("shop", "hidden")
 
 	w.hub.Apply(t, readFile(t, "testdata/rbac-hub.yaml"))
 	w.onHub(inCommunities("beijing", "default", "north"), inCommunities("baoding", "default", "north"), inCommunities("shanghai", "default", "south"))
 	w.onHub(inCommunities("beijing"), inCommunities("baoding"), inCommunities("shanghai"))
-	w.onHub(labelled("shanghai", "shop", "again", "10.2.0.4", "10.12.0.8"))
+	w.onHub(records.Exported("shanghai", "shop", "again", "10.2.0.4", "10.12.0.8"))
 	w.imported("shop", "again", 1)
 	if is := imports("near"); is.UID != was.UID || is.ResourceVersion != was.ResourceVersion {
 		t.Errorf("what stayed visible is at %s, was at %s", is.ResourceVersion, was.ResourceVersion)
@@ -72,11 +71,6 @@ func TestCommunities(t *testing.T) {
 			t.Errorf("it wrote %s", write)
 		}
 	}
-}
-
-// labelled returns a record with the label that members select by.
-func labelled(from, ns, name, clusterIP, endpoint string) string {
-	return strings.ReplaceAll(records.Exported(from, ns, name, clusterIP, endpoint), "metadata: {", "metadata: {labels: {clusterset.dev/service-namespace: "+ns+"}, ")
 }
 
 func inCommunities(cluster string, communities ...string) string {

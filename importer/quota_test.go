@@ -13,6 +13,7 @@ import (
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset/clusterset/test/kube"
+	"github.com/clusterset/clusterset/test/records"
 )
 
 // Rule C58 of docs/spec/control-plane.md, in an agent: the option limits what it keeps of one cluster, an Event and a metric name the cluster,
@@ -21,12 +22,11 @@ func TestRecordsBeyondTheirMemoryAreLeftOut(t *testing.T) {
 	const all = 40
 	w := newWorld(t)
 	w.member.InstallMCS(t)
-	w.narrow = true
 	w.here(namespace("shop"))
 	for i := range all {
-		w.onHub(labelled("shanghai", "shop", fmt.Sprint("s", i), "10.2.0.1", "10.12.0.5"))
+		w.onHub(records.Exported("shanghai", "shop", fmt.Sprint("s", i), "10.2.0.1", "10.12.0.5"))
 	}
-	w.onHub(labelled("baoding", "shop", "honest", "10.3.0.1", "10.13.0.5"))
+	w.onHub(records.Exported("baoding", "shop", "honest", "10.3.0.1", "10.13.0.5"))
 	w.start(Options{RecordMemory: 48 << 10})
 	w.imported("shop", "honest", 1)
 	kube.Eventually(t, func() error {

@@ -177,8 +177,7 @@ func (s *storms) start(ctx context.Context, a *exporting) error {
 	if err != nil {
 		return err
 	}
-	hub.Store.SetNamespaces([]string{a.namespace})
-	hub.Store.SetPeers(nil)
+	hub.Store.SetPeers([]string{a.cluster})
 	if _, err = exporter.Setup(mgr, hub, exporter.Options{Cluster: a.cluster, Version: "bench", HeartbeatInterval: beatEvery}); err != nil {
 		return err
 	}

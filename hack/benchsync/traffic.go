@@ -186,9 +186,6 @@ func (b *bench) watchAs(ctx context.Context, cluster string, peers []string, t *
 		query := url.Values{
 			"watch": {"true"}, "sendInitialEvents": {"true"}, "resourceVersionMatch": {"NotOlderThan"}, "allowWatchBookmarks": {"true"},
 		}
-		if of != "memberclusters" {
-			query.Set("labelSelector", api.LabelExportedNamespace+" in ("+namespace+",default)")
-		}
 		r, err := http.NewRequestWithContext(ctx, http.MethodGet, b.hub.Plane.URL()+"/apis/clusterset.dev/v1alpha1/"+of+"?"+query.Encode(), http.NoBody)
 		if err != nil {
 			return err

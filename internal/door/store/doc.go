@@ -5,7 +5,7 @@
 // objects are dropped as they are decoded, except MemberClusters and this cluster's own records. Subscribers get the keys of what changed, and
 // read the state as it is then. What is read here must not be changed.
 //
-// A reading is what one selection of namespaces has, with its own maps. Another selection, or a hub that went back to a backup, begins a second
+// A reading is what the clusters of one selection have, with its own maps. Another selection, or a hub that went back to a backup, begins a second
 // one, which takes the place of the first when it has been read. A value equal to the one that is known keeps the known one's pointer, so a
 // pointer is a version, and two readings take little more memory than one.
 package store

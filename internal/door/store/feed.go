@@ -60,7 +60,7 @@ func (f *feed) list(ctx context.Context, options metav1.ListOptions) (runtime.Ob
 	if options.Continue == "" {
 		f.begin()
 	}
-	options.LabelSelector, options.ResourceVersion, options.ResourceVersionMatch = f.of.selector, "", "" // consistent: what an API server remembers may lag
+	options.ResourceVersion, options.ResourceVersionMatch = "", "" // consistent: what an API server remembers may lag
 	page, err := f.of.store.hub.list(ctx, f.kind, f.namespace, options)
 	if f.of.store.link.observe(ctx, err); err != nil {
 		return nil, err
@@ -82,7 +82,6 @@ func (f *feed) list(ctx context.Context, options metav1.ListOptions) (runtime.Ob
 // than another list, and an API server that is just starting doesn't know its roles and kinds yet.
 func (f *feed) watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 	listing := options.SendInitialEvents != nil
-	options.LabelSelector = f.of.selector
 	if listing {
 		options.ResourceVersion = "" // as in list
 		if err := sleep(ctx, f.untilList()); err != nil {

@@ -14,7 +14,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
@@ -134,7 +133,7 @@ func (h *fakeHub) await(ctx context.Context, holds func() bool) error {
 // ask notes a request, and returns its error.
 func (h *fakeHub) ask(ctx context.Context, what string, k kind, namespace string, options metav1.ListOptions) error {
 	h.mu.Lock()
-	h.requests = append(h.requests, strings.TrimRight(fmt.Sprint(what, " ", k.resource(), " ", strings.TrimPrefix(namespace, "clusterset-member-"), " ", options.LabelSelector), " "))
+	h.requests = append(h.requests, strings.TrimRight(fmt.Sprint(what, " ", k.resource(), " ", strings.TrimPrefix(namespace, "clusterset-member-"), ""), " "))
 	h.mu.Unlock()
 	if err := h.await(ctx, func() bool { return !h.silent[namespace] }); err != nil {
 		return err
@@ -158,10 +157,9 @@ func (h *fakeHub) ask(ctx context.Context, what string, k kind, namespace string
 }
 
 // all returns the objects of a request, sorted.
-func (h *fakeHub) all(k kind, namespace string, options metav1.ListOptions) (all []client.Object) {
-	selector := selectorOf(options)
+func (h *fakeHub) all(k kind, namespace string) (all []client.Object) {
 	for at, o := range h.objects {
-		if at.kind == k && (namespace == "" || at.namespace == namespace) && selector.Matches(labels.Set(o.GetLabels())) {
+		if at.kind == k && (namespace == "" || at.namespace == namespace) {
 			all = append(all, o.DeepCopyObject().(client.Object))
 		}
 	}
@@ -169,14 +167,6 @@ func (h *fakeHub) all(k kind, namespace string, options metav1.ListOptions) (all
 		return cmp.Or(strings.Compare(a.GetNamespace(), b.GetNamespace()), strings.Compare(a.GetName(), b.GetName()))
 	})
 	return all
-}
-
-func selectorOf(options metav1.ListOptions) labels.Selector {
-	selector, err := labels.Parse(options.LabelSelector)
-	if err != nil {
-		panic(err)
-	}
-	return selector
 }
 
 // list implements hub.
@@ -189,7 +179,7 @@ func (h *fakeHub) list(ctx context.Context, k kind, namespace string, options me
 	if h.breaks {
 		return nil, apierrors.NewTimeoutError("slow", 1)
 	}
-	all, from := h.all(k, namespace, options), 0
+	all, from := h.all(k, namespace), 0
 	if options.Continue != "" {
 		from, _ = strconv.Atoi(options.Continue)
 	}
@@ -219,11 +209,10 @@ func (h *fakeHub) watch(ctx context.Context, k kind, namespace string, options m
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	after, _ := strconv.Atoi(options.ResourceVersion)
-	selector := selectorOf(options)
 	var initial []watch.Event
 	if what == "stream" {
 		after = h.version
-		for _, o := range h.all(k, namespace, options) {
+		for _, o := range h.all(k, namespace) {
 			initial = append(initial, watch.Event{Type: watch.Added, Object: o})
 		}
 		end := bookmark(k, after)
@@ -233,7 +222,7 @@ func (h *fakeHub) watch(ctx context.Context, k kind, namespace string, options m
 	ctx, cancel := context.WithCancel(ctx)
 	s := &stream{events: make(chan watch.Event), cancel: cancel}
 	go h.serve(ctx, s, h.cut, initial, func(e event) bool {
-		return e.version > after && e.at.kind == k && (namespace == "" || e.at.namespace == namespace) && selector.Matches(labels.Set(e.is.GetLabels()))
+		return e.version > after && e.at.kind == k && (namespace == "" || e.at.namespace == namespace)
 	})
 	return s, nil
 }

@@ -56,14 +56,10 @@ func TestOfARealHub(t *testing.T) {
 			return nil
 		})
 	}
-	s.SetPeers(nil)
-	s.SetNamespaces([]string{})
-	has("no namespaces")
-	s.SetNamespaces([]string{"shop"})
 	const slice1 = "+0123456789abcdef-0:2"
-	has("shop", "a/shop/web@1"+slice1, "b/shop/web@1"+slice1, "c/shop/web@1"+slice1)
+	s.SetPeers(nil)
+	has("all", "a/bank/web@2", "a/shop/web@1"+slice1, "b/bank/web@2", "b/shop/web@1"+slice1, "c/bank/web@2", "c/shop/web@1"+slice1)
 	s.SetPeers([]string{"a", "c"})
-	s.SetNamespaces(nil)
 	has("peers", "a/bank/web@2", "a/shop/web@1"+slice1, "c/bank/web@2", "c/shop/web@1"+slice1)
 	plane.KillAPIServer()
 	kube.Eventually(t, func() error {

@@ -11,7 +11,7 @@ import (
 func (s *Store) readMembers() {
 	if s.ctx != nil && s.ctx.Err() == nil {
 		s.nextMembers.end()
-		s.nextMembers = s.begin("", "", members)
+		s.nextMembers = s.begin("", members)
 	}
 }
 

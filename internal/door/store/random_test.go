@@ -26,13 +26,12 @@ func TestRandomly(t *testing.T) {
 					t.Fatalf("seed %d: %s: %v", seed, line, err)
 				}
 			}
-			peers, namespaces := "*", "*"
+			peers := "*"
 			told := map[string]string{}
 			run("peers *")
-			run("namespaces *")
 			for step := range 300 {
 				path := pick("a", "b", "c", "d") + "/" + pick("shop", "bank") + "/" + pick("web", "db")
-				switch random.IntN(16) {
+				switch random.IntN(15) {
 				case 0, 1, 2, 3:
 					run(fmt.Sprint("put ", 1+random.IntN(3), " ", path))
 				case 4, 5:
@@ -51,9 +50,6 @@ func TestRandomly(t *testing.T) {
 					peers = pick("*", "a", "a b", "a b c", "a c d")
 					run("peers " + peers)
 				case 13:
-					namespaces = pick("*", "shop", "bank", "shop bank")
-					run("namespaces " + namespaces)
-				case 14:
 					run("relist")
 				}
 				run(fmt.Sprintf("wait %dms", random.IntN(2000)))
@@ -62,8 +58,8 @@ func TestRandomly(t *testing.T) {
 				}
 				run("heal")
 				elapse(time.Minute)
-				if got, want := s.has(), s.hub.selected(peers, namespaces); !slices.Equal(got, want) || !s.HasSynced() {
-					t.Fatalf("seed %d, step %d: peers %s, namespaces %s:\n has %v\nwant %v", seed, step, peers, namespaces, got, want)
+				if got, want := s.has(), s.hub.selected(peers); !slices.Equal(got, want) || !s.HasSynced() {
+					t.Fatalf("seed %d, step %d: peers %s:\n has %v\nwant %v", seed, step, peers, got, want)
 				}
 				s.expectTold(fmt.Sprintf("seed %d, step %d", seed, step), told)
 			}
@@ -92,14 +88,13 @@ func (s *script) expectTold(what string, was map[string]string) {
 }
 
 // selected returns what a selection has, as script.has does.
-func (h *fakeHub) selected(peers, namespaces string) (all []string) {
+func (h *fakeHub) selected(peers string) (all []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	of := newStore(nil, Options{})
 	for at, object := range h.objects {
 		cluster, _ := api.ClusterOfNamespace(at.namespace)
-		in := object.GetLabels()[api.LabelExportedNamespace]
-		if (peers == "*" || strings.Contains(peers, cluster)) && (namespaces == "*" || strings.Contains(namespaces, in)) {
+		if peers == "*" || strings.Contains(peers, cluster) {
 			if of.view[cluster] == nil {
 				of.view[cluster] = newCluster(0)
 			}

@@ -5,13 +5,12 @@ import (
 	"time"
 )
 
-// reading has the records of one namespace on the hub, or of all, that one selector selects, or the MemberClusters. The store's mutex guards what
+// reading has the records of one namespace on the hub, or of all, or the MemberClusters. The store's mutex guards what
 // changes.
 type reading struct {
-	store    *Store
-	selector string
-	feeds    map[kind]*feed
-	stop     context.CancelFunc
+	store *Store
+	feeds map[kind]*feed
+	stop  context.CancelFunc
 
 	ended    bool
 	stale    bool // another one must take its place
@@ -22,9 +21,9 @@ type reading struct {
 }
 
 // begin begins a reading. The caller has locked s.
-func (s *Store) begin(namespace, selector string, kinds ...kind) *reading {
+func (s *Store) begin(namespace string, kinds ...kind) *reading {
 	r := &reading{
-		store: s, selector: selector, feeds: map[kind]*feed{}, listed: map[kind]bool{}, clusters: map[string]*cluster{},
+		store: s, feeds: map[kind]*feed{}, listed: map[kind]bool{}, clusters: map[string]*cluster{},
 		quota: newQuota(s.options.MaxMemory, s.options.Cluster),
 	}
 	var ctx context.Context
@@ -45,8 +44,8 @@ func (r *reading) end() {
 	}
 }
 
-// as reports whether it is a reading by a selector that needn't begin again.
-func (r *reading) as(selector string) bool { return r != nil && r.selector == selector && !r.stale }
+// fresh reports whether it is a reading that needn't begin again.
+func (r *reading) fresh() bool { return r != nil && !r.stale }
 
 // done reports whether it has read everything.
 func (r *reading) done() bool { return len(r.listed) == len(r.feeds) }

@@ -137,8 +137,7 @@ func (s *Store) HasSynced() bool {
 func (s *Store) Read(cluster string) bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	r := s.readingOf(cluster)
-	return r.as(s.selected.selector)
+	return s.readingOf(cluster).fresh()
 }
 
 // State returns whether the hub answers.

@@ -137,8 +137,6 @@ func (s *script) run(command string, args []string) error {
 		}
 	case "peers":
 		s.SetPeers(listed(args))
-	case "namespaces":
-		s.SetNamespaces(listed(args))
 	case "forget": // what was asked, told and over
 		h.asked()
 		s.take(&s.records)
@@ -309,7 +307,7 @@ func listed(args []string) []string {
 func metadata(cluster, namespace, service, suffix string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{
 		Namespace: api.MemberNamespace(cluster), Name: service + "." + namespace + suffix, UID: types.UID(cluster + namespace + service + suffix),
-		CreationTimestamp: metav1.Unix(1, 0), Labels: map[string]string{api.LabelExportedNamespace: namespace},
+		CreationTimestamp: metav1.Unix(1, 0),
 	}
 }
 

@@ -12,20 +12,20 @@ import (
 // read makes the readings follow the selection. Those that are as wanted stay. The others go on until their successors have been read, unless
 // their clusters aren't selected any more. The caller has locked s.
 func (s *Store) read() {
-	if s.ctx == nil || s.ctx.Err() != nil || !s.selected.namespaced || !s.selected.peered {
+	if s.ctx == nil || s.ctx.Err() != nil || !s.selected.peered {
 		return
 	}
 	wanted := s.wanted()
 	for namespace := range wanted {
 		is, next := s.shown[namespace], s.pending[namespace]
 		switch {
-		case next.as(s.selected.selector):
-		case is.as(s.selected.selector):
+		case next.fresh():
+		case is.fresh():
 			next.end()
 			delete(s.pending, namespace)
 		default:
 			next.end()
-			s.pending[namespace] = s.begin(namespace, s.selected.selector, services, endpoints)
+			s.pending[namespace] = s.begin(namespace, services, endpoints)
 			s.pending[namespace].late = next != nil && next.late
 		}
 	}

@@ -4,20 +4,14 @@ import (
 	"context"
 	"net/http"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
-
-	"github.com/clusterset/clusterset/api"
 )
 
 const (
-	// MaxNamespaces is how many namespaces are selected by name. A member with more reads everything: the selector is part of the request's URL,
-	// and the API server evaluates it for every record.
-	MaxNamespaces = 100
 	// patience is how long what has been read waits for the rest of a selection.
 	patience = 10 * time.Second
 	// readAgain is how often what was left out for want of memory is read again, if there is room.
@@ -60,10 +54,8 @@ type Store struct {
 
 // selection is what is wanted of the records.
 type selection struct {
-	selector   string
-	peers      []string // clusters, nil for all
-	namespaced bool     // whether SetNamespaces has been called
-	peered     bool     // whether SetPeers has been called
+	peers  []string // clusters, nil for all
+	peered bool     // whether SetPeers has been called
 }
 
 // changes are those that nobody has been told of yet.
@@ -78,8 +70,8 @@ type place struct {
 	key     types.NamespacedName
 }
 
-// New returns a Store of the hub that config describes. It sends no request before Start, and none for records before SetNamespaces and
-// SetPeers have been called.
+// New returns a Store of the hub that config describes. It sends no request before Start, and none for records before
+// SetPeers has been called.
 func New(config *rest.Config, over *http.Client, options Options) (*Store, error) {
 	of, err := newServer(config, over)
 	if err != nil {
@@ -93,18 +85,6 @@ func newStore(of hub, options Options) *Store {
 		options: options, hub: of, link: newLink(), shown: map[string]*reading{}, pending: map[string]*reading{}, view: map[string]*cluster{},
 		over: map[string]bool{},
 	}
-}
-
-// SetNamespaces selects the records of services in these namespaces, or all if there are more than MaxNamespaces or namespaces is nil.
-func (s *Store) SetNamespaces(namespaces []string) {
-	selector := ""
-	if namespaces != nil && len(namespaces) <= MaxNamespaces {
-		selector = api.LabelExportedNamespace + " in (" + strings.Join(slices.Sorted(slices.Values(namespaces)), ",") + ")"
-	}
-	s.update(func() {
-		s.selected.namespaced, s.selected.selector = true, selector
-		s.read()
-	})
 }
 
 // SetPeers selects the records of these clusters, the member's own among them. Nil selects all clusters, in one request for each kind. Those that
