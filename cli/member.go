@@ -312,7 +312,6 @@ func (m *member) set(config *rest.Config, connection *connect.Connection, option
 	}
 	for _, r := range []manager.Runnable{
 		manager.RunnableFunc(hub.Store.Start),
-		importer.FollowPeers(hub.Store, m.cluster),
 		manager.RunnableFunc(func(ctx context.Context) error { return m.imports.Nodes.Watch(ctx, mgr) }),
 		measures,
 		everywhere(connection.Watch),

@@ -246,7 +246,7 @@ func (w *world) start(options Options) *running {
 	}
 	options.Nodes = nodes.New()
 	watch := manager.RunnableFunc(func(ctx context.Context) error { return options.Nodes.Watch(ctx, mgr) })
-	if err := errors.Join(mgr.Add(manager.RunnableFunc(hub.Store.Start)), mgr.Add(FollowPeers(hub.Store, options.Cluster)), mgr.Add(watch)); err != nil {
+	if err := errors.Join(mgr.Add(manager.RunnableFunc(hub.Store.Start)), mgr.Add(watch)); err != nil {
 		w.t.Fatal(err)
 	}
 	if err := Setup(mgr, hub, options); err != nil {

@@ -1,15 +1,11 @@
 package importer
 
 import (
-	"context"
-
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
-	"github.com/clusterset/clusterset/internal/communities"
 	"github.com/clusterset/clusterset/internal/door/store"
 )
 
@@ -20,32 +16,6 @@ func StoreOptions(mgr manager.Manager, o Options) store.Options {
 	return store.Options{
 		Cluster: o.Cluster, MaxMemory: o.RecordMemory, MaxServices: o.MaxServices,
 		Over: overQuota(mgr.GetLogger(), mgr.GetEventRecorder("clusterset-importer"), o.RecordMemory),
-	}
-}
-
-// FollowPeers makes the store read the clusters with which this one shares a community, by the hub's MemberClusters; all clusters, if none is in a
-// community.
-func FollowPeers(hub *store.Store, own string) manager.RunnableFunc {
-	return func(ctx context.Context) error { followPeers(ctx, hub, own); return nil }
-}
-
-func followPeers(ctx context.Context, hub *store.Store, own string) {
-	_ = wait.PollUntilContextCancel(ctx, hubPoll, true, func(context.Context) (bool, error) { return hub.MembersRead(), nil })
-	changed := make(chan struct{}, 1)
-	changed <- struct{}{}
-	hub.OnMember(func(string) {
-		select {
-		case changed <- struct{}{}:
-		default:
-		}
-	})
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-changed:
-			hub.SetPeers(communities.Read(values(hub.Members()), own))
-		}
 	}
 }
 

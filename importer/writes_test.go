@@ -202,7 +202,6 @@ func TestARevokedTokenIsReported(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		hub.Store.SetPeers(nil)
 		ctx, cancel := context.WithCancel(t.Context())
 		var running sync.WaitGroup
 		running.Go(func() { _ = hub.Store.Start(ctx) })

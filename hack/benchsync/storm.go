@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -23,6 +24,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
+	"github.com/clusterset/clusterset/api"
 	"github.com/clusterset/clusterset/cli/join"
 	"github.com/clusterset/clusterset/exporter"
 	"github.com/clusterset/clusterset/internal/connect"
@@ -173,11 +175,11 @@ func (s *storms) start(ctx context.Context, a *exporting) error {
 	config.QPS = -1
 	config.Dial = (&net.Dialer{}).DialContext // so that each cluster has its own connections
 	config.Wrap(s.sent.through)
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return ownRecords{api.MemberNamespace(a.cluster), next} })
 	hub, err := connect.NewHub(config, store.Options{Cluster: a.cluster})
 	if err != nil {
 		return err
 	}
-	hub.Store.SetPeers([]string{a.cluster})
 	if _, err = exporter.Setup(mgr, hub, exporter.Options{Cluster: a.cluster, Version: "bench", HeartbeatInterval: beatEvery}); err != nil {
 		return err
 	}
@@ -189,6 +191,22 @@ func (s *storms) start(ctx context.Context, a *exporting) error {
 	go func() { ended <- mgr.Start(ctx) }()
 	a.stop = func() error { cancel(); return <-ended }
 	return nil
+}
+
+// ownRecords makes requests for the records of all namespaces those for one.
+type ownRecords struct {
+	namespace string
+	next      http.RoundTripper
+}
+
+// RoundTrip implements http.RoundTripper.
+func (o ownRecords) RoundTrip(r *http.Request) (*http.Response, error) {
+	before, kind, all := strings.Cut(r.URL.Path, "/v1alpha1/exported")
+	if all && !strings.Contains(kind, "/") {
+		r = r.Clone(r.Context())
+		r.URL.Path = before + "/v1alpha1/namespaces/" + o.namespace + "/exported" + kind
+	}
+	return o.next.RoundTrip(r)
 }
 
 func (s *storms) startAgents(ctx context.Context) error {

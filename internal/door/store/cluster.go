@@ -12,33 +12,30 @@ import (
 	"github.com/clusterset/clusterset/internal/door"
 )
 
-// record is what is kept of an object: one of the two values and, if it is this cluster's own record, the object. Of a MemberCluster it is the
-// object alone.
+// record is what is kept of a record: one of the two values and, if it is this cluster's own, the object.
 type record struct {
 	export    *door.Export
 	endpoints *door.Endpoints
 	whole     client.Object
 }
 
-// of returns the service that the record is of, none for a MemberCluster, and about how many bytes it takes.
-func (r record) of() (key types.NamespacedName, size int) {
+// of returns the service that the record is of.
+func (r record) of() types.NamespacedName {
+	if r.export != nil {
+		return r.export.Key
+	}
+	return r.endpoints.Key
+}
+
+// size returns about how many bytes the record takes, none if it is no record.
+func (r record) size() int {
 	switch {
 	case r.export != nil:
-		return r.export.Key, r.export.Size
+		return r.export.Size
 	case r.endpoints != nil:
-		return r.endpoints.Key, r.endpoints.Size
+		return r.endpoints.Size
 	}
-	return key, 0
-}
-
-func (r record) key() types.NamespacedName {
-	key, _ := r.of()
-	return key
-}
-
-func (r record) size() int {
-	_, size := r.of()
-	return size
+	return 0
 }
 
 // like returns the record with the pointers of an equal one that is known.
@@ -55,10 +52,12 @@ func (r record) like(known record) record {
 	return r
 }
 
-// cluster has the records of one cluster, or its MemberCluster.
+// cluster has the records of one cluster.
 type cluster struct {
-	maxServices int // 0: no bound
-	byName      [3]map[string]record
+	maxServices int  // 0: no bound
+	over        bool // something is left out for want of memory
+	byName      [2]map[string]record
+	size        [2]int // in bytes
 	services    map[types.NamespacedName]*service
 	// order has the exports that count towards maxServices, the first one first.
 	order []*door.Export
@@ -71,7 +70,7 @@ type service struct {
 }
 
 func newCluster(maxServices int) *cluster {
-	return &cluster{maxServices: maxServices, byName: [3]map[string]record{{}, {}, {}}, services: map[types.NamespacedName]*service{}}
+	return &cluster{maxServices: maxServices, byName: [2]map[string]record{{}, {}}, services: map[types.NamespacedName]*service{}}
 }
 
 // set stores a record. It returns the services that it changes.
@@ -82,17 +81,15 @@ func (c *cluster) set(k kind, name string, r record) (changed []types.Namespaced
 	}
 	if known && was.export == r.export && was.endpoints == r.endpoints {
 		c.byName[k][name] = r // only the object is another
-		return []types.NamespacedName{r.key()}
+		return []types.NamespacedName{r.of()}
 	}
-	changed = append(c.remove(k, name), r.key())
+	changed = append(c.remove(k, name), r.of())
 	c.byName[k][name] = r
-	if k == members {
-		return changed
-	}
-	s := c.services[r.key()]
+	c.size[k] += r.size()
+	s := c.services[r.of()]
 	if s == nil {
 		s = &service{}
-		c.services[r.key()] = s
+		c.services[r.of()] = s
 	}
 	if r.export != nil {
 		s.export = r.export
@@ -112,11 +109,9 @@ func (c *cluster) remove(k kind, name string) (changed []types.NamespacedName) {
 		return nil
 	}
 	delete(c.byName[k], name)
-	changed = []types.NamespacedName{was.key()}
-	if k == members {
-		return changed
-	}
-	s := c.services[was.key()]
+	c.size[k] -= was.size()
+	changed = []types.NamespacedName{was.of()}
+	s := c.services[was.of()]
 	if was.export != nil {
 		if s.export == was.export {
 			s.export = nil
@@ -126,7 +121,7 @@ func (c *cluster) remove(k kind, name string) (changed []types.NamespacedName) {
 		s.endpoints = slices.Delete(s.endpoints, i, i+1)
 	}
 	if s.export == nil && len(s.endpoints) == 0 {
-		delete(c.services, was.key())
+		delete(c.services, was.of())
 	}
 	return changed
 }
@@ -169,37 +164,4 @@ func (c *cluster) capped(key types.NamespacedName) bool {
 	s := c.services[key]
 	return c.maxServices > 0 && len(c.order) > c.maxServices && s != nil && s.export != nil && counts(s.export) &&
 		first(s.export, c.order[c.maxServices-1]) > 0
-}
-
-// difference calls changed for each service that isn't the same in both, and without a key for a MemberCluster; nil has none. A service may be told
-// more than once.
-func difference(a, b *cluster, changed func(types.NamespacedName)) {
-	if a == nil {
-		a = newCluster(0)
-	}
-	if b == nil {
-		b = newCluster(0)
-	}
-	for k := range a.byName {
-		tell := func(r record) {
-			if r.key().Name != "" || kind(k) == members {
-				changed(r.key())
-			}
-		}
-		for name, r := range a.byName[k] {
-			if o, known := b.byName[k][name]; !known || o != r && o.like(r) != r {
-				tell(r)
-			}
-		}
-		for name, r := range b.byName[k] {
-			if o, known := a.byName[k][name]; !known || r.key() != o.key() {
-				tell(r)
-			}
-		}
-	}
-	for key := range b.services {
-		if a.capped(key) != b.capped(key) {
-			changed(key)
-		}
-	}
 }

@@ -2,7 +2,7 @@ package store
 
 import (
 	"context"
-	"sync"
+	"errors"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -21,24 +21,22 @@ import (
 const (
 	// pageSize is how many objects of a list are decoded at once.
 	pageSize = 500
-	// betweenLists is the shortest time between two lists of the same objects, when an API server ends each before it is complete.
-	betweenLists = time.Second
 	// closedFor is how long a watch may be closed before it counts as lost. API servers end every watch after some minutes.
 	closedFor = 10 * time.Second
 	// healthyFor is how long nothing must have failed for the pauses to begin anew.
 	healthyFor = 30 * time.Second
 )
 
-// feed is one Reflector: it brings the objects of a kind in one namespace, or in all, to where they are kept.
+// feed is one Reflector: it brings the objects of its scope into the store. The store's mutex guards what changes.
 type feed struct {
-	of        *reading
-	kind      kind
-	namespace string
+	scope
+	store *Store
+	stop  context.CancelFunc
 
-	mu       sync.Mutex
-	open     int       // watches
-	closed   time.Time // when the last one was
-	lastList time.Time
+	ended   bool           // what it still brings is ignored
+	listing map[string]int // the bytes of each cluster in the list under way; nil: none is
+	listed  bool
+	lost    time.Time // when the watch was closed; zero: it is open
 }
 
 // run lists and watches until ctx ends.
@@ -46,23 +44,33 @@ func (f *feed) run(ctx context.Context) {
 	logger := log.FromContext(ctx).WithName("hub").WithValues("kind", f.kind.resource(), "namespace", f.namespace)
 	ctx = logr.NewContext(ctx, logger)
 	reflector := toolscache.NewReflectorWithOptions(&toolscache.ListWatch{ListWithContextFunc: f.list, WatchFuncWithContext: f.watch},
-		&item{}, f, toolscache.ReflectorOptions{Name: "hub", Logger: &logger, Backoff: backoff()})
+		&item{}, f, toolscache.ReflectorOptions{Name: "hub", Logger: &logger})
 	reflector.WatchListPageSize = pageSize
 	pause := backoff().DelayWithReset(clock.RealClock{}, healthyFor)
 	for ctx.Err() == nil {
 		_ = reflector.ListAndWatchWithContext(ctx) // the link has its errors
+		f.setListing(nil)
 		_ = sleep(ctx, pause())
 	}
+}
+
+// setListing begins or ends a list, and reports whether one was under way.
+func (f *feed) setListing(to map[string]int) (was bool) {
+	f.store.mu.Lock()
+	defer f.store.mu.Unlock()
+	was = f.listing != nil
+	f.listing = to
+	return was
 }
 
 // list lists a page.
 func (f *feed) list(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 	if options.Continue == "" {
-		f.begin()
+		f.setListing(map[string]int{})
 	}
 	options.ResourceVersion, options.ResourceVersionMatch = "", "" // consistent: what an API server remembers may lag
-	page, err := f.of.store.hub.list(ctx, f.kind, f.namespace, options)
-	if f.of.store.link.observe(ctx, err); err != nil {
+	page, err := f.store.hub.list(ctx, f.kind, f.namespace, options)
+	if f.store.link.observe(ctx, err); err != nil {
 		return nil, err
 	}
 	of, err := meta.ListAccessor(page)
@@ -84,47 +92,31 @@ func (f *feed) watch(ctx context.Context, options metav1.ListOptions) (watch.Int
 	listing := options.SendInitialEvents != nil
 	if listing {
 		options.ResourceVersion = "" // as in list
-		if err := sleep(ctx, f.untilList()); err != nil {
-			return nil, err
-		}
-		f.begin()
-	}
-	for pauses := backoff(); ; {
-		w, err := f.of.store.hub.watch(ctx, f.kind, f.namespace, options)
-		f.of.store.link.observe(ctx, err)
-		switch {
-		case err == nil:
-			return f.follow(w, listing), nil
-		case ctx.Err() != nil || apierrors.IsResourceExpired(err) || apierrors.IsGone(err):
-			return nil, err
-		case listing && answered(err) && !apierrors.IsTooManyRequests(err):
-			return nil, err // pages may do
-		}
-		if sleep(ctx, pauses.Step()) != nil {
-			return nil, err
+		if f.setListing(map[string]int{}) {
+			return nil, errors.New("the hub ended a list before it was complete") // pages come next, and then a pause
 		}
 	}
+	var w watch.Interface
+	err := ask(ctx, func() (err error, again bool) {
+		w, err = f.store.hub.watch(ctx, f.kind, f.namespace, options)
+		f.store.link.observe(ctx, err)
+		if listing {
+			return err, unanswered(err) // after an answer, pages may do
+		}
+		return err, err != nil && !apierrors.IsResourceExpired(err) && !apierrors.IsGone(err)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return f.decoded(w, listing), nil
 }
 
-// untilList returns how long to wait before a list, and counts on it that it comes.
-func (f *feed) untilList() time.Duration {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	wait := max(0, time.Until(f.lastList.Add(betweenLists)))
-	f.lastList = time.Now().Add(wait)
-	return wait
+// setLost says that the watch is open, or when it was closed.
+func (f *feed) setLost(at time.Time) {
+	f.store.mu.Lock()
+	defer f.store.mu.Unlock()
+	f.lost = at
 }
 
-// watched reports whether the feed is being watched. A watch that has just ended and is about to be opened again counts.
-func (f *feed) watched() bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.open > 0 || time.Since(f.closed) <= closedFor
-}
-
-func (f *feed) opened(n int) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.open += n
-	f.closed = time.Now()
-}
+// watched reports whether the feed is being watched. A watch that has just ended and is about to be opened again counts. The caller has locked s.
+func (f *feed) watched() bool { return f.lost.IsZero() || time.Since(f.lost) <= closedFor }

@@ -57,9 +57,13 @@ func TestOfARealHub(t *testing.T) {
 		})
 	}
 	const slice1 = "+0123456789abcdef-0:2"
-	s.SetPeers(nil)
 	has("all", "a/bank/web@2", "a/shop/web@1"+slice1, "b/bank/web@2", "b/shop/web@1"+slice1, "c/bank/web@2", "c/shop/web@1"+slice1)
-	s.SetPeers([]string{"a", "c"})
+	apart := memberOf("b", true)
+	patch := client.MergeFrom(apart.DeepCopy())
+	apart.Spec = memberOf("b", false).Spec
+	if err := admin.Patch(t.Context(), apart, patch); err != nil {
+		t.Fatal(err)
+	}
 	has("peers", "a/bank/web@2", "a/shop/web@1"+slice1, "c/bank/web@2", "c/shop/web@1"+slice1)
 	plane.KillAPIServer()
 	kube.Eventually(t, func() error {

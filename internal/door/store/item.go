@@ -1,7 +1,8 @@
 package store
 
 import (
-	"sync"
+	"io"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -15,7 +16,7 @@ type item struct {
 	metav1.Object            // has nothing
 	namespace, name, version string
 	annotations              map[string]string // of a bookmark
-	value                    any               // nil: nothing
+	value                    any               // a record or a MemberCluster; nil: nothing
 }
 
 var nothing = &metav1.ObjectMeta{}
@@ -42,54 +43,42 @@ func (f *feed) item(o client.Object, listing bool) *item {
 	return &item{Object: nothing, namespace: o.GetNamespace(), name: o.GetName(), version: o.GetResourceVersion(), value: f.compact(o, listing)}
 }
 
-// compacted is an open watch whose objects become items as they are decoded.
-type compacted struct {
+// events are those of an open watch, whose objects become items as they are decoded. While it lists, objects that are left out are dropped.
+type events struct {
 	watch.Interface
-	events chan watch.Event
-	done   chan struct{}
-	end    func()
+	feed    *feed
+	listing bool
 }
 
-// follow returns a watch of items. While it lists, objects that are left out are dropped.
-func (f *feed) follow(w watch.Interface, listing bool) watch.Interface {
-	c := &compacted{Interface: w, events: make(chan watch.Event), done: make(chan struct{})}
-	c.end = sync.OnceFunc(func() { f.opened(-1); close(c.done) })
-	f.opened(1)
-	go c.run(f, listing)
-	return c
+// decoded returns a watch of items.
+func (f *feed) decoded(w watch.Interface, listing bool) watch.Interface {
+	f.setLost(time.Time{})
+	return watch.NewStreamWatcher(&events{w, f, listing}, nil) // it reports no errors but the end
 }
 
-func (c *compacted) run(f *feed, listing bool) {
-	defer close(c.events)
-	for e := range c.Interface.ResultChan() {
-		if o, ok := e.Object.(client.Object); ok {
-			switch e.Type {
-			case watch.Bookmark:
-				e.Object = &item{Object: nothing, version: o.GetResourceVersion(), annotations: o.GetAnnotations()}
-				listing = false
-			case watch.Deleted:
-				e.Object = &item{Object: nothing, namespace: o.GetNamespace(), name: o.GetName(), version: o.GetResourceVersion()}
-			default:
-				i := f.item(o, listing)
-				if listing && i.value == nil {
-					continue
-				}
-				e.Object = i
-			}
+// Decode implements watch.Decoder.
+func (e *events) Decode() (watch.EventType, runtime.Object, error) {
+	for is := range e.ResultChan() {
+		o, ok := is.Object.(client.Object)
+		if !ok {
+			return is.Type, is.Object, nil // an error
 		}
-		select {
-		case c.events <- e:
-		case <-c.done:
-			return
+		switch is.Type {
+		case watch.Bookmark:
+			e.listing = false
+			return is.Type, &item{Object: nothing, version: o.GetResourceVersion(), annotations: o.GetAnnotations()}, nil
+		case watch.Deleted:
+			return is.Type, &item{Object: nothing, namespace: o.GetNamespace(), name: o.GetName(), version: o.GetResourceVersion()}, nil
+		}
+		if i := e.feed.item(o, e.listing); i.value != nil || !e.listing {
+			return is.Type, i, nil
 		}
 	}
+	return "", nil, io.EOF
 }
 
-// ResultChan implements watch.Interface.
-func (c *compacted) ResultChan() <-chan watch.Event { return c.events }
-
-// Stop implements watch.Interface. A Reflector stops every watch, also those that ended.
-func (c *compacted) Stop() {
-	c.end()
-	c.Interface.Stop()
+// Close implements watch.Decoder.
+func (e *events) Close() {
+	e.feed.setLost(time.Now())
+	e.Stop()
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"net/url"
 	"sync"
 	"time"
 
@@ -39,8 +38,7 @@ type link struct {
 
 	mu    sync.Mutex
 	state State
-	said  string    // the last reason in the log
-	at    time.Time // when that was logged
+	said  time.Time // when the log last said that it doesn't
 }
 
 func newLink() *link { return &link{back: make(chan struct{}, 1), state: State{Since: time.Now()}} }
@@ -56,25 +54,18 @@ func (l *link) observe(ctx context.Context, err error) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if err != nil && !apierrors.IsResourceExpired(err) && reasonOf(err) != l.said && time.Since(l.at) >= saysEvery {
-		l.said, l.at = reasonOf(err), time.Now()
-		log.FromContext(ctx).Info("Can't read the hub, asking again", "reason", l.said)
+	if err != nil && !apierrors.IsResourceExpired(err) && time.Since(l.said) >= saysEvery {
+		l.said = time.Now()
+		log.FromContext(ctx).Info("Can't read the hub, asking again", "reason", err.Error())
 	}
 	if was := l.state.Phase; was != phase {
 		l.state = State{phase, time.Now()}
-		if phase == Live {
-			l.said = ""
-		}
 		if was == Away {
-			signal(l.back)
+			select {
+			case l.back <- struct{}{}:
+			default:
+			}
 		}
-	}
-}
-
-func signal(to chan<- struct{}) {
-	select {
-	case to <- struct{}{}:
-	default:
 	}
 }
 
@@ -87,20 +78,23 @@ func answered(err error) bool {
 	return err == nil || code != 0 && code < http.StatusInternalServerError || apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge)
 }
 
-// reasonOf returns an error without the request that it is of.
-func reasonOf(err error) string {
-	var of *url.Error
-	if errors.As(err, &of) {
-		err = of.Err
-	}
-	return err.Error()
-}
-
 // backoff returns the pauses after requests that fail: 1 s, 2 s, 4 s and so on up to 10 s, and as much again at random (rule C70 of
 // docs/spec/control-plane.md).
 func backoff() *wait.Backoff {
 	return &wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 1, Steps: 5, Cap: 10 * time.Second}
 }
+
+// ask repeats a request, with pauses, as long as it says so.
+func ask(ctx context.Context, request func() (err error, again bool)) error {
+	for pauses := backoff(); ; {
+		if err, again := request(); !again || sleep(ctx, pauses.Step()) != nil {
+			return err
+		}
+	}
+}
+
+// unanswered reports whether a request is to be repeated because the hub didn't answer it, or was too busy.
+func unanswered(err error) bool { return !answered(err) || apierrors.IsTooManyRequests(err) }
 
 func sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)

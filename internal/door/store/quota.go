@@ -1,58 +1,52 @@
 package store
 
-// DefaultMaxMemory is how much memory one cluster's records may take here: what 5,000 services of 36 endpoints do.
-const DefaultMaxMemory = 16 << 20
+import "time"
 
-// quota bounds the memory that the records of each cluster take in a reading (rule C58 of docs/spec/control-plane.md). What a list under way
-// has is counted beside what is stored.
-type quota struct {
-	limit  int    // in bytes; 0: none
-	own    string // the cluster that has no bound
-	stored [3]map[string]int
-	listed [3]map[string]int // nil: no list is under way
-}
+const (
+	// DefaultMaxMemory is how much memory one cluster's records may take here: what 5,000 services of 36 endpoints do.
+	DefaultMaxMemory = 16 << 20
+	// readAgain is how often what was left out for want of memory is read again, if there is room.
+	readAgain = 10 * time.Minute
+)
 
-func newQuota(limit int, own string) quota {
-	return quota{limit: limit, own: own, stored: [3]map[string]int{{}, {}, {}}}
-}
-
-// begin begins a list.
-func (q *quota) begin(k kind) { q.listed[k] = map[string]int{} }
-
-// list counts a record of a list, and reports whether there is room for it.
-func (q *quota) list(k kind, of string, size int) bool {
-	if q.listed[k] == nil || !q.room(of, q.listed[k][of]+size+q.other(k, of)) {
-		return q.listed[k] == nil
+// fits reports whether records of a feed's kind may take this many bytes of a cluster's memory (rule C58 of docs/spec/control-plane.md). What a
+// list under way has is counted beside what is stored. The caller has locked s.
+func (f *feed) fits(name string, size int) bool {
+	s, other := f.store, endpoints-f.kind
+	if s.options.MaxMemory == 0 || name == s.options.Cluster {
+		return true
 	}
-	q.listed[k][of] += size
-	return true
-}
-
-// end ends a list: it takes the place of what is stored.
-func (q *quota) end(k kind) {
-	if q.listed[k] != nil {
-		q.stored[k], q.listed[k] = q.listed[k], nil
+	rest := 0
+	if c := s.clusters[name]; c != nil {
+		rest = c.size[other]
 	}
-}
-
-// change counts a record that takes the place of one that takes was, and reports whether there is room for it.
-func (q *quota) change(k kind, of string, size, was int) bool {
-	if !q.room(of, q.stored[k][of]-was+size+q.other(k, of)) {
-		return false
+	if beside := s.feeds[scope{other, f.namespace}]; beside != nil {
+		rest = max(rest, beside.listing[name])
 	}
-	q.stored[k][of] += size - was
-	return true
+	return size+rest <= s.options.MaxMemory
 }
 
-// other is what the other kind takes.
-func (q *quota) other(k kind, of string) int {
-	other := map[kind]kind{services: endpoints, endpoints: services, members: members}[k]
-	return max(q.stored[other][of], q.listed[other][of])
+// setOver notes whether something of a cluster is left out. The caller has locked s.
+func (s *Store) setOver(name string, c *cluster, over bool) {
+	if c.over == over {
+		return
+	}
+	c.over = over
+	if s.over == nil {
+		s.over = map[string]bool{}
+	}
+	s.over[name] = over
 }
 
-func (q *quota) room(of string, all int) bool { return q.limit == 0 || of == q.own || all <= q.limit }
-
-// quarterFree reports whether a quarter of a cluster's room is free.
-func (q *quota) quarterFree(of string) bool {
-	return q.stored[services][of]+q.stored[endpoints][of] <= q.limit/4*3
+// readLeftOut reads again what was left out, where a quarter of the room is free. The caller has locked s.
+func (s *Store) readLeftOut() {
+	for name, c := range s.clusters {
+		if c.over && c.size[services]+c.size[endpoints] <= s.options.MaxMemory/4*3 {
+			s.setOver(name, c, false)
+			for _, f := range s.feedsOf(name) {
+				s.end(f.scope)
+			}
+		}
+	}
+	s.follow()
 }

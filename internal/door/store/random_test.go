@@ -93,12 +93,9 @@ func (h *fakeHub) selected(peers string) (all []string) {
 	defer h.mu.Unlock()
 	of := newStore(nil, Options{})
 	for at, object := range h.objects {
-		cluster, _ := api.ClusterOfNamespace(at.namespace)
-		if peers == "*" || strings.Contains(peers, cluster) {
-			if of.view[cluster] == nil {
-				of.view[cluster] = newCluster(0)
-			}
-			of.view[cluster].set(at.kind, at.name, recordOf(object))
+		cluster, ok := api.ClusterOfNamespace(at.namespace)
+		if ok && (peers == "*" || strings.Contains(peers, cluster)) {
+			of.cluster(cluster).set(at.kind, at.name, recordOf(object))
 		}
 	}
 	return (&script{Store: of}).has()

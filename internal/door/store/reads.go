@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -26,7 +27,7 @@ func (s *Store) Service(key types.NamespacedName) []Part {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	var parts []Part
-	for name, c := range s.view {
+	for name, c := range s.clusters {
 		if of := c.services[key]; of != nil {
 			parts = append(parts, Part{name, of.export, slices.Clone(of.endpoints), c.capped(key)})
 		}
@@ -39,7 +40,7 @@ func (s *Store) Service(key types.NamespacedName) []Part {
 func (s *Store) Keys(cluster string) []types.NamespacedName {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	if c := s.view[cluster]; c != nil {
+	if c := s.clusters[cluster]; c != nil {
 		return slices.Collect(maps.Keys(c.services))
 	}
 	return nil
@@ -59,7 +60,7 @@ func (s *Store) keys(is func(types.NamespacedName) bool) []types.NamespacedName 
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	all := map[types.NamespacedName]bool{}
-	for _, c := range s.view {
+	for _, c := range s.clusters {
 		for key := range c.services {
 			if is(key) {
 				all[key] = true
@@ -73,7 +74,7 @@ func (s *Store) keys(is func(types.NamespacedName) bool) []types.NamespacedName 
 func (s *Store) Services(cluster string) int {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	if c := s.view[cluster]; c != nil {
+	if c := s.clusters[cluster]; c != nil {
 		return len(c.order)
 	}
 	return 0
@@ -84,7 +85,7 @@ func (s *Store) Services(cluster string) int {
 func (s *Store) Own(key types.NamespacedName) (export *clustersetv1alpha1.ExportedService, all []*clustersetv1alpha1.ExportedEndpoints) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	c := s.view[s.options.Cluster]
+	c := s.clusters[s.options.Cluster]
 	if c == nil {
 		return nil, nil
 	}
@@ -101,7 +102,7 @@ func (s *Store) Own(key types.NamespacedName) (export *clustersetv1alpha1.Export
 func (s *Store) OwnRecords() (exports []*clustersetv1alpha1.ExportedService, all []*clustersetv1alpha1.ExportedEndpoints) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	c := s.view[s.options.Cluster]
+	c := s.clusters[s.options.Cluster]
 	if c == nil {
 		return nil, nil
 	}
@@ -118,7 +119,7 @@ func (s *Store) OwnRecords() (exports []*clustersetv1alpha1.ExportedService, all
 func (s *Store) Export(cluster string, key types.NamespacedName) *door.Export {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	if c := s.view[cluster]; c != nil && c.services[key] != nil {
+	if c := s.clusters[cluster]; c != nil && c.services[key] != nil {
 		return c.services[key].export
 	}
 	return nil
@@ -129,7 +130,7 @@ func (s *Store) Export(cluster string, key types.NamespacedName) *door.Export {
 func (s *Store) HasSynced() bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return s.members != nil && s.readingOf(s.options.Cluster) != nil
+	return !s.synced.IsZero() && !time.Now().Before(s.synced)
 }
 
 // Read reports whether the records of a cluster have been read as they are selected now, and since the last Relist. That one is missing otherwise
@@ -137,7 +138,7 @@ func (s *Store) HasSynced() bool {
 func (s *Store) Read(cluster string) bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return s.readingOf(cluster).fresh()
+	return s.read(cluster)
 }
 
 // State returns whether the hub answers.
@@ -155,6 +156,7 @@ func (s *Store) Back() <-chan struct{} { return s.link.back }
 func (s *Store) Watched() bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	r := s.readingOf(s.options.Cluster)
-	return r != nil && s.members != nil && s.members.feeds[members].watched() && r.feeds[services].watched() && r.feeds[endpoints].watched()
+	of := s.feedsOf(s.options.Cluster)
+	lost := func(f *feed) bool { return !f.listed || !f.watched() }
+	return len(of) > 0 && !slices.ContainsFunc(append(of, s.feeds[scope{members, ""}]), lost)
 }

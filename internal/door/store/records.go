@@ -3,7 +3,6 @@ package store
 import (
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/clusterset/clusterset/api"
@@ -11,30 +10,30 @@ import (
 	"github.com/clusterset/clusterset/internal/door"
 )
 
-// begin begins a list.
-func (f *feed) begin() { f.of.store.update(func() { f.of.quota.begin(f.kind) }) }
-
-// compact returns what is to be kept of an object, a record. It is called as soon as the object is decoded. Of a list, it is nil if there is no room.
+// compact returns what is to be kept of an object. It is called as soon as the object is decoded. Of a list, it is nil if there is no room.
 func (f *feed) compact(o client.Object, listing bool) any {
-	name := f.clusterOf(o.GetNamespace(), o.GetName())
-	if name == "" {
+	if m, ok := o.(*clustersetv1alpha1.MemberCluster); ok {
+		return m.DeepCopy() // of a list it isn't alone
+	}
+	name, ok := api.ClusterOfNamespace(o.GetNamespace())
+	if !ok {
 		return nil
 	}
-	is, fits := recordOf(o), true
-	if f.kind == members || name == f.of.store.options.Cluster {
-		is.whole = o.DeepCopyObject().(client.Object) // of a list it isn't alone
+	is := recordOf(o)
+	if name == f.store.options.Cluster {
+		is.whole = o.DeepCopyObject().(client.Object)
 	}
-	f.of.store.update(func() {
-		if known := f.of.store.known(f.kind, name); known != nil {
-			is = is.like(known.byName[f.kind][o.GetName()])
+	f.store.mu.Lock()
+	defer f.store.mu.Unlock()
+	if known := f.store.clusters[name]; known != nil {
+		is = is.like(known.byName[f.kind][o.GetName()])
+	}
+	if listing && f.listing != nil && !f.ended {
+		if !f.fits(name, f.listing[name]+is.size()) {
+			f.store.setOver(name, f.store.cluster(name), true)
+			return nil
 		}
-		if listing && !f.of.ended && !f.of.quota.list(f.kind, name, is.size()) {
-			fits = false
-			f.of.store.leftOut(name)
-		}
-	})
-	if !fits {
-		return nil
+		f.listing[name] += is.size()
 	}
 	return is
 }
@@ -49,12 +48,18 @@ func recordOf(o client.Object) (r record) {
 	return r
 }
 
-// clusterOf returns the cluster that an object is of, empty if it is none's.
-func (f *feed) clusterOf(namespace, name string) string {
-	if f.kind != members {
-		name, _ = api.ClusterOfNamespace(namespace)
+// cluster returns what has been read of a cluster. The caller has locked s.
+func (s *Store) cluster(name string) *cluster {
+	c := s.clusters[name]
+	if c == nil {
+		limit := s.options.MaxServices
+		if name == s.options.Cluster {
+			limit = 0
+		}
+		c = newCluster(limit)
+		s.clusters[name] = c
 	}
-	return name
+	return c
 }
 
 // A feed is its Reflector's store.
@@ -68,28 +73,16 @@ func (f *feed) Resync() error { return nil }
 // Update implements toolscache.ReflectorStore. A change that doesn't fit is left out: the record stays as it was.
 func (f *feed) Update(o any) error {
 	i := o.(*item)
-	is, ok := i.value.(record)
-	if !ok {
-		return nil
-	}
-	f.of.store.update(func() {
-		if f.of.ended {
-			return
+	f.change(func() {
+		if is, ok := i.value.(record); ok {
+			name, _ := api.ClusterOfNamespace(i.namespace)
+			c := f.store.cluster(name)
+			if was := c.byName[f.kind][i.name]; !f.fits(name, c.size[f.kind]-was.size()+is.size()) {
+				f.store.setOver(name, c, true)
+				return
+			}
 		}
-		name, c := f.clusterAt(i)
-		was, known := c.byName[f.kind][i.name]
-		before := 0
-		if known {
-			before = was.size()
-		}
-		if !f.of.quota.change(f.kind, name, is.size(), before) {
-			f.of.store.leftOut(name)
-			return
-		}
-		if is.size() < before {
-			f.of.store.gone(name)
-		}
-		f.tell(name, c.set(f.kind, i.name, is))
+		f.set(i)
 	})
 	return nil
 }
@@ -97,79 +90,85 @@ func (f *feed) Update(o any) error {
 // Delete implements toolscache.ReflectorStore.
 func (f *feed) Delete(o any) error {
 	i := o.(*item)
-	f.of.store.update(func() {
-		if name, c := f.clusterAt(i); c != nil {
-			f.of.store.gone(name) // it may have been what was left out
-			f.removeNamed(name, c, i.name)
-		}
-	})
+	f.change(func() { f.remove(i.namespace, i.name) })
 	return nil
-}
-
-func (f *feed) removeNamed(cluster string, c *cluster, name string) {
-	if was, known := c.byName[f.kind][name]; known {
-		f.of.quota.change(f.kind, cluster, 0, was.size())
-		f.tell(cluster, c.remove(f.kind, name))
-	}
 }
 
 // Replace implements toolscache.ReflectorStore.
 func (f *feed) Replace(all []any, _ string) error {
-	f.of.store.update(func() {
-		there := map[string]map[string]bool{}
+	f.change(func() {
+		if f.kind == members && f.store.members == nil {
+			f.store.members = map[string]*clustersetv1alpha1.MemberCluster{}
+		}
+		there := map[[2]string]bool{}
 		for _, o := range all {
-			i := o.(*item)
-			name, c := f.clusterAt(i)
-			if there[name] == nil {
-				there[name] = map[string]bool{}
-			}
-			there[name][i.name] = true
-			f.tell(name, c.set(f.kind, i.name, i.value.(record)))
+			there[[2]string{o.(*item).namespace, o.(*item).name}] = true
 		}
-		for name, c := range f.of.clusters {
-			for record := range c.byName[f.kind] {
-				if !there[name][record] {
-					f.of.store.gone(name)
-					f.removeNamed(name, c, record)
-				}
-			}
+		f.removeOthers(there)
+		for _, o := range all {
+			f.set(o.(*item))
 		}
-		f.of.quota.end(f.kind)
-		f.of.listed[f.kind] = true
-		f.of.store.show()
+		f.listing, f.listed = nil, true
+		f.store.noteRead()
 	})
 	return nil
 }
 
-// clusterAt returns the cluster that an item is of, nil if it is none's.
-func (f *feed) clusterAt(i *item) (string, *cluster) {
-	name := f.clusterOf(i.namespace, i.name)
-	if name == "" {
-		return "", nil
-	}
-	c := f.of.clusters[name]
-	if c == nil {
-		limit := f.of.store.options.MaxServices
-		if name == f.of.store.options.Cluster {
-			limit = 0
+// change changes the store, unless another feed has taken the place of this one.
+func (f *feed) change(by func()) {
+	f.store.update(func() {
+		if f.ended {
+			return
 		}
-		c = newCluster(limit)
-		f.of.clusters[name] = c
-		if f.kind != members && f.of.store.readingOf(name) == f.of {
-			f.of.store.view[name] = c
+		by()
+		if f.kind == members {
+			f.store.follow()
 		}
-	}
-	return name, c
+	})
 }
 
-// tell notes which services of a cluster changed, if that can be seen.
-func (f *feed) tell(cluster string, keys []types.NamespacedName) {
-	if f.of.store.known(f.kind, cluster) != f.of.clusters[cluster] {
+// set stores an object.
+func (f *feed) set(i *item) {
+	switch is := i.value.(type) {
+	case *clustersetv1alpha1.MemberCluster:
+		f.store.setMember(i.name, is)
+	case record:
+		name, _ := api.ClusterOfNamespace(i.namespace)
+		f.store.changed(name, f.store.cluster(name).set(f.kind, i.name, is)...)
+	}
+}
+
+// remove removes an object.
+func (f *feed) remove(namespace, name string) {
+	if f.kind == members {
+		f.store.setMember(name, nil)
 		return
 	}
-	for _, key := range keys {
-		if key.Name != "" || f.kind == members {
-			f.of.store.changed(cluster, key)
+	of, _ := api.ClusterOfNamespace(namespace)
+	if c := f.store.clusters[of]; c != nil {
+		f.store.changed(of, c.remove(f.kind, name)...)
+	}
+}
+
+// removeOthers removes the objects of the feed's scope that aren't there, by namespace and name.
+func (f *feed) removeOthers(there map[[2]string]bool) {
+	if f.kind == members {
+		for name := range f.store.members {
+			if !there[[2]string{"", name}] {
+				f.remove("", name)
+			}
+		}
+		return
+	}
+	for of, c := range f.store.clusters {
+		namespace := api.MemberNamespace(of)
+		if f.namespace != "" && f.namespace != namespace {
+			continue
+		}
+		for name := range c.byName[f.kind] {
+			if !there[[2]string{namespace, name}] {
+				f.remove(namespace, name)
+			}
 		}
 	}
 }

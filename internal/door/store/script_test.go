@@ -24,7 +24,7 @@ import (
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 )
 
-// Each file of testdata is a script: what happens on the hub and what is selected, and what the store then has and told. The commands are
+// Each file of testdata is a script: what happens on the hub, communities included, and what the store then has and told. The commands are
 // those of script.run. A list is sorted, and "-" is an empty one.
 func TestScripts(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
@@ -127,16 +127,26 @@ func (s *script) run(command string, args []string) error {
 		for _, a := range args {
 			h.remove(at(a))
 		}
-	case "member", "leave":
+	case "member", "leave": // CLUSTER...
 		for _, a := range args {
-			if m := (&clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: a}}); command == "member" {
-				h.put(m)
+			if command == "member" {
+				h.put(memberOf(a, true))
 			} else {
 				h.remove(object{members, "", a})
 			}
 		}
-	case "peers":
-		s.SetPeers(listed(args))
+	case "peers": // these of a to d, "*" for all without communities
+		joins := map[string]bool{}
+		for _, c := range []string{"a", "b", "c", "d", "e"} {
+			joins[c] = args[0] == "*" || slices.Contains(args, c)
+		}
+		for _, joining := range []bool{true, false} { // those that come first, so that no other cluster goes for a moment
+			for _, c := range []string{"e", "d", "c", "b", "a"} {
+				if joins[c] == joining {
+					h.put(memberOf(c, joining))
+				}
+			}
+		}
 	case "forget": // what was asked, told and over
 		h.asked()
 		s.take(&s.records)
@@ -297,11 +307,13 @@ func names(of []*clustersetv1alpha1.MemberCluster) (all []string) {
 	return all
 }
 
-func listed(args []string) []string {
-	if len(args) == 1 && args[0] == "*" {
-		return nil
+// memberOf returns a MemberCluster in the default community, or in one of its own.
+func memberOf(name string, shares bool) *clustersetv1alpha1.MemberCluster {
+	m := &clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	if !shares {
+		m.Spec.Communities = []string{name}
 	}
-	return append([]string{}, args...)
+	return m
 }
 
 func metadata(cluster, namespace, service, suffix string) metav1.ObjectMeta {

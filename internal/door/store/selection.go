@@ -1,164 +1,126 @@
 package store
 
 import (
+	"context"
+	"maps"
 	"slices"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
-
 	"github.com/clusterset/clusterset/api"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/internal/communities"
 )
 
-// read makes the readings follow the selection. Those that are as wanted stay. The others go on until their successors have been read, unless
-// their clusters aren't selected any more. The caller has locked s.
-func (s *Store) read() {
-	if s.ctx == nil || s.ctx.Err() != nil || !s.selected.peered {
+// patience is how long a start waits for other clusters' records.
+const patience = 10 * time.Second
+
+// scope is what a feed reads: a kind in one namespace on the hub, or in all ("").
+type scope struct {
+	kind      kind
+	namespace string
+}
+
+// follow makes the feeds those of the clusters that share a community with this one; of all clusters, if none is in a community. Records of those
+// that don't any more go at once; the others stay until they have been read again. The caller has locked s.
+func (s *Store) follow() {
+	if s.ctx == nil || s.ctx.Err() != nil {
 		return
 	}
 	wanted := s.wanted()
-	for namespace := range wanted {
-		is, next := s.shown[namespace], s.pending[namespace]
-		switch {
-		case next.fresh():
-		case is.fresh():
-			next.end()
-			delete(s.pending, namespace)
-		default:
-			next.end()
-			s.pending[namespace] = s.begin(namespace, services, endpoints)
-			s.pending[namespace].late = next != nil && next.late
+	for at := range s.feeds {
+		if !wanted[at] {
+			s.end(at)
 		}
 	}
-	for namespace, r := range s.pending {
-		if !wanted[namespace] {
-			r.end()
-			delete(s.pending, namespace)
+	for at := range wanted {
+		if s.feeds[at] == nil {
+			s.begin(at)
 		}
 	}
-	s.show()
+	for name, c := range s.clusters {
+		if s.peers != nil && !slices.Contains(s.peers, name) {
+			delete(s.clusters, name)
+			s.setOver(name, c, false)
+			s.changed(name, slices.Collect(maps.Keys(c.services))...)
+		}
+	}
 }
 
-// wanted returns the namespaces to be read, "" for all.
-func (s *Store) wanted() map[string]bool {
-	all := map[string]bool{}
-	for _, peer := range s.selected.peers {
-		all[api.MemberNamespace(peer)] = true
+// wanted chooses the peers by the MemberClusters, and returns what is to be read.
+func (s *Store) wanted() map[scope]bool {
+	all := map[scope]bool{{members, ""}: true}
+	if s.members == nil {
+		return all
 	}
-	if s.selected.peers == nil {
-		all[""] = true
+	var list []clustersetv1alpha1.MemberCluster
+	for _, m := range s.members {
+		list = append(list, *m)
+	}
+	s.peers = communities.Read(list, s.options.Cluster)
+	namespaces := []string{""}
+	if s.peers != nil {
+		namespaces = nil
+		for _, peer := range s.peers {
+			namespaces = append(namespaces, api.MemberNamespace(peer))
+		}
+	}
+	for _, namespace := range namespaces {
+		all[scope{services, namespace}], all[scope{endpoints, namespace}] = true, true
 	}
 	return all
 }
 
-// show makes readings that have been read take their places, unless they wait for others: which export of a service decides is known when all have
-// been read. The caller has locked s.
-func (s *Store) show() {
-	if s.ready() {
-		for namespace, r := range s.pending {
-			if !r.done() {
-				r.late = true
-				continue
-			}
-			s.shown[namespace].end()
-			s.shown[namespace] = r
-			delete(s.pending, namespace)
-		}
-		s.patient, s.impatient = nil, false
-	}
-	s.drop()
-	s.look()
-	s.showMembers()
+// begin begins a feed. The caller has locked s.
+func (s *Store) begin(at scope) {
+	f := &feed{scope: at, store: s, lost: time.Now()}
+	var ctx context.Context
+	ctx, f.stop = context.WithCancel(s.ctx)
+	s.feeds[at] = f
+	s.running.Go(func() { f.run(ctx) })
 }
 
-// ready reports whether what has been read is shown: nothing before this cluster's own records are, and then when all have been read, or have been
-// waited for. The caller has locked s.
-func (s *Store) ready() bool {
-	done, waits, own := false, false, s.readingOf(s.options.Cluster) != nil
-	for namespace, r := range s.pending {
-		done = done || r.done()
-		waits = waits || !r.done() && !r.late
-		own = own || r.done() && (namespace == "" || namespace == api.MemberNamespace(s.options.Cluster))
-	}
-	switch {
-	case !done:
-		s.patient, s.impatient = nil, false
-	case waits && s.patient == nil:
-		var t *time.Timer
-		t = time.AfterFunc(patience, func() {
-			s.update(func() {
-				if s.patient == t {
-					s.impatient = true
-					s.show()
-				}
-			})
-		})
-		s.patient = t
-	}
-	return done && own && (!waits || s.impatient)
+// end ends a feed. What it has read stays. The caller has locked s.
+func (s *Store) end(at scope) {
+	s.feeds[at].ended = true
+	s.feeds[at].stop()
+	delete(s.feeds, at)
 }
 
-// drop ends readings that aren't wanted any more. That of all clusters stays until those of the peers are shown, and the other way round. The caller
-// has locked s.
-func (s *Store) drop() {
-	wanted, waits := s.wanted(), false
-	for _, r := range s.pending {
-		waits = waits || !r.late
+// feedsOf returns the feeds that a cluster's records are read by, none if they aren't. The caller has locked s.
+func (s *Store) feedsOf(cluster string) (all []*feed) {
+	namespace := ""
+	if s.peers != nil {
+		namespace = api.MemberNamespace(cluster)
 	}
-	for namespace, r := range s.shown {
-		if wanted[namespace] || namespace == "" && waits || wanted[""] && s.shown[""] == nil {
-			continue
-		}
-		r.end()
-		delete(s.shown, namespace)
-	}
-}
-
-// look makes the view that of what is shown and selected, and notes what changes by that. The caller has locked s.
-func (s *Store) look() {
-	was := s.view
-	s.view = map[string]*cluster{}
-	for _, r := range s.shown {
-		for name, c := range r.clusters {
-			if s.readingOf(name) == r {
-				s.view[name] = c
-			}
+	for _, k := range []kind{services, endpoints} {
+		if f := s.feeds[scope{k, namespace}]; f != nil {
+			all = append(all, f)
 		}
 	}
-	s.differ(was, s.view)
+	return all
 }
 
-// differ notes what differs between two views. The caller has locked s.
-func (s *Store) differ(was, is map[string]*cluster) {
-	for name, c := range is {
-		if was[name] != c {
-			difference(was[name], c, func(key types.NamespacedName) { s.changed(name, key) })
+// read reports whether the records of a cluster have been read as they are selected now. The caller has locked s.
+func (s *Store) read(cluster string) bool {
+	feeds := s.feedsOf(cluster)
+	return len(feeds) > 0 && !slices.ContainsFunc(feeds, func(f *feed) bool { return !f.listed })
+}
+
+// noteRead notes from when on what is here counts as complete: when everything has been read, or some time after this cluster's own records have.
+// The caller has locked s.
+func (s *Store) noteRead() {
+	if !s.read(s.options.Cluster) {
+		return
+	}
+	if s.synced.IsZero() {
+		s.synced = time.Now().Add(patience)
+	}
+	for _, f := range s.feeds {
+		if !f.listed {
+			return
 		}
 	}
-	for name, c := range was {
-		if is[name] == nil {
-			difference(c, nil, func(key types.NamespacedName) { s.changed(name, key) })
-		}
+	if now := time.Now(); now.Before(s.synced) {
+		s.synced = now
 	}
-}
-
-// known returns what can be read of a cluster, nil if it is nothing. The caller has locked s.
-func (s *Store) known(k kind, name string) *cluster {
-	switch {
-	case k != members:
-		return s.view[name]
-	case s.members != nil:
-		return s.members.clusters[name]
-	}
-	return nil
-}
-
-// readingOf returns the reading that a cluster's records are read from, nil if there is none. The caller has locked s.
-func (s *Store) readingOf(cluster string) *reading {
-	if s.selected.peers != nil && !slices.Contains(s.selected.peers, cluster) {
-		return nil
-	}
-	if r := s.shown[api.MemberNamespace(cluster)]; r != nil {
-		return r
-	}
-	return s.shown[""]
 }

@@ -3,19 +3,14 @@ package store
 import (
 	"context"
 	"net/http"
-	"slices"
 	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
-)
 
-const (
-	// patience is how long what has been read waits for the rest of a selection.
-	patience = 10 * time.Second
-	// readAgain is how often what was left out for want of memory is read again, if there is room.
-	readAgain = 10 * time.Minute
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 )
 
 // Options configure a Store.
@@ -37,41 +32,28 @@ type Store struct {
 	link    *link
 	running sync.WaitGroup
 
-	mu                   sync.RWMutex
-	ctx                  context.Context // of Start; nil before
-	selected             selection
-	shown                map[string]*reading // by namespace on the hub, "" for all: what is read from
-	pending              map[string]*reading // those that take their places
-	patient              *time.Timer         // runs out when those that have been read don't wait for the others
-	impatient            bool                // it has
-	view                 map[string]*cluster // by name: what shown has of those selected
-	over                 map[string]bool     // clusters of which something is left out, and whether something of theirs has gone since
-	members, nextMembers *reading            // of the MemberClusters; nil: not read yet; none has begun
-	onRecords            []func(cluster string, key types.NamespacedName)
-	onMember             []func(name string)
-	untold               changes
+	mu        sync.RWMutex
+	ctx       context.Context                              // of Start; nil before
+	members   map[string]*clustersetv1alpha1.MemberCluster // nil: not read yet
+	peers     []string                                     // the clusters whose records are read; nil: all
+	feeds     map[scope]*feed                              // what is being read
+	clusters  map[string]*cluster                          // what has been read of them
+	synced    time.Time                                    // from when on it counts as complete; zero: this cluster's own records are missing
+	onRecords []func(cluster string, key types.NamespacedName)
+	onMember  []func(name string)
+
+	// What nobody has been told of yet.
+	changes map[change]bool
+	over    map[string]bool
 }
 
-// selection is what is wanted of the records.
-type selection struct {
-	peers  []string // clusters, nil for all
-	peered bool     // whether SetPeers has been called
-}
-
-// changes are those that nobody has been told of yet.
-type changes struct {
-	places map[place]bool
-	over   []func()
-}
-
-// place is where a service is exported, or a MemberCluster: then there is no key.
-type place struct {
+// change is a service of a cluster, or a MemberCluster: then there is no key.
+type change struct {
 	cluster string
 	key     types.NamespacedName
 }
 
-// New returns a Store of the hub that config describes. It sends no request before Start, and none for records before
-// SetPeers has been called.
+// New returns a Store of the hub that config describes. It sends no request before Start.
 func New(config *rest.Config, over *http.Client, options Options) (*Store, error) {
 	of, err := newServer(config, over)
 	if err != nil {
@@ -81,33 +63,28 @@ func New(config *rest.Config, over *http.Client, options Options) (*Store, error
 }
 
 func newStore(of hub, options Options) *Store {
-	return &Store{
-		options: options, hub: of, link: newLink(), shown: map[string]*reading{}, pending: map[string]*reading{}, view: map[string]*cluster{},
-		over: map[string]bool{},
-	}
+	return &Store{options: options, hub: of, link: newLink(), feeds: map[scope]*feed{}, clusters: map[string]*cluster{}}
 }
 
-// SetPeers selects the records of these clusters, the member's own among them. Nil selects all clusters, in one request for each kind. Those that
-// aren't selected any more go at once. Those that are new join together when their records have been read, or after ten seconds (rule C18 of
-// docs/spec/control-plane.md).
-func (s *Store) SetPeers(clusters []string) {
+// Start reads the hub until ctx ends.
+func (s *Store) Start(ctx context.Context) error {
 	s.update(func() {
-		s.selected.peered, s.selected.peers = true, slices.Clone(clusters)
-		s.read()
+		s.ctx = ctx
+		s.follow()
 	})
+	wait.UntilWithContext(ctx, func(context.Context) { s.update(s.readLeftOut) }, readAgain)
+	s.update(func() {}) // after that no feed begins any more
+	s.running.Wait()
+	return nil
 }
 
 // Relist reads everything again: the hub has been restored from a backup.
 func (s *Store) Relist() {
 	s.update(func() {
-		for _, r := range s.shown {
-			r.stale = true
+		for at := range s.feeds {
+			s.end(at)
 		}
-		for _, r := range s.pending {
-			r.stale = true
-		}
-		s.readMembers()
-		s.read()
+		s.follow()
 	})
 }
 
@@ -115,17 +92,17 @@ func (s *Store) Relist() {
 // after the change can be read, once for all that a list changes, and not locked. It must not block. Before OnRecords returns, it is called for
 // what there is.
 func (s *Store) OnRecords(changed func(cluster string, key types.NamespacedName)) {
-	var there []place
+	var there []change
 	s.update(func() {
 		s.onRecords = append(s.onRecords, changed)
-		for name, c := range s.view {
+		for name, c := range s.clusters {
 			for key := range c.services {
-				there = append(there, place{name, key})
+				there = append(there, change{name, key})
 			}
 		}
 	})
-	for _, at := range there {
-		changed(at.cluster, at.key)
+	for _, is := range there {
+		changed(is.cluster, is.key)
 	}
 }
 
@@ -137,91 +114,39 @@ func (s *Store) OnMember(changed func(name string)) {
 	}
 }
 
-// update calls a function with the store locked, and then tells what it changed.
+// update calls a function with the store locked, and then tells what changed.
 func (s *Store) update(f func()) {
 	s.mu.Lock()
 	f()
-	told, onRecords, onMember := s.untold, s.onRecords, s.onMember
-	s.untold = changes{}
+	changes, over, onRecords, onMember := s.changes, s.over, s.onRecords, s.onMember
+	s.changes, s.over = nil, nil
 	s.mu.Unlock()
-	for at := range told.places {
-		if at.key.Name == "" {
+	for is := range changes {
+		if is.key.Name == "" {
 			for _, call := range onMember {
-				call(at.cluster)
+				call(is.cluster)
 			}
 			continue
 		}
 		for _, call := range onRecords {
-			call(at.cluster, at.key)
+			call(is.cluster, is.key)
 		}
 	}
-	for _, call := range told.over {
-		call()
-	}
-}
-
-// changed notes what changed. The caller has locked s.
-func (s *Store) changed(cluster string, key types.NamespacedName) {
-	if s.untold.places == nil {
-		s.untold.places = map[place]bool{}
-	}
-	s.untold.places[place{cluster, key}] = true
-}
-
-// Start reads the hub until ctx ends.
-func (s *Store) Start(ctx context.Context) error {
-	s.update(func() {
-		s.ctx = ctx
-		s.readMembers()
-		s.read()
-	})
-	tick := time.NewTicker(readAgain)
-	defer tick.Stop()
-	for ctx.Err() == nil {
-		select {
-		case <-ctx.Done():
-		case <-tick.C:
-			s.update(s.readLeftOut)
+	if s.options.Over != nil {
+		for name, is := range over {
+			s.options.Over(name, is)
 		}
 	}
-	s.update(func() {}) // after that nothing is begun any more
-	s.running.Wait()
-	return nil
 }
 
-// leftOut notes that something of a cluster didn't fit. The caller has locked s.
-func (s *Store) leftOut(cluster string) {
-	if _, known := s.over[cluster]; !known {
-		s.over[cluster] = false
-		s.tellOver(cluster, true)
+// changed notes that services of a cluster have changed. The caller has locked s.
+func (s *Store) changed(cluster string, keys ...types.NamespacedName) {
+	if s.changes == nil {
+		s.changes = map[change]bool{}
 	}
-}
-
-// gone notes that something of a cluster went, or became smaller. The caller has locked s.
-func (s *Store) gone(cluster string) {
-	if _, known := s.over[cluster]; known {
-		s.over[cluster] = true
-	}
-}
-
-func (s *Store) tellOver(cluster string, over bool) {
-	if call := s.options.Over; call != nil {
-		s.untold.over = append(s.untold.over, func() { call(cluster, over) })
-	}
-}
-
-// readLeftOut reads again what was left out, where a quarter of the room is free. The caller has locked s.
-func (s *Store) readLeftOut() {
-	for name, less := range s.over {
-		r := s.readingOf(name)
-		if r != nil && !(less && r.quota.quarterFree(name)) {
-			continue
-		}
-		delete(s.over, name)
-		s.tellOver(name, false)
-		if r != nil {
-			r.stale = true
+	for _, key := range keys {
+		if key.Name != "" { // otherwise it is of no service
+			s.changes[change{cluster, key}] = true
 		}
 	}
-	s.read()
 }
