@@ -23,21 +23,15 @@ func CompactService(record *clustersetv1alpha1.ExportedService, now time.Time) *
 		Key: keyOf(record.Spec.ServiceNamespace, record.Spec.ServiceName), Name: record.Name, UID: record.UID,
 		Created: record.CreationTimestamp.Time, Revision: record.Spec.RevisionAt(now), Withdrawn: record.Spec.Withdrawn,
 	}
-	var member bool
-	var left api.LeftOut
-	switch e.Cluster, member = record.SourceCluster(); {
+	cluster, member := record.SourceCluster()
+	e.Cluster = cluster
+	switch {
 	case !member:
-		left = stray(record.Namespace)
-	case sizeOfService(&record.Spec) > api.MaxRecord:
-		left = tooLarge()
+		e.Left = stray(record.Namespace)
 	case !e.Withdrawn:
-		left = e.read(record)
+		e.Left = e.read(record).First()
 	}
-	e.Left = left.First()
-	e.Size = perRecord + len(e.Name) + len(e.Text)
-	if e.Spec != nil {
-		e.Size += sizeOfService(e.Spec)
-	}
+	e.Size = e.size()
 	return e
 }
 
@@ -63,17 +57,14 @@ func CompactEndpoints(record *clustersetv1alpha1.ExportedEndpoints) *Endpoints {
 		return nil
 	}
 	e := &Endpoints{Key: keyOf(record.Spec.ServiceNamespace, record.Spec.ServiceName), Name: record.Name}
-	var member bool
-	var left api.LeftOut
-	switch e.Cluster, member = record.SourceCluster(); {
-	case !member:
-		left = stray(record.Namespace)
-	case sizeOfEndpoints(&record.Spec) > api.MaxRecord:
-		left = tooLarge()
-	default:
-		left = e.read(record)
+	cluster, member := record.SourceCluster()
+	e.Cluster = cluster
+	if member {
+		e.Left = e.read(record).First()
+	} else {
+		e.Left = stray(record.Namespace)
 	}
-	e.Left, e.Size = left.First(), e.size()
+	e.Size = e.size()
 	return e
 }
 
@@ -135,10 +126,4 @@ func keyOf(namespace, name string) types.NamespacedName {
 
 func stray(namespace string) api.LeftOut {
 	return api.Left(field.Invalid(field.NewPath("metadata", "namespace"), namespace, "must be a member's namespace, "+api.MemberNamespace("<cluster>")))
-}
-
-// tooLarge is what is wrong with a record that the hub's CustomResourceDefinitions don't permit: somebody changed them. Nothing of it is
-// imported. Rule C53 of docs/spec/control-plane.md.
-func tooLarge() api.LeftOut {
-	return api.Left(field.TooLong(field.NewPath("spec"), "", api.MaxRecord))
 }

@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"sigs.k8s.io/yaml"
 
-	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 )
 
@@ -36,7 +35,7 @@ const (
 			{addresses: [10.2.0.1, 10.2.0.2], hostname: web-0, zone: z1, conditions: {ready: false, serving: true}}%s]}}`
 )
 
-// Of a record that is too large only the name is read. Rule C53 of docs/spec/control-plane.md.
+// What can't be used is left out of a value, and of what was left out the first error is kept. Rule C52 of docs/spec/control-plane.md.
 func TestWhatIsReadOfAService(t *testing.T) {
 	for name, c := range map[string]struct {
 		more   string
@@ -49,7 +48,6 @@ func TestWhatIsReadOfAService(t *testing.T) {
 		"with one error of several":    {more: ", exportTo: [A, B, c]", want: "a 7 false 1", left: "and 1 more"},
 		"nothing to merge if it went":  {more: ", withdrawn: true", want: "a 7 true -1"},
 		"nor if it has no type":        {change: func(s *clustersetv1alpha1.ExportedService) { s.Spec.Type = "" }, want: "a 7 false -1", left: "spec.type"},
-		"nor if it is too large":       {change: func(s *clustersetv1alpha1.ExportedService) { s.Spec.ClusterIPs[0] = strings.Repeat("1", api.MaxRecord) }, want: "a 7 false -1", left: "spec: Too long"},
 		"nor if it is nobody's":        {change: func(s *clustersetv1alpha1.ExportedService) { s.Namespace = "kube-system" }, want: " 7 false -1", left: "metadata.namespace"},
 		"a revision from the future":   {change: func(s *clustersetv1alpha1.ExportedService) { s.Spec.Revision = now.AddDate(0, 0, 2).UnixMilli() }, want: "a 0 false 1"},
 		"a service that has no record": {change: func(s *clustersetv1alpha1.ExportedService) { s.Spec.ServiceName = "." }, want: "a 7 false -1", left: "spec.serviceName"},

@@ -3,7 +3,7 @@ package store
 import "time"
 
 const (
-	// DefaultMaxMemory is how much memory one cluster's records may take here: what 5,000 services of 36 endpoints do.
+	// DefaultMaxMemory is how much memory one cluster's records may take here: about what 5,000 services of twenty endpoints do.
 	DefaultMaxMemory = 16 << 20
 	// readAgain is how often what was left out for want of memory is read again, if there is room.
 	readAgain = 10 * time.Minute
