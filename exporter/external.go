@@ -35,8 +35,8 @@ type External struct {
 	Resolve func(host string) map[corev1.IPFamily][]netip.Addr
 	// CIDRs are spec.externalCIDRs of the cluster.
 	CIDRs []string
-	// Unstated means that it isn't known what the ServiceExport stated, because it went before this process began.
-	Unstated bool
+	// Kept means that those on the hub stay: the ServiceExport, which may have stated them, is gone, and the service stays exported.
+	Kept bool
 	// Last are the records with external addresses that are on the hub. Their addresses are kept while the current ones aren't known.
 	Last []clustersetv1alpha1.ExportedEndpoints
 }
@@ -103,7 +103,7 @@ func familyOf(addr netip.Addr) corev1.IPFamily {
 
 // stated returns the addresses of the first source that a Service has.
 func stated(src *Source) (r reached) {
-	if src.External.Unstated {
+	if src.External.Kept {
 		return reached{unknown: bothFamilies}
 	}
 	spec, ingress := &src.Service.Spec, src.Service.Status.LoadBalancer.Ingress

@@ -174,6 +174,7 @@ func TestExternalAddresses(t *testing.T) {
 			resolves(s, nil)
 		}, api.ReasonNoExternalAddress},
 		{"nodes that aren't known keep it too", func(s *Source) { s.External.Nodes = nil; last(s) }, "198.51.100.7:31234 (2)"},
+		{"and so does a ServiceExport that is gone", func(s *Source) { s.External.Kept = true; last(s) }, "198.51.100.7:31234 (2)"},
 		{"no nodes are no addresses", func(s *Source) { s.External.Nodes = []nodes.Node{}; last(s) }, api.ReasonNoExternalAddress},
 		{"the Service's annotation before all", func(s *Source) {
 			ingress(s, corev1.LoadBalancerIngress{IP: "203.0.113.1"})

@@ -139,7 +139,7 @@ func reconcilerOf(t *testing.T, local client.WithWatch, hub client.Client) (r *r
 		synced: func() bool { return true }, unheard: func() error { return nil }, now: time.Now,
 		withdrawals: newWithdrawalGuard(DefaultHoldWithdrawals, DefaultReplaceFor),
 	}
-	r.withdrawals.served, r.withdrawals.count = r.exports.served, r.abandonedAll
+	r.withdrawals.served = r.exports.served
 	if err := r.giveFirstPlaces(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -22,6 +23,7 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/clusterset/clusterset/api"
@@ -41,6 +43,7 @@ import (
 //	service web                      deletes its Service
 //	hub away|back|full|fails <text>|refuses <text>
 //	                                 it doesn't answer; answers; takes no records; can't take, or refuses, records whose names have this text
+//	kind gone|back                   this cluster doesn't serve ServiceExports; serves them
 //	watch stops|goes                 the cache of the hub is no longer what the hub has; it is again
 //	dies 2                           the agent dies after two further writes
 //	restart                          the agent restarts, and does its first pass
@@ -61,7 +64,7 @@ func TestExports(t *testing.T) {
 		commands := map[string]script.Command{}
 		for name, run := range map[string]func(*scripted, []string) error{
 			"export": (*scripted).export, "slice": (*scripted).slice, "unexport": (*scripted).unexport, "service": (*scripted).noService,
-			"hub": (*scripted).become, "watch": (*scripted).watch, "dies": (*scripted).dies, "restart": (*scripted).restart,
+			"hub": (*scripted).become, "watch": (*scripted).watch, "kind": (*scripted).kind, "dies": (*scripted).dies, "restart": (*scripted).restart,
 			"backup": (*scripted).keep, "restore": (*scripted).restore, "clock": (*scripted).clock, "thief": (*scripted).thief, "leave": (*scripted).leave,
 			"pass": (*scripted).pass, "advance": (*scripted).advance, "exported": (*scripted).exported, "withdrawn": (*scripted).withdrawn,
 			"gone": (*scripted).gone, "newer": (*scripted).newer, "writes": (*scripted).writes,
@@ -146,6 +149,7 @@ type scripted struct {
 	away, full, dead    bool
 	refuses, fails      string
 	stopped             bool // the watch
+	unserved            bool // ServiceExports
 	left                int  // writes until the agent dies
 	written             int
 	skew                time.Duration
@@ -159,7 +163,14 @@ func newScripted(t *testing.T) *scripted {
 		t.Fatal(err)
 	}
 	w := &scripted{t: t, live: recordsThere{}, cache: recordsThere{}, left: math.MaxInt, revisions: map[string]int64{}}
-	w.here = fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(export()).
+	w.here = fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(export()).WithInterceptorFuncs(interceptor.Funcs{
+		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+			if w.unserved {
+				return apierrors.NewGenericServerResponse(http.StatusNotFound, "post", schema.GroupResource{}, "", "404 page not found", 0, true)
+			}
+			return c.Create(ctx, o, opts...)
+		},
+	}).
 		WithIndex(&discoveryv1.EndpointSlice{}, indexSlices, func(o client.Object) []string { return []string{backed(o).Name} }).Build()
 	w.start()
 	return w
@@ -462,6 +473,8 @@ func (w *scripted) watch(args []string) error {
 	w.work()
 	return nil
 }
+
+func (w *scripted) kind(args []string) error { w.unserved = args[0] == "gone"; return nil }
 
 func (w *scripted) dies(args []string) (err error) {
 	w.left, err = strconv.Atoi(args[0])

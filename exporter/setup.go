@@ -47,7 +47,7 @@ type Options struct {
 	// Version of this program, for this cluster's report on the hub.
 	Version string
 
-	// HoldWithdrawals is how long Services stay exported if their ServiceExports were deleted together with most others, or with
+	// HoldWithdrawals is how long Services stay exported if their ServiceExports were deleted together with many others, or with
 	// their kind. 0 means not at all. See withdrawalGuard.
 	HoldWithdrawals time.Duration
 
@@ -242,7 +242,7 @@ func newReconciler(mgr manager.Manager, hub *connect.Hub, opts Options, name *cl
 	opts.Nodes.OnChange(func(ctx context.Context, _ bool) { go r.nodesChanged(ctx) })
 	r.names = newNames(net.DefaultResolver.LookupNetIP, r.pass.send)
 	r.withdrawals = newWithdrawalGuard(opts.HoldWithdrawals, opts.ReplaceFor)
-	r.withdrawals.served, r.withdrawals.count = exports.served, r.abandonedAll
+	r.withdrawals.served = exports.served
 	return r, nil
 }
 

@@ -38,7 +38,7 @@ func (s *states) get(key types.NamespacedName) *serviceState {
 func (s *states) tidy(key types.NamespacedName) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if k := s.of[key]; k.remembered == (remembered{}) && k.external == nil {
+	if *s.of[key] == (serviceState{}) {
 		delete(s.of, key)
 	}
 }
@@ -52,12 +52,6 @@ func (s *states) known() []types.NamespacedName {
 
 // serviceState is what is remembered of a service from one reconcile to the next.
 type serviceState struct {
-	remembered
-	// external is AnnotationExternalAddresses of its ServiceExport, if it has it. Nil means that it isn't known.
-	external map[string]string
-}
-
-type remembered struct {
 	failing  since // to write its records
 	refusing since // the hub, to take them
 	missing  since // its Service, while its ServiceExport may still exist
@@ -70,7 +64,7 @@ type remembered struct {
 
 // lost reports whether the hub lacks a record that importers may need to hear from, of a service that isn't exported any more: somebody deleted it, or
 // the hub was restored.
-func (r *remembered) lost(now time.Time) bool {
+func (r *serviceState) lost(now time.Time) bool {
 	return r.exported || r.revision >= now.Add(-withdrawnFor).UnixMilli()
 }
 
