@@ -135,14 +135,11 @@ func reconcilerOf(t *testing.T, local client.WithWatch, hub client.Client) (r *r
 	r = &reconciler{
 		cluster: "beijing", local: local, exports: exports{local, mcs.Version("v1beta1")}, hub: hub, onHub: onHub,
 		nodes: nodes.New(), names: newNames(nil, nil), pass: newPass(),
-		events: &events.FakeRecorder{}, others: newOthers(), places: places{most: DefaultMaxPerNamespace},
+		events: &events.FakeRecorder{}, others: newOthers(), perNamespace: DefaultMaxPerNamespace,
 		synced: func() bool { return true }, unheard: func() error { return nil }, now: time.Now,
 		withdrawals: newWithdrawalGuard(DefaultHoldWithdrawals, DefaultReplaceFor),
 	}
 	r.withdrawals.served = r.exports.served
-	if err := r.giveFirstPlaces(t.Context()); err != nil {
-		t.Fatal(err)
-	}
 	return r, onHub.services, onHub.endpoints
 }
 

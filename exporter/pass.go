@@ -204,13 +204,7 @@ func (r *reconciler) firstPass(ctx context.Context) error {
 			say("it hasn't been read")
 			return false, nil
 		}
-		if !r.places.seeded() {
-			err = r.giveFirstPlaces(ctx)
-		}
-		if err == nil {
-			err = r.upToDate(ctx)
-		}
-		if err != nil {
+		if err = r.upToDate(ctx); err != nil {
 			say(err.Error())
 		}
 		return err == nil, nil

@@ -38,26 +38,26 @@ const retryConflict = 200 * time.Millisecond
 
 // reconciler makes one service's records on the hub match its source, and reports it on its ServiceExport.
 type reconciler struct {
-	cluster     string
-	from        namespaces.Filter // that is exported from
-	local       client.Reader     // the member's cache
-	exports     exports
-	hub         client.Client
-	onHub       onHub
-	synced      func() bool  // whether both caches have synced and the name is ours
-	unheard     func() error // why it can't or isn't
-	events      events.EventRecorder
-	pass        *pass
-	states      states
-	dropped     sync.Map // services whose withdrawn records were deleted as too many
-	limiter     limiter
-	withdrawals withdrawalGuard
-	places      places
-	visible     visibility
-	nodes       *nodes.Nodes
-	names       *names
-	others      *rate.Limiter
-	statusless  sync.Once // says in the log that ServiceExports can have no status
+	cluster      string
+	from         namespaces.Filter // that is exported from
+	local        client.Reader     // the member's cache
+	exports      exports
+	hub          client.Client
+	onHub        onHub
+	synced       func() bool  // whether both caches have synced and the name is ours
+	unheard      func() error // why it can't or isn't
+	events       events.EventRecorder
+	pass         *pass
+	states       states
+	dropped      sync.Map // services whose withdrawn records were deleted as too many
+	limiter      limiter
+	withdrawals  withdrawalGuard
+	perNamespace int // services of one namespace that are exported
+	visible      visibility
+	nodes        *nodes.Nodes
+	names        *names
+	others       *rate.Limiter
+	statusless   sync.Once // says in the log that ServiceExports can have no status
 
 	// unseen gets an element if records of ours are on the hub that our cache doesn't have.
 	unseen chan<- struct{}
@@ -89,13 +89,13 @@ func (r *reconciler) reconcile(ctx context.Context, key types.NamespacedName, kn
 
 	var have Records
 	var others []*door.Export
-	ready := r.synced() && r.places.seeded()
+	ready := r.synced()
 	if ready {
 		if have, others, err = r.records(ctx, key, unread); err != nil {
 			return reconcile.Result{}, errors.Join(marking, err)
 		}
-		if !r.hasPlace(ctx, src, have) {
-			src.Full = r.places.most
+		if src.Export != nil && src.Export.DeletionTimestamp == nil && !have.Service.Exports() && r.full(key.Namespace) {
+			src.Full = r.perNamespace
 		}
 	}
 	defer r.gatherExternal(ctx, &src, have)()
@@ -123,6 +123,9 @@ func (r *reconciler) reconcile(ctx context.Context, key types.NamespacedName, kn
 		r.pass.done(key, round, out.refused)
 	}
 	later, err := r.report(ctx, src, want, out, conflict, &known.told)
+	if src.Full > 0 {
+		again = retryRefused
+	}
 	return r.next(ctx, out, soonest(stop.retry, later, again), errors.Join(marking, err))
 }
 
@@ -332,6 +335,19 @@ func (r *reconciler) records(ctx context.Context, key types.NamespacedName, read
 		}
 	}
 	return have, others, nil
+}
+
+// full reports whether as many services of a namespace are on the hub as are exported from one. Those that are being written aren't there yet, so it
+// may become a few more. Rule C60 of docs/spec/control-plane.md.
+func (r *reconciler) full(namespace string) bool {
+	records, _ := r.onHub.OwnRecords()
+	n := 0
+	for _, s := range records {
+		if s.Exports() && s.Spec.ServiceNamespace == namespace {
+			n++
+		}
+	}
+	return n >= r.perNamespace
 }
 
 // gatherExternal reads what the Service's external addresses are found with, also while only its ServiceExport is gone. done is called when they

@@ -34,7 +34,7 @@ import (
 	"github.com/clusterset/clusterset/test/script"
 )
 
-// TestExports runs the scripts of testdata/exports.txtar: what an exporter writes to the hub, and when. Rules C5 to C9, C20, C70 and C79 of
+// TestExports runs the scripts of testdata/exports.txtar: what an exporter writes to the hub, and when. Rules C5 to C9, C20, C60, C70 and C79 of
 // docs/spec/control-plane.md. The exporter is that of cluster beijing. Services are in namespace shop; s1-12 are twelve of them. A line is a command:
 //
 //	export web 10.1.0.1 10.1.0.2     creates a Service, its EndpointSlice and its ServiceExport
@@ -43,6 +43,7 @@ import (
 //	service web                      deletes its Service
 //	hub away|back|full|fails <text>|refuses <text>
 //	                                 it doesn't answer; answers; takes no records; can't take, or refuses, records whose names have this text
+//	most 3                           of a namespace, so many services are exported once the agent has restarted
 //	kind gone|back                   this cluster doesn't serve ServiceExports; serves them
 //	watch stops|goes                 the cache of the hub is no longer what the hub has; it is again
 //	dies 2                           the agent dies after two further writes
@@ -64,7 +65,7 @@ func TestExports(t *testing.T) {
 		commands := map[string]script.Command{}
 		for name, run := range map[string]func(*scripted, []string) error{
 			"export": (*scripted).export, "slice": (*scripted).slice, "unexport": (*scripted).unexport, "service": (*scripted).noService,
-			"hub": (*scripted).become, "watch": (*scripted).watch, "kind": (*scripted).kind, "dies": (*scripted).dies, "restart": (*scripted).restart,
+			"hub": (*scripted).become, "watch": (*scripted).watch, "kind": (*scripted).kind, "most": (*scripted).limit, "dies": (*scripted).dies, "restart": (*scripted).restart,
 			"backup": (*scripted).keep, "restore": (*scripted).restore, "clock": (*scripted).clock, "thief": (*scripted).thief, "leave": (*scripted).leave,
 			"pass": (*scripted).pass, "advance": (*scripted).advance, "exported": (*scripted).exported, "withdrawn": (*scripted).withdrawn,
 			"gone": (*scripted).gone, "newer": (*scripted).newer, "writes": (*scripted).writes,
@@ -150,6 +151,7 @@ type scripted struct {
 	refuses, fails      string
 	stopped             bool // the watch
 	unserved            bool // ServiceExports
+	most                int  // services of a namespace
 	left                int  // writes until the agent dies
 	written             int
 	skew                time.Duration
@@ -162,7 +164,7 @@ func newScripted(t *testing.T) *scripted {
 	if err := mcs.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
 	}
-	w := &scripted{t: t, live: recordsThere{}, cache: recordsThere{}, left: math.MaxInt, revisions: map[string]int64{}}
+	w := &scripted{t: t, live: recordsThere{}, cache: recordsThere{}, left: math.MaxInt, most: DefaultMaxPerNamespace, revisions: map[string]int64{}}
 	w.here = fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(export()).WithInterceptorFuncs(interceptor.Funcs{
 		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
 			if w.unserved {
@@ -181,7 +183,7 @@ func (w *scripted) start() {
 	w.due = map[types.NamespacedName]time.Time{}
 	w.r, w.services, w.endpoints = reconcilerOf(w.t, w.here, w)
 	w.r.now = func() time.Time { return time.Now().Add(w.skew) }
-	w.r.places.of = nil
+	w.r.perNamespace = w.most
 	w.dead, w.left = false, math.MaxInt
 	w.sync()
 	_ = w.until(func() error { return w.r.firstPass(w.t.Context()) }, time.Minute)
@@ -475,6 +477,11 @@ func (w *scripted) watch(args []string) error {
 }
 
 func (w *scripted) kind(args []string) error { w.unserved = args[0] == "gone"; return nil }
+
+func (w *scripted) limit(args []string) (err error) {
+	w.most, err = strconv.Atoi(args[0])
+	return err
+}
 
 func (w *scripted) dies(args []string) (err error) {
 	w.left, err = strconv.Atoi(args[0])

@@ -215,22 +215,22 @@ func newReconciler(mgr manager.Manager, hub *connect.Hub, opts Options, name *cl
 		return nil, err
 	}
 	r := &reconciler{
-		cluster: opts.Cluster,
-		from:    namespaces.Filter{Include: opts.IncludeNamespaces, Exclude: opts.ExcludeNamespaces},
-		local:   mgr.GetClient(),
-		exports: exports,
-		hub:     hub,
-		onHub:   hub.Store,
-		synced:  func() bool { return name.held() && hub.Store.HasSynced() },
-		unheard: name.unheard,
-		events:  mgr.GetEventRecorder("clusterset-exporter"),
-		pass:    newPass(),
-		places:  places{most: opts.MaxPerNamespace},
-		visible: visibility{own: opts.Cluster},
-		nodes:   opts.Nodes,
-		unseen:  opts.Unseen,
-		others:  newOthers(),
-		now:     time.Now,
+		cluster:      opts.Cluster,
+		from:         namespaces.Filter{Include: opts.IncludeNamespaces, Exclude: opts.ExcludeNamespaces},
+		local:        mgr.GetClient(),
+		exports:      exports,
+		hub:          hub,
+		onHub:        hub.Store,
+		synced:       func() bool { return name.held() && hub.Store.HasSynced() },
+		unheard:      name.unheard,
+		events:       mgr.GetEventRecorder("clusterset-exporter"),
+		pass:         newPass(),
+		perNamespace: opts.MaxPerNamespace,
+		visible:      visibility{own: opts.Cluster},
+		nodes:        opts.Nodes,
+		unseen:       opts.Unseen,
+		others:       newOthers(),
+		now:          time.Now,
 	}
 	name.say = func(ctx context.Context, why *suspended) {
 		mc := &clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: opts.Cluster}}
