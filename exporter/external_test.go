@@ -452,7 +452,7 @@ func TestReachable(t *testing.T) {
 			if string(c.Status) != words[0] || c.Reason != words[1] || !strings.Contains(c.Message, words[2]) {
 				t.Errorf("says %s %s %s, want %s", c.Status, c.Reason, c.Message, tc.want)
 			}
-			if _, changed := setConditions(export, v.conditions(export.Namespace, desired(src))); changed {
+			if _, changed := setConditions(export, v.conditions(export.Namespace, desired(src))); changed.Len() > 0 {
 				t.Error("it changes although nothing changes")
 			}
 		})

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"golang.org/x/time/rate"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -50,7 +51,7 @@ func TestARefusedMarkIsTriedAgain(t *testing.T) {
 	r := &reconciler{
 		cluster: "beijing", local: local, exports: exports{local, mcs.Version("v1beta1")}, hub: hub, onHub: newFakeHub(hub),
 		nodes: nodes.New(), names: newNames(nil, nil), pass: newPass(),
-		events: &events.FakeRecorder{}, others: newOthers(), synced: func() bool { return false }, unheard: func() error { return errNotSynced },
+		events: &events.FakeRecorder{}, ofPeers: rate.NewLimiter(rate.Inf, 0), synced: func() bool { return false }, unheard: func() error { return errNotSynced },
 	}
 	result, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: web})
 	if err != nil || result.RequeueAfter != retryRefused {
@@ -135,7 +136,7 @@ func reconcilerOf(t *testing.T, local client.WithWatch, hub client.Client) (r *r
 	r = &reconciler{
 		cluster: "beijing", local: local, exports: exports{local, mcs.Version("v1beta1")}, hub: hub, onHub: onHub,
 		nodes: nodes.New(), names: newNames(nil, nil), pass: newPass(),
-		events: &events.FakeRecorder{}, others: newOthers(), perNamespace: DefaultMaxPerNamespace,
+		events: &events.FakeRecorder{}, ofPeers: rate.NewLimiter(rate.Inf, 0), perNamespace: DefaultMaxPerNamespace,
 		synced: func() bool { return true }, unheard: func() error { return nil }, now: time.Now,
 		withdrawals: newWithdrawalGuard(DefaultHoldWithdrawals, DefaultReplaceFor),
 	}

@@ -56,8 +56,7 @@ type reconciler struct {
 	visible      visibility
 	nodes        *nodes.Nodes
 	names        *names
-	others       *rate.Limiter
-	statusless   sync.Once // says in the log that ServiceExports can have no status
+	ofPeers      *rate.Limiter // for what ServiceExports say of conflicts and missing namespaces, which other clusters change
 
 	// unseen gets an element if records of ours are on the hub that our cache doesn't have.
 	unseen chan<- struct{}
@@ -122,7 +121,7 @@ func (r *reconciler) reconcile(ctx context.Context, key types.NamespacedName, kn
 	if out.err == nil || out.refused {
 		r.pass.done(key, round, out.refused)
 	}
-	later, err := r.report(ctx, src, want, out, conflict, &known.told)
+	later, err := r.report(ctx, src, want, out, conflict, known)
 	if src.Full > 0 {
 		again = retryRefused
 	}
@@ -146,13 +145,12 @@ func (r *reconciler) bring(ctx context.Context, key types.NamespacedName, have R
 	steps := plan(have, want, numbering{r.now(), known.revision})
 	if len(steps) == 0 {
 		if have.Service == nil && want.Service == nil {
-			known.revision, known.wrote = 0, written{}
+			known.revision = 0
 		}
 		return outcome{}, 0
 	}
-	says := fingerprint(want)
-	if wait := rewriteEvery - time.Since(known.wrote.at); says == known.wrote.says && wait > 0 {
-		return outcome{}, wait
+	if !known.mayWrite() {
+		return outcome{}, writeEvery
 	}
 	if err := r.limiter.ask(key); err != nil {
 		return outcome{err: err}, 0
@@ -174,7 +172,7 @@ func (r *reconciler) bring(ctx context.Context, key types.NamespacedName, have R
 		r.limiter.failed(key)
 	}
 	if out.err == nil {
-		known.wrote, known.exported = written{says, time.Now()}, want.Service != nil && want.Service.Exports()
+		known.exported = want.Service != nil && want.Service.Exports()
 	}
 	return out, 0
 }

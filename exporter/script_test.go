@@ -50,7 +50,8 @@ import (
 //	restart                          the agent restarts, and does its first pass
 //	backup, restore                  what the hub has is kept; it has what was kept
 //	clock -24h                       the agent's clock is set
-//	thief <what> web                 somebody with the agent's token changes its record: largest, withdraws, edits, deletes, unlabels
+//	thief <what> web [100]           somebody with the agent's token changes its record: largest, withdraws, edits, deletes, unlabels; so many times in
+//	                                 a row, each 50 ms after the last
 //	leave web 3                      the hub has three endpoints of web that nobody exports, and no service
 //	pass [waits]                     the agent brings everything up to date, as before a heartbeat after doubt; it isn't done within five seconds
 //	advance 15s                      time goes on, and the agent does what it has to
@@ -504,6 +505,13 @@ func (w *scripted) clock(args []string) (err error) {
 }
 
 func (w *scripted) thief(args []string) error {
+	if len(args) > 2 {
+		times, err := strconv.Atoi(args[2])
+		for range times {
+			err = errors.Join(err, w.thief(args[:2]), w.advance([]string{"50ms"}))
+		}
+		return err
+	}
 	o, ok := w.live[recordName{kindService, args[1] + ".shop"}]
 	if !ok {
 		o = &clustersetv1alpha1.ExportedService{

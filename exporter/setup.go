@@ -8,6 +8,7 @@ import (
 	"net"
 	"time"
 
+	"golang.org/x/time/rate"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/uuid"
@@ -229,8 +230,9 @@ func newReconciler(mgr manager.Manager, hub *connect.Hub, opts Options, name *cl
 		visible:      visibility{own: opts.Cluster},
 		nodes:        opts.Nodes,
 		unseen:       opts.Unseen,
-		others:       newOthers(),
-		now:          time.Now,
+		// A thousand at any speed, then one a second (rule C80 of docs/spec/control-plane.md).
+		ofPeers: rate.NewLimiter(rate.Every(time.Second), 1000),
+		now:     time.Now,
 	}
 	name.say = func(ctx context.Context, why *suspended) {
 		mc := &clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: opts.Cluster}}
