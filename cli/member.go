@@ -303,15 +303,6 @@ func (m *member) set(config *rest.Config, connection *connect.Connection, option
 		return nil, fmt.Errorf("set up client: %w", err)
 	}
 	options.Runs = runs{member, client.ObjectKey{Namespace: m.leaseNamespace(), Name: api.MemberLeaderLease}}
-	unseen := make(chan struct{}, 1)
-	options.Unseen, m.imports.Unseen = unseen, unseen
-	options.Relist = func() {
-		hub.Store.Relist()
-		select { // it may have records of this cluster in other namespaces
-		case unseen <- struct{}{}:
-		default:
-		}
-	}
 	if _, err := exporter.Setup(mgr, hub, options); err != nil {
 		return nil, err
 	}

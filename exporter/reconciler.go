@@ -58,8 +58,6 @@ type reconciler struct {
 	names        *names
 	ofPeers      *rate.Limiter // for what ServiceExports say of conflicts and missing namespaces, which other clusters change
 
-	// unseen gets an element if records of ours are on the hub that our cache doesn't have.
-	unseen chan<- struct{}
 	behind time.Time // since when upToDate hasn't succeeded
 	now    func() time.Time
 }
@@ -75,7 +73,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 }
 
 func (r *reconciler) reconcile(ctx context.Context, key types.NamespacedName, known *serviceState) (reconcile.Result, error) {
-	unread, round := r.pass.tried(key)
+	live := r.pass.tried(key)
 	src, err := r.source(ctx, key)
 	if err != nil {
 		return reconcile.Result{}, err
@@ -90,9 +88,7 @@ func (r *reconciler) reconcile(ctx context.Context, key types.NamespacedName, kn
 	var others []*door.Export
 	ready := r.synced()
 	if ready {
-		if have, others, err = r.records(ctx, key, unread); err != nil {
-			return reconcile.Result{}, errors.Join(marking, err)
-		}
+		have, others = r.records(key, live)
 		if src.Export != nil && src.Export.DeletionTimestamp == nil && !have.Service.Exports() && r.full(key.Namespace) {
 			src.Full = r.perNamespace
 		}
@@ -116,10 +112,13 @@ func (r *reconciler) reconcile(ctx context.Context, key types.NamespacedName, kn
 	if !errors.Is(out.err, errNotSynced) {
 		conflict = conflictOf(want.Service, others, r.onHub.Member)
 	}
-	out.failing, out.refusing = known.failing.note(out.transient() != nil), known.refusing.note(out.refused)
+	if !errors.As(out.err, new(waits)) {
+		out.failing = known.failing.note(out.transient() != nil)
+	}
+	out.refusing = known.refusing.note(out.refused)
 	known.counted.replace(entryOf(src, want, out, conflict, stop.held))
-	if out.err == nil || out.refused {
-		r.pass.done(key, round, out.refused)
+	if out.err == nil || out.refused || out.outdated() { // what the hub refuses must not hold back the whole cluster's heartbeat
+		r.pass.done(key, live, out.outdated())
 	}
 	later, err := r.report(ctx, src, want, out, conflict, known)
 	if src.Full > 0 {
@@ -152,11 +151,8 @@ func (r *reconciler) bring(ctx context.Context, key types.NamespacedName, have R
 	if !known.mayWrite() {
 		return outcome{}, writeEvery
 	}
-	if err := r.limiter.ask(key); err != nil {
+	if err := r.limiter.ask(!known.failing.IsZero()); err != nil {
 		return outcome{err: err}, 0
-	}
-	if !known.refusing.IsZero() {
-		stripRecords(steps)
 	}
 	for _, s := range steps {
 		if service, ok := s.object.(*clustersetv1alpha1.ExportedService); ok && s.verb != verbDelete {
@@ -164,12 +160,10 @@ func (r *reconciler) bring(ctx context.Context, key types.NamespacedName, have R
 		}
 	}
 	out := r.write(ctx, steps)
-	if err := out.transient(); err == nil || apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
-		if waited := r.limiter.answered(); len(waited) > 0 {
-			go r.pass.send(ctx, waited)
-		}
+	if out.transient() == nil || out.outdated() {
+		r.limiter.answered()
 	} else {
-		r.limiter.failed(key)
+		r.limiter.failed()
 	}
 	if out.err == nil {
 		known.exported = want.Service != nil && want.Service.Exports()
@@ -207,7 +201,7 @@ func (r *reconciler) next(ctx context.Context, out outcome, retry time.Duration,
 		// What could wait isn't urgent: when many are due at once, changes of other services come first.
 		low := handler.LowPriority
 		return reconcile.Result{RequeueAfter: retry, Priority: &low}, nil
-	case apierrors.IsConflict(out.err) || apierrors.IsAlreadyExists(out.err):
+	case out.outdated():
 		log.FromContext(ctx).V(1).Info("The hub has changes that our cache doesn't have yet, trying again")
 		return reconcile.Result{RequeueAfter: retryConflict}, nil
 	}
@@ -292,47 +286,22 @@ func (r *reconciler) honourMark(ctx context.Context, src Source) (waiting bool, 
 	return false, 0, nil
 }
 
-// records returns the hub's records of a service: our own, and what those of every other member say, for the conflicts. Those that are unread are read
-// from the hub itself.
-func (r *reconciler) records(ctx context.Context, key types.NamespacedName, read unread) (have Records, others []*door.Export, err error) {
+// records returns the hub's records of a service: our own, and what those of every other member say, for the conflicts.
+func (r *reconciler) records(key types.NamespacedName, live *snapshot) (have Records, others []*door.Export) {
 	for _, part := range r.onHub.Service(key) {
 		if part.Cluster != r.cluster && part.Export != nil {
 			others = append(others, part.Export)
 		}
 	}
-	export, all := r.onHub.Own(key)
-	if export != nil {
-		have.Service = export.DeepCopy()
+	if live != nil {
+		return live.Records, others
 	}
-	for _, e := range all {
-		if _, differs := read[recordName{kindEndpoints, e.Name}]; !differs {
-			have.Endpoints = append(have.Endpoints, *e.DeepCopy())
-		}
+	export, endpoints := r.onHub.Own(key)
+	have.Service = export.DeepCopy()
+	for _, e := range endpoints {
+		have.Endpoints = append(have.Endpoints, *e)
 	}
-	own := api.MemberNamespace(r.cluster)
-	for at, there := range read {
-		var o client.Object = &clustersetv1alpha1.ExportedService{}
-		if at.kind == kindEndpoints {
-			o = &clustersetv1alpha1.ExportedEndpoints{}
-		} else {
-			have.Service = nil
-		}
-		if !there {
-			continue
-		}
-		switch err := r.hub.Get(ctx, client.ObjectKey{Namespace: own, Name: at.name}, o); {
-		case apierrors.IsNotFound(err):
-			continue
-		case err != nil:
-			return have, nil, fmt.Errorf("get %s %s: %w", at.kind, at.name, err)
-		}
-		if e, ok := o.(*clustersetv1alpha1.ExportedEndpoints); ok {
-			have.Endpoints = append(have.Endpoints, *e)
-		} else {
-			have.Service = o.(*clustersetv1alpha1.ExportedService) //nolint:forcetypeassert // it is one of both
-		}
-	}
-	return have, others, nil
+	return have, others
 }
 
 // full reports whether as many services of a namespace are on the hub as are exported from one. Those that are being written aren't there yet, so it

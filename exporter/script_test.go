@@ -16,7 +16,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -77,6 +76,9 @@ func TestExports(t *testing.T) {
 	})
 }
 
+// recordName is the kind and name of a record.
+type recordName struct{ kind, name string }
+
 // recordsThere is the records that a hub, or a cache of it, has.
 type recordsThere map[recordName]client.Object
 
@@ -101,12 +103,6 @@ func (s recordsThere) List(_ context.Context, into client.ObjectList, _ ...clien
 		for _, o := range s {
 			if o, ok := o.(*clustersetv1alpha1.ExportedEndpoints); ok {
 				into.Items = append(into.Items, *o)
-			}
-		}
-	case *metav1.PartialObjectMetadataList:
-		for at, o := range s {
-			if at.kind+"List" == into.Kind {
-				into.Items = append(into.Items, *meta.AsPartialObjectMetadata(o))
 			}
 		}
 	}
@@ -266,24 +262,17 @@ func (w *scripted) put(o client.Object) {
 	w.sync()
 }
 
-// sync lets the cache have what the hub has, if the watch selects it, and queues what has changed.
+// sync lets the cache have what the hub has, and queues what has changed.
 func (w *scripted) sync() {
 	if w.stopped || w.away {
 		return
 	}
 	was := w.cache
 	w.cache = w.live.clone()
-	for at, o := range w.cache {
-		if o.GetLabels()[api.LabelExportedNamespace] == "" {
-			delete(w.cache, at)
-		}
-	}
 	for _, all := range []recordsThere{was, w.cache} {
-		for at := range all {
-			if before, now := was[at], w.cache[at]; before == nil || now == nil || versionOf(before) != versionOf(now) {
-				if key, ok := at.key(); ok {
-					w.add(key)
-				}
+		for at, o := range all {
+			if before, now := was[at], w.cache[at]; before == nil || now == nil || before.GetResourceVersion() != now.GetResourceVersion() {
+				w.add(keyOf(o))
 			}
 		}
 	}
@@ -571,9 +560,9 @@ func (w *scripted) pass(args []string) error {
 // onHub returns a service's record, and the addresses of its endpoints that it lists, in order.
 func (w *scripted) onHub(name string) (service *clustersetv1alpha1.ExportedService, addresses []string, err error) {
 	service, _ = w.live[recordName{kindService, name + ".shop"}].(*clustersetv1alpha1.ExportedService)
-	for at, o := range w.live {
+	for _, o := range w.live {
 		e, ok := o.(*clustersetv1alpha1.ExportedEndpoints)
-		if key, _ := at.key(); !ok || key.Name != name {
+		if !ok || keyOf(e).Name != name {
 			continue
 		}
 		_, _, suffix, _ := api.ParseExportedEndpointsName(e.Name)

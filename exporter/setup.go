@@ -58,14 +58,6 @@ type Options struct {
 	// ReplaceFor is how long a Service or ServiceExport may be missing before its record is withdrawn. Default: DefaultReplaceFor.
 	ReplaceFor time.Duration
 
-	// Relist makes the store of the hub read everything again. It is called when the hub has been restored from a backup. Default: the
-	// store's Relist.
-	Relist func()
-
-	// Unseen gets an element when records of this cluster are on the hub that the store doesn't have, perhaps because it leaves out their
-	// namespaces.
-	Unseen chan<- struct{}
-
 	// Nodes are this cluster's nodes: their zones are in the report, and their addresses are those of node ports. The caller watches them. Nil
 	// means that they never are known.
 	Nodes *nodes.Nodes
@@ -143,9 +135,6 @@ func setup(mgr manager.Manager, hub *connect.Hub, opts Options) (firstPass <-cha
 	if err := opts.complete(); err != nil {
 		return nil, err
 	}
-	if opts.Relist == nil {
-		opts.Relist = hub.Store.Relist
-	}
 	registerMetrics()
 	name := &claim{
 		cluster:  opts.Cluster,
@@ -170,7 +159,7 @@ func setup(mgr manager.Manager, hub *connect.Hub, opts Options) (firstPass <-cha
 		after:    r.pass.finished,
 		claim:    name,
 		back:     hub.Store.Back(),
-		relist:   opts.Relist,
+		relist:   hub.Store.Relist,
 		upToDate: func(ctx context.Context) error {
 			report.doubt()
 			return r.upToDate(ctx)
@@ -229,7 +218,6 @@ func newReconciler(mgr manager.Manager, hub *connect.Hub, opts Options, name *cl
 		perNamespace: opts.MaxPerNamespace,
 		visible:      visibility{own: opts.Cluster},
 		nodes:        opts.Nodes,
-		unseen:       opts.Unseen,
 		// A thousand at any speed, then one a second (rule C80 of docs/spec/control-plane.md).
 		ofPeers: rate.NewLimiter(rate.Every(time.Second), 1000),
 		now:     time.Now,

@@ -14,7 +14,6 @@ import (
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset/clusterset/api"
-	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/internal/schema"
 	"github.com/clusterset/clusterset/internal/text"
 )
@@ -65,37 +64,13 @@ func (r *reconciler) take(ctx context.Context, s step) error {
 	defer cancel()
 	switch s.verb {
 	case verbCreate:
-		err := r.hub.Create(ctx, s.object, client.FieldOwner(api.FieldManagerExporter))
-		if apierrors.IsAlreadyExists(err) {
-			return r.adopt(ctx, s.object)
-		}
-		return err
+		return r.hub.Create(ctx, s.object, client.FieldOwner(api.FieldManagerExporter))
 	case verbUpdate:
 		return r.hub.Update(ctx, s.object, client.FieldOwner(api.FieldManagerExporter))
 	default:
 		// Someone may have deleted it so that it waits for a garbage collector. A bare API server has none, and this deletion doesn't wait.
 		return client.IgnoreNotFound(r.hub.Delete(ctx, s.object, client.PropagationPolicy(metav1.DeletePropagationBackground)))
 	}
-}
-
-// adopt writes a record that the hub has although our cache doesn't: the cache is behind, or the record has lost its labels.
-func (r *reconciler) adopt(ctx context.Context, want client.Object) error {
-	switch want := want.(type) {
-	case *clustersetv1alpha1.ExportedService:
-		there := &clustersetv1alpha1.ExportedService{}
-		if err := r.hub.Get(ctx, client.ObjectKeyFromObject(want), there); err != nil || sameService(there, want) {
-			return err
-		}
-		want.Spec.Revision = max(want.Spec.Revision, numbering{now: r.now()}.next(there))
-		want.ResourceVersion = there.ResourceVersion
-	case *clustersetv1alpha1.ExportedEndpoints:
-		there := &clustersetv1alpha1.ExportedEndpoints{}
-		if err := r.hub.Get(ctx, client.ObjectKeyFromObject(want), there); err != nil || sameEndpoints(there, want) {
-			return err
-		}
-		want.ResourceVersion = there.ResourceVersion
-	}
-	return r.hub.Update(ctx, want, client.FieldOwner(api.FieldManagerExporter))
 }
 
 // refused reports whether the hub understood and rejected the record: it is invalid or too large, over a quota, against a
@@ -117,6 +92,11 @@ func (o outcome) transient() error {
 		return nil
 	}
 	return o.err
+}
+
+// outdated reports whether the hub has other records than those that the plan was made for.
+func (o outcome) outdated() bool {
+	return apierrors.IsConflict(o.err) || apierrors.IsAlreadyExists(o.err)
 }
 
 // ofPeersRetry is when to look again at what other clusters changed too often.
