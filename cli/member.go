@@ -97,7 +97,7 @@ are answered. clusterset join creates the kubeconfig for the hub. With --hub-sec
 	flags.IntVar(&m.workers, "workers", exporter.DefaultWorkers, "how many services to export in parallel; the chart sets 4")
 	flags.IntVar(&m.imports.Concurrency, "import-workers", importer.DefaultConcurrency, "how many services to import in parallel")
 	flags.DurationVar(&m.holdWithdrawals, "hold-withdrawals", exporter.DefaultHoldWithdrawals,
-		"how long Services stay exported if most ServiceExports are deleted within seconds, or their CustomResourceDefinition is; 0: not at all")
+		"how long Services stay exported if more than ten ServiceExports are deleted within half a minute, or their CustomResourceDefinition is; 0: not at all")
 	flags.StringSliceVar(&m.exportFrom.Include, "export-namespaces", nil, "`namespaces` to export from, as names or patterns such as team-* (default: all). ServiceExports elsewhere are refused and report it")
 	flags.StringSliceVar(&m.exportFrom.Exclude, "exclude-export-namespaces", namespaces.System, "`namespaces` not to export from; overrides --export-namespaces")
 	flags.IntVar(&m.maxPerNamespace, "max-exports-per-namespace", exporter.DefaultMaxPerNamespace, "how many services of one namespace to export, so that no tenant can use up what the others take from this cluster. ServiceExports beyond it are refused and report it")

@@ -8,6 +8,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset/clusterset/api"
@@ -113,11 +114,14 @@ func conflictOf(own *clustersetv1alpha1.ExportedService, others []*door.Export, 
 }
 
 // setConditions sets conditions on a ServiceExport, and removes those without a status. It returns those that changed in status or reason,
-// which are worth an Event, and whether the object changed at all. Conditions of other writers stay.
-func setConditions(export *mcsv1beta1.ServiceExport, want []metav1.Condition) (events []metav1.Condition, changed bool) {
+// which are worth an Event, and the types of those that changed at all. Conditions of other writers stay.
+func setConditions(export *mcsv1beta1.ServiceExport, want []metav1.Condition) (events []metav1.Condition, changed sets.Set[string]) {
+	changed = sets.New[string]()
 	for _, c := range want {
 		if c.Status == "" {
-			changed = meta.RemoveStatusCondition(&export.Status.Conditions, c.Type) || changed
+			if meta.RemoveStatusCondition(&export.Status.Conditions, c.Type) {
+				changed.Insert(c.Type)
+			}
 			continue
 		}
 		if c.ObservedGeneration == 0 { // one that is kept was based on an earlier one
@@ -133,7 +137,7 @@ func setConditions(export *mcsv1beta1.ServiceExport, want []metav1.Condition) (e
 			events = append(events, c)
 		}
 		if meta.SetStatusCondition(&export.Status.Conditions, c) {
-			changed = true
+			changed.Insert(c.Type)
 		}
 	}
 	return events, changed

@@ -43,7 +43,7 @@ func (f fakeHub) Own(key types.NamespacedName) (export *clustersetv1alpha1.Expor
 		}
 	}
 	for _, e := range endpoints {
-		if keyOfEndpoints(e) == key {
+		if keyOf(e) == key {
 			of = append(of, e)
 		}
 	}

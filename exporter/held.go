@@ -2,23 +2,17 @@ package exporter
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"maps"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/internal/policy"
 	"github.com/clusterset/clusterset/internal/record"
-	"github.com/clusterset/clusterset/internal/schema"
 )
 
 // abandoned reports whether a Service exists whose ServiceExport doesn't.
@@ -33,15 +27,6 @@ func (r *reconciler) staying(ctx context.Context, src Source, want Desired, onHu
 	missing := src.Service == nil || src.Service.DeletionTimestamp != nil
 	nothing := !onHub.Exports() || src.Excluded
 	since := known.missing.note(missing && !nothing)
-	switch {
-	case src.Export != nil:
-		known.external = map[string]string{}
-		if at, ok := src.Export.Annotations[api.AnnotationExternalAddresses]; ok {
-			known.external[api.AnnotationExternalAddresses] = at
-		}
-	case nothing:
-		known.external = nil
-	}
 	if !abandoned(src) { // else what was un-exported stays known: a hub that is restored may bring back its record
 		r.withdrawals.forget(src.Key)
 	}
@@ -62,8 +47,7 @@ func (r *reconciler) staying(ctx context.Context, src Source, want Desired, onHu
 			"The ServiceExport was deleted, with many others or with its kind, and the Service stays exported for now. Create it again; or, to confirm, delete the Service or start the agent with --hold-withdrawals=0")
 	}
 	src.Export = keptExport(onHub, src.Key)
-	maps.Copy(src.Export.Annotations, known.external)
-	src.External.Unstated = known.external == nil
+	src.External.Kept = true
 	if src.Slices, err = r.slices(ctx, src.Key); err != nil {
 		return want, stop, err
 	}
@@ -93,48 +77,4 @@ func keptExport(onHub *clustersetv1alpha1.ExportedService, key types.NamespacedN
 		},
 		Spec: mcsv1beta1.ServiceExportSpec{ExportedLabels: onHub.Spec.ExportedLabels, ExportedAnnotations: onHub.Spec.ExportedAnnotations},
 	}
-}
-
-// abandonedAll returns the services on the hub that have a Service but no ServiceExport, and how many services are on the hub.
-func (r *reconciler) abandonedAll(ctx context.Context) (keys []types.NamespacedName, exported int, err error) {
-	records, _ := r.onHub.OwnRecords()
-	for _, record := range records {
-		if !record.Exports() {
-			continue
-		}
-		exported++
-		key := keyOfService(record)
-		src := Source{Service: &corev1.Service{}}
-		switch err := r.local.Get(ctx, key, src.Service); {
-		case apierrors.IsNotFound(err):
-			continue
-		case err != nil:
-			return nil, 0, fmt.Errorf("get Service %s: %w", key, err)
-		}
-		if src.Export, err = r.exports.get(ctx, key); err != nil {
-			return nil, 0, err
-		}
-		if abandoned(src) {
-			keys = append(keys, key)
-		}
-	}
-	return keys, exported, nil
-}
-
-// served checks with a dry run whether the member would accept a ServiceExport. It wouldn't if the CustomResourceDefinition is
-// gone, or is being deleted together with all objects; then gone says so. err means that the API server isn't reached. What takes too long
-// may be a webhook, which the API server calls only for a kind that it serves.
-func (e exports) served(ctx context.Context, key types.NamespacedName) (gone, err error) {
-	probe := &mcsv1beta1.ServiceExport{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
-	err = e.client.Create(ctx, e.version.EncodeExport(probe), client.DryRunAll)
-	var status apierrors.APIStatus
-	switch answered := errors.As(err, &status); {
-	case err != nil && !answered && !errors.Is(err, context.DeadlineExceeded):
-		return nil, fmt.Errorf("ask whether ServiceExports are served: %w", err)
-	case answered && status.Status().Details != nil && status.Status().Details.Kind == "namespaces":
-		return nil, nil // its namespace is gone
-	case schema.Terminating(err) || apierrors.IsNotFound(err):
-		return fmt.Errorf("ServiceExports aren't served: %w", err), nil
-	}
-	return nil, nil // it knows the kind; a policy's refusal is no loss
 }

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"golang.org/x/time/rate"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -50,7 +51,7 @@ func TestARefusedMarkIsTriedAgain(t *testing.T) {
 	r := &reconciler{
 		cluster: "beijing", local: local, exports: exports{local, mcs.Version("v1beta1")}, hub: hub, onHub: newFakeHub(hub),
 		nodes: nodes.New(), names: newNames(nil, nil), pass: newPass(),
-		events: &events.FakeRecorder{}, others: newOthers(), synced: func() bool { return false }, unheard: func() error { return errNotSynced },
+		events: &events.FakeRecorder{}, ofPeers: rate.NewLimiter(rate.Inf, 0), synced: func() bool { return false }, unheard: func() error { return errNotSynced },
 	}
 	result, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: web})
 	if err != nil || result.RequeueAfter != retryRefused {
@@ -135,14 +136,11 @@ func reconcilerOf(t *testing.T, local client.WithWatch, hub client.Client) (r *r
 	r = &reconciler{
 		cluster: "beijing", local: local, exports: exports{local, mcs.Version("v1beta1")}, hub: hub, onHub: onHub,
 		nodes: nodes.New(), names: newNames(nil, nil), pass: newPass(),
-		events: &events.FakeRecorder{}, others: newOthers(), places: places{most: DefaultMaxPerNamespace},
+		events: &events.FakeRecorder{}, ofPeers: rate.NewLimiter(rate.Inf, 0), perNamespace: DefaultMaxPerNamespace,
 		synced: func() bool { return true }, unheard: func() error { return nil }, now: time.Now,
 		withdrawals: newWithdrawalGuard(DefaultHoldWithdrawals, DefaultReplaceFor),
 	}
-	r.withdrawals.served, r.withdrawals.count = r.exports.served, r.abandonedAll
-	if err := r.giveFirstPlaces(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	r.withdrawals.served = r.exports.served
 	return r, onHub.services, onHub.endpoints
 }
 

@@ -11,7 +11,7 @@ import (
 var (
 	metricServices = collected(prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "clusterset_exporter_services",
-		Help: "ServiceExports of this cluster, by state: exported, refused (not valid), failed (the hub refused it), pending (the hub can't be reached), or held (the ServiceExport disappeared together with most others or with its kind, so the Service stays exported for a while).",
+		Help: "ServiceExports of this cluster, by state: exported, refused (not valid), failed (the hub refused it), pending (the hub can't be reached), or held (the ServiceExport disappeared together with many others or with its kind, so the Service stays exported for a while).",
 	}, []string{"state"}))
 	metricEndpoints = gauge("clusterset_exporter_endpoints",
 		"Endpoints of this cluster on the hub, ready or not, without external addresses.")

@@ -11,7 +11,7 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-// A ServiceExport whose definition has no status subresource can have no conditions: Events say what they would, once. Rule C2 of
+// A ServiceExport whose definition has no status subresource can have no conditions: Events say what they would. Rule C2 of
 // docs/spec/control-plane.md.
 func TestWithoutTheStatusSubresourceEventsSayIt(t *testing.T) {
 	var crds [][]byte

@@ -4,13 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -27,65 +28,60 @@ var errBehind = errors.New("the hub doesn't have all changes made while it was u
 // They must not keep the whole cluster from its heartbeats, so that it expires; their ServiceExports say what is wrong.
 const passPatience = time.Minute
 
-// pass queues keys, and knows when all have been reconciled with both sides known: every service with a source here or a record on the hub. There
+// pass queues keys, and knows when all have been reconciled with what the hub has: every service with a source here or a record on the hub. There
 // is no heartbeat before the first pass is done, nor after the hub was away or restored before another is: a cluster that returns would count as
 // healthy while the hub has its old endpoints.
 type pass struct {
 	keys     chan event.TypedGenericEvent[types.NamespacedName]
 	finished chan struct{} // closed when the first pass is done
 
-	mu      sync.Mutex
-	round   int                           // the number of passes that have begun
-	pending map[types.NamespacedName]bool // what the last one waits for, and whether it has been tried
-	over    chan struct{}                 // closed when nothing is pending; nil if nobody waits
-	unread  map[types.NamespacedName]unread
+	mu       sync.Mutex
+	pending  map[types.NamespacedName]*snapshot
+	outdated int           // how many had to be given up
+	over     chan struct{} // closed when nothing is pending; nil if nobody waits
 }
 
-// recordName is the kind and name of a record of ours.
-type recordName struct{ kind, name string }
-
-// unread are the records of a service that the cache doesn't have as the hub has them, and whether the hub has them at all: the cache is behind, or
-// doesn't select a record, because its labels are gone.
-type unread map[recordName]bool
+// snapshot is what the hub itself has of a service when a pass begins. The cache may be behind.
+type snapshot struct {
+	Records
+	tried bool
+}
 
 func newPass() *pass {
 	return &pass{keys: make(chan event.TypedGenericEvent[types.NamespacedName]), finished: make(chan struct{})}
 }
 
 // begin begins a pass, and returns a channel that is closed when it is done.
-func (p *pass) begin(keys sets.Set[types.NamespacedName], unread map[types.NamespacedName]unread) (over <-chan struct{}) {
+func (p *pass) begin(pending map[types.NamespacedName]*snapshot) (over <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.round++
-	p.pending, p.unread, p.over = make(map[types.NamespacedName]bool, len(keys)), unread, make(chan struct{})
-	for key := range keys {
-		p.pending[key] = false
-	}
+	p.pending, p.outdated, p.over = pending, 0, make(chan struct{})
 	over = p.over
 	p.check()
 	return over
 }
 
-// tried records that a key is about to be reconciled. It returns which of its records have to be read from the hub itself, and what done needs.
-func (p *pass) tried(key types.NamespacedName) (read unread, round int) {
+// tried records that a service is about to be reconciled. It returns what the hub has of it, or nil if the cache says so.
+func (p *pass) tried(key types.NamespacedName) *snapshot {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if _, pending := p.pending[key]; pending {
-		p.pending[key] = true
+	s := p.pending[key]
+	if s != nil {
+		s.tried = true
 	}
-	return p.unread[key], p.round
+	return s
 }
 
-// done records that a key has been reconciled with both sides known, unless another pass has begun meanwhile. A service that the hub refuses is as
-// done as it can be: it must not hold back the whole cluster's heartbeat.
-func (p *pass) done(key types.NamespacedName, round int, refused bool) {
+// done records that a service has been reconciled with a snapshot, unless another pass has begun meanwhile. If the hub has changed since, because
+// a reconcile was under way when it was read, another pass has to look.
+func (p *pass) done(key types.NamespacedName, with *snapshot, outdated bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if round != p.round {
+	if with == nil || p.pending[key] != with {
 		return
 	}
-	if !refused {
-		delete(p.unread, key)
+	if outdated {
+		p.outdated++
 	}
 	delete(p.pending, key)
 	p.check()
@@ -102,16 +98,16 @@ func (p *pass) check() {
 	}
 }
 
-// stuck counts the services that have been tried and aren't done, and all that aren't.
-func (p *pass) stuck() (stuck, pending int) {
+// left counts the services that aren't done, and those of them that have been tried.
+func (p *pass) left() (left, tried int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, tried := range p.pending {
-		if tried {
-			stuck++
+	for _, s := range p.pending {
+		if s.tried {
+			tried++
 		}
 	}
-	return stuck, len(p.pending)
+	return len(p.pending) + p.outdated, tried
 }
 
 // isDone reports whether the first pass is done.
@@ -136,40 +132,40 @@ func (p *pass) send(ctx context.Context, keys []types.NamespacedName) bool {
 	return true
 }
 
-// all reconciles services and waits until that is done, for those that fail at most until a time. If ctx ends first, the error is errBehind.
-func (p *pass) all(ctx context.Context, keys sets.Set[types.NamespacedName], unread map[types.NamespacedName]unread, until time.Time) error {
-	over := p.begin(keys, unread)
+// all reconciles services and waits until that is done, for those that fail at most until a time. Otherwise the error is errBehind.
+func (p *pass) all(ctx context.Context, services map[types.NamespacedName]*snapshot, until time.Time) error {
+	keys := slices.Collect(maps.Keys(services))
+	over := p.begin(services)
 	sending, cancel := context.WithCancel(ctx)
 	defer cancel()
-	go p.send(sending, keys.UnsortedList())
+	go p.send(sending, keys)
 	patience := time.NewTimer(time.Until(until))
 	defer patience.Stop()
-	for {
+	for waiting := true; waiting; {
 		select {
 		case <-ctx.Done():
-			_, pending := p.stuck()
-			return fmt.Errorf("%w: %d services wait", errBehind, pending)
+			waiting = false
 		case <-over:
-			return nil
+			waiting = false
 		case <-patience.C:
-			if stuck, pending := p.stuck(); stuck > 0 {
-				log.FromContext(ctx).Info("Services fail; heartbeats go on without them", "services", stuck, "not done", pending)
+			if left, tried := p.left(); tried > 0 {
+				log.FromContext(ctx).Info("Services fail; heartbeats go on without them", "services", tried, "not done", left)
 				return nil
 			}
 			patience.Reset(time.Second)
 		}
 	}
+	if left, _ := p.left(); left > 0 {
+		return fmt.Errorf("%w: %d services wait", errBehind, left)
+	}
+	return nil
 }
 
-// upToDate returns once the hub has what it should of this cluster, which may not be so when the hub was away or has been restored. It compares
-// the cache with what the hub has, and reconciles every service. Services that fail are waited for until a minute after the hub answered first. If ctx
-// ends before, the error is errBehind. One goroutine at a time may call it.
+// upToDate returns once the hub has what it should of this cluster, which may not be so when the hub was away or has been restored. It reconciles
+// every service with what the hub itself has. Services that fail are waited for until a minute after the hub answered first. If ctx ends before, the
+// error is errBehind. One goroutine at a time may call it.
 func (r *reconciler) upToDate(ctx context.Context) error {
-	unread, err := r.findUnread(ctx)
-	var keys sets.Set[types.NamespacedName]
-	if err == nil {
-		keys, err = r.collect(ctx)
-	}
+	services, err := r.everything(ctx)
 	if err != nil {
 		r.behind = time.Time{}
 		return err
@@ -177,12 +173,8 @@ func (r *reconciler) upToDate(ctx context.Context) error {
 	if r.behind.IsZero() {
 		r.behind = time.Now()
 	}
-	for key := range unread {
-		keys.Insert(key)
-	}
-	keys.Insert(r.states.known()...) // the hub may lack that they are withdrawn
 	r.limiter.hurry()
-	if err := r.pass.all(ctx, keys, unread, r.behind.Add(passPatience)); err != nil {
+	if err := r.pass.all(ctx, services, r.behind.Add(passPatience)); err != nil {
 		return err
 	}
 	r.behind = time.Time{}
@@ -204,13 +196,7 @@ func (r *reconciler) firstPass(ctx context.Context) error {
 			say("it hasn't been read")
 			return false, nil
 		}
-		if !r.places.seeded() {
-			err = r.giveFirstPlaces(ctx)
-		}
-		if err == nil {
-			err = r.upToDate(ctx)
-		}
-		if err != nil {
+		if err = r.upToDate(ctx); err != nil {
 			say(err.Error())
 		}
 		return err == nil, nil
@@ -222,96 +208,59 @@ func (r *reconciler) firstPass(ctx context.Context) error {
 	return nil //nolint:nilerr // it was stopped
 }
 
-// collect returns the key of everything that has a source here or a record in the cache of the hub. Reads from a cache wait until it has
-// synced: a record must not look orphaned because its source hasn't been read yet.
-func (r *reconciler) collect(ctx context.Context) (sets.Set[types.NamespacedName], error) {
+// everything returns all services that have a ServiceExport here or a record on the hub, or of which the hub may lack that they are withdrawn, with
+// what the hub itself has of them. Reads from the cache of this cluster wait until it has synced: a record must not look orphaned because its source
+// hasn't been read yet.
+func (r *reconciler) everything(ctx context.Context) (map[types.NamespacedName]*snapshot, error) {
+	all := map[types.NamespacedName]*snapshot{}
+	of := func(key types.NamespacedName) *snapshot {
+		if all[key] == nil {
+			all[key] = &snapshot{}
+		}
+		return all[key]
+	}
 	exports, err := r.exports.list(ctx)
 	if err != nil {
 		return nil, err
 	}
-	keys := sets.New[types.NamespacedName]()
 	for _, export := range exports {
-		keys.Insert(client.ObjectKeyFromObject(export))
+		of(client.ObjectKeyFromObject(export))
 	}
-	var services corev1.ServiceList
-	if err := r.local.List(ctx, &services, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("list Services: %w", err)
+	for _, key := range r.states.known() {
+		of(key)
 	}
-	for i := range services.Items {
-		svc := &services.Items[i]
-		byNamespace, err := r.marked(ctx, svc.Namespace)
-		if err != nil {
-			return nil, err
+	add := func(o runtime.Object) error {
+		switch record := o.(type) {
+		case *clustersetv1alpha1.ExportedService:
+			of(keyOf(record)).Service = record
+		case *clustersetv1alpha1.ExportedEndpoints:
+			s := of(keyOf(record))
+			s.Endpoints = append(s.Endpoints, *record)
 		}
-		if markedExport(svc, byNamespace, nil) != nil {
-			keys.Insert(client.ObjectKeyFromObject(svc))
-		}
+		return nil
 	}
-	records, endpoints := r.onHub.OwnRecords()
-	for _, s := range records {
-		keys.Insert(keyOfService(s))
+	if err := errors.Join(r.live(ctx, &clustersetv1alpha1.ExportedServiceList{}, add), r.live(ctx, &clustersetv1alpha1.ExportedEndpointsList{}, add)); err != nil {
+		return nil, err
 	}
-	for _, e := range endpoints {
-		keys.Insert(keyOfEndpoints(e))
-	}
-	return keys, nil
+	delete(all, types.NamespacedName{}) // of a name that no exporter writes
+	return all, nil
 }
 
-// findUnread lists the metadata of our records on the hub, and returns those that the cache has otherwise, or only one of both has.
-func (r *reconciler) findUnread(ctx context.Context) (map[types.NamespacedName]unread, error) {
-	live := map[recordName]string{} // and their resource versions
-	for _, kind := range []string{kindService, kindEndpoints} {
-		var list metav1.PartialObjectMetadataList
-		list.SetGroupVersionKind(clustersetv1alpha1.GroupVersion.WithKind(kind + "List"))
-		if err := r.hub.List(ctx, &list, client.InNamespace(api.MemberNamespace(r.cluster))); err != nil {
-			return nil, fmt.Errorf("list %s: %w", kind, err)
-		}
-		for i := range list.Items {
-			live[recordName{kind, list.Items[i].Name}] = versionOf(&list.Items[i])
-		}
-	}
-	services, endpoints := r.onHub.OwnRecords()
-	cached := map[recordName]string{}
-	for _, s := range services {
-		cached[recordName{kindService, s.Name}] = versionOf(s)
-	}
-	for _, e := range endpoints {
-		cached[recordName{kindEndpoints, e.Name}] = versionOf(e)
-	}
-	differ := map[types.NamespacedName]unread{}
-	for at, version := range live {
-		if cached[at] != version {
-			cached[at] = ""
-		} else {
-			delete(cached, at)
-		}
-	}
-	for at := range cached {
-		if key, ok := at.key(); ok {
-			if differ[key] == nil {
-				differ[key] = unread{}
-			}
-			_, differ[key][at] = live[at]
-		}
-	}
-	return differ, nil
-}
+// pageSize is how many records are read from the hub at a time.
+const pageSize = 500
 
-// versionOf identifies the content of a record, also on a hub that was restored.
-func versionOf(o metav1.Object) string { return string(o.GetUID()) + " " + o.GetResourceVersion() }
-
-// key returns the service that a record is about, by the record's name.
-func (r recordName) key() (types.NamespacedName, bool) {
-	namespace, name, ok := api.ParseExportedServiceName(r.name)
-	if r.kind == kindEndpoints {
-		namespace, name, _, ok = api.ParseExportedEndpointsName(r.name)
-	}
-	return types.NamespacedName{Namespace: namespace, Name: name}, ok
-}
-
-func signal(to chan<- struct{}) {
-	select {
-	case to <- struct{}{}:
-	default:
+// live reads this cluster's records of a kind from the hub itself.
+func (r *reconciler) live(ctx context.Context, kind client.ObjectList, add func(runtime.Object) error) error {
+	for next := ""; ; {
+		page := kind.DeepCopyObject().(client.ObjectList) //nolint:forcetypeassert // it is one
+		if err := r.hub.List(ctx, page, client.InNamespace(api.MemberNamespace(r.cluster)), client.Limit(pageSize), client.Continue(next)); err != nil {
+			return fmt.Errorf("list this cluster's records on the hub: %w", err)
+		}
+		if err := meta.EachListItem(page, add); err != nil {
+			return err
+		}
+		if next = page.GetContinue(); next == "" {
+			return nil
+		}
 	}
 }

@@ -5,14 +5,12 @@ import (
 	"slices"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
-	"github.com/clusterset/clusterset/internal/labels"
 	"github.com/clusterset/clusterset/internal/record"
 )
 
@@ -61,7 +59,11 @@ func plan(have Records, want Desired, number numbering) (steps []step) {
 		case h.DeletionTimestamp != nil:
 			steps = append(steps, replace(kindEndpoints, h, w.DeepCopy())...)
 		case !sameEndpoints(h, w):
-			steps = append(steps, step{verbUpdate, kindEndpoints, updatedEndpoints(h, w)})
+			u := w.DeepCopy()
+			if equality.Semantic.DeepEqual(h.Spec, w.Spec) {
+				u.Annotations = nil // what happened then isn't why it is written
+			}
+			steps = append(steps, update(kindEndpoints, h, u))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(current)) {
@@ -82,7 +84,7 @@ func plan(have Records, want Desired, number numbering) (steps []step) {
 	case h.DeletionTimestamp != nil:
 		steps = append(steps, replace(kindService, h, w)...)
 	case !sameService(h, w) || !number.counts(h):
-		steps = append(steps, step{verbUpdate, kindService, updatedService(h, w)})
+		steps = append(steps, update(kindService, h, w))
 	}
 	return append(steps, after...)
 }
@@ -96,7 +98,7 @@ func replace(kind string, h, w client.Object) []step {
 // withdrawn returns the record that says that a service isn't exported any more.
 func withdrawn(h *clustersetv1alpha1.ExportedService) *clustersetv1alpha1.ExportedService {
 	cluster, _ := h.SourceCluster()
-	w := &clustersetv1alpha1.ExportedService{ObjectMeta: record.Meta(cluster, keyOfService(h), h.Name), Spec: clustersetv1alpha1.ExportedServiceSpec{
+	w := &clustersetv1alpha1.ExportedService{ObjectMeta: record.Meta(cluster, keyOf(h), h.Name), Spec: clustersetv1alpha1.ExportedServiceSpec{
 		ServiceNamespace: h.Spec.ServiceNamespace, ServiceName: h.Spec.ServiceName, Type: h.Spec.Type, ExportedAt: h.Spec.ExportedAt, Withdrawn: true,
 	}}
 	w.Labels[api.LabelWithdrawn] = "true"
@@ -110,24 +112,16 @@ func sameService(h, w *clustersetv1alpha1.ExportedService) bool {
 	return equality.Semantic.DeepEqual(a, b) && labelled(h, w)
 }
 
-func updatedService(h, w *clustersetv1alpha1.ExportedService) *clustersetv1alpha1.ExportedService {
-	u := h.DeepCopy()
-	u.Labels, u.Spec = labels.Merge(u.Labels, w.Labels, []string{api.LabelWithdrawn}), w.Spec
-	return u
-}
-
 func sameEndpoints(h, w *clustersetv1alpha1.ExportedEndpoints) bool {
 	return equality.Semantic.DeepEqual(h.Spec, w.Spec) && labelled(h, w)
 }
 
-func updatedEndpoints(h, w *clustersetv1alpha1.ExportedEndpoints) *clustersetv1alpha1.ExportedEndpoints {
-	u := h.DeepCopy()
-	u.Labels, u.Spec = labels.Merge(h.Labels, w.Labels, nil), *w.Spec.DeepCopy()
-	if !equality.Semantic.DeepEqual(h.Spec, w.Spec) {
-		delete(u.Annotations, corev1.EndpointsLastChangeTriggerTime)
-		u.Annotations = labels.Merge(u.Annotations, w.Annotations, nil)
-	}
-	return u
+// update returns the step that replaces a record, and with it what others noted in its metadata: somebody, such as a thief of the token before it
+// was revoked, may have left so much that the hub's policy admits no more (S59 of docs/security.md).
+func update(kind string, h, w client.Object) step {
+	w.SetResourceVersion(h.GetResourceVersion())
+	w.SetManagedFields([]metav1.ManagedFieldsEntry{{}}) // the API server forgets them
+	return step{verbUpdate, kind, w}
 }
 
 // numbering gives a service's record its revision (rule C6 of docs/spec/control-plane.md).
@@ -151,23 +145,6 @@ func (n numbering) next(onHub *clustersetv1alpha1.ExportedService) int64 {
 func (n numbering) counts(onHub *clustersetv1alpha1.ExportedService) bool {
 	return onHub.Spec.RevisionAt(n.now) > 0 || onHub.Spec.Revision == n.last && n.last > 0
 }
-
-// stripRecords makes steps leave nothing of a record's metadata that isn't ours. Otherwise what others noted stays, but somebody, such as a thief of
-// the token before it was revoked, may have left so much that the hub's policy admits no more. S59 of docs/security.md.
-func stripRecords(steps []step) {
-	for _, s := range steps {
-		if s.verb != verbCreate && s.verb != verbUpdate {
-			continue
-		}
-		notes := s.object.GetAnnotations()
-		maps.DeleteFunc(notes, func(key, _ string) bool { return key != corev1.EndpointsLastChangeTriggerTime })
-		maps.DeleteFunc(s.object.GetLabels(), func(key, _ string) bool { return !slices.Contains(ourLabels, key) })
-		s.object.SetManagedFields([]metav1.ManagedFieldsEntry{{}}) // the API server forgets them
-	}
-}
-
-// ourLabels are those of our records.
-var ourLabels = []string{api.LabelManagedBy, api.LabelCluster, api.LabelExportedNamespace, api.LabelExportedName, api.LabelWithdrawn}
 
 // labelled reports whether have carries all labels of want. People who look at the hub may have added others.
 func labelled(have, want client.Object) bool {

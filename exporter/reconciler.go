@@ -38,26 +38,25 @@ const retryConflict = 200 * time.Millisecond
 
 // reconciler makes one service's records on the hub match its source, and reports it on its ServiceExport.
 type reconciler struct {
-	cluster     string
-	from        namespaces.Filter // that is exported from
-	local       client.Reader     // the member's cache
-	exports     exports
-	hub         client.Client
-	onHub       onHub
-	synced      func() bool  // whether both caches have synced and the name is ours
-	unheard     func() error // why it can't or isn't
-	events      events.EventRecorder
-	pass        *pass
-	states      states
-	dropped     sync.Map // services whose withdrawn records were deleted as too many
-	limiter     limiter
-	withdrawals withdrawalGuard
-	places      places
-	visible     visibility
-	nodes       *nodes.Nodes
-	names       *names
-	others      *rate.Limiter
-	statusless  sync.Once // says in the log that ServiceExports can have no status
+	cluster      string
+	from         namespaces.Filter // that is exported from
+	local        client.Reader     // the member's cache
+	exports      exports
+	hub          client.Client
+	onHub        onHub
+	synced       func() bool  // whether both caches have synced and the name is ours
+	unheard      func() error // why it can't or isn't
+	events       events.EventRecorder
+	pass         *pass
+	states       states
+	dropped      sync.Map // services whose withdrawn records were deleted as too many
+	limiter      limiter
+	withdrawals  withdrawalGuard
+	perNamespace int // services of one namespace that are exported
+	visible      visibility
+	nodes        *nodes.Nodes
+	names        *names
+	ofPeers      *rate.Limiter // for what ServiceExports say of conflicts and missing namespaces, which other clusters change
 
 	behind time.Time // since when upToDate hasn't succeeded
 	now    func() time.Time
@@ -74,7 +73,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 }
 
 func (r *reconciler) reconcile(ctx context.Context, key types.NamespacedName, known *serviceState) (reconcile.Result, error) {
-	unread, round := r.pass.tried(key)
+	live := r.pass.tried(key)
 	src, err := r.source(ctx, key)
 	if err != nil {
 		return reconcile.Result{}, err
@@ -87,13 +86,11 @@ func (r *reconciler) reconcile(ctx context.Context, key types.NamespacedName, kn
 
 	var have Records
 	var others []*door.Export
-	ready := r.synced() && r.places.seeded()
+	ready := r.synced()
 	if ready {
-		if have, others, err = r.records(ctx, key, unread); err != nil {
-			return reconcile.Result{}, errors.Join(marking, err)
-		}
-		if !r.hasPlace(ctx, src, have) {
-			src.Full = r.places.most
+		have, others = r.records(key, live)
+		if src.Export != nil && src.Export.DeletionTimestamp == nil && !have.Service.Exports() && r.full(key.Namespace) {
+			src.Full = r.perNamespace
 		}
 	}
 	defer r.gatherExternal(ctx, &src, have)()
@@ -115,12 +112,18 @@ func (r *reconciler) reconcile(ctx context.Context, key types.NamespacedName, kn
 	if !errors.Is(out.err, errNotSynced) {
 		conflict = conflictOf(want.Service, others, r.onHub.Member)
 	}
-	out.failing, out.refusing = known.failing.note(out.transient() != nil), known.refusing.note(out.refused)
-	known.counted.replace(entryOf(src, want, out, conflict, stop.held))
-	if out.err == nil || out.refused {
-		r.pass.done(key, round, out.refused)
+	if !errors.As(out.err, new(waits)) {
+		out.failing = known.failing.note(out.transient() != nil)
 	}
-	later, err := r.report(ctx, src, want, out, conflict, &known.told)
+	out.refusing = known.refusing.note(out.refused)
+	known.counted.replace(entryOf(src, want, out, conflict, stop.held))
+	if out.err == nil || out.refused || out.outdated() { // what the hub refuses must not hold back the whole cluster's heartbeat
+		r.pass.done(key, live, out.outdated())
+	}
+	later, err := r.report(ctx, src, want, out, conflict, known)
+	if src.Full > 0 {
+		again = retryRefused
+	}
 	return r.next(ctx, out, soonest(stop.retry, later, again), errors.Join(marking, err))
 }
 
@@ -141,19 +144,15 @@ func (r *reconciler) bring(ctx context.Context, key types.NamespacedName, have R
 	steps := plan(have, want, numbering{r.now(), known.revision})
 	if len(steps) == 0 {
 		if have.Service == nil && want.Service == nil {
-			known.revision, known.wrote = 0, written{}
+			known.revision = 0
 		}
 		return outcome{}, 0
 	}
-	says := fingerprint(want)
-	if wait := rewriteEvery - time.Since(known.wrote.at); says == known.wrote.says && wait > 0 {
-		return outcome{}, wait
+	if !known.mayWrite() {
+		return outcome{}, writeEvery
 	}
-	if err := r.limiter.ask(key); err != nil {
+	if err := r.limiter.ask(!known.failing.IsZero()); err != nil {
 		return outcome{err: err}, 0
-	}
-	if !known.refusing.IsZero() {
-		stripRecords(steps)
 	}
 	for _, s := range steps {
 		if service, ok := s.object.(*clustersetv1alpha1.ExportedService); ok && s.verb != verbDelete {
@@ -161,15 +160,13 @@ func (r *reconciler) bring(ctx context.Context, key types.NamespacedName, have R
 		}
 	}
 	out := r.write(ctx, steps)
-	if err := out.transient(); err == nil || apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
-		if waited := r.limiter.answered(); len(waited) > 0 {
-			go r.pass.send(ctx, waited)
-		}
+	if out.transient() == nil || out.outdated() {
+		r.limiter.answered()
 	} else {
-		r.limiter.failed(key)
+		r.limiter.failed()
 	}
 	if out.err == nil {
-		known.wrote, known.exported = written{says, time.Now()}, want.Service != nil && want.Service.Exports()
+		known.exported = want.Service != nil && want.Service.Exports()
 	}
 	return out, 0
 }
@@ -204,7 +201,7 @@ func (r *reconciler) next(ctx context.Context, out outcome, retry time.Duration,
 		// What could wait isn't urgent: when many are due at once, changes of other services come first.
 		low := handler.LowPriority
 		return reconcile.Result{RequeueAfter: retry, Priority: &low}, nil
-	case apierrors.IsConflict(out.err) || apierrors.IsAlreadyExists(out.err):
+	case out.outdated():
 		log.FromContext(ctx).V(1).Info("The hub has changes that our cache doesn't have yet, trying again")
 		return reconcile.Result{RequeueAfter: retryConflict}, nil
 	}
@@ -289,47 +286,35 @@ func (r *reconciler) honourMark(ctx context.Context, src Source) (waiting bool, 
 	return false, 0, nil
 }
 
-// records returns the hub's records of a service: our own, and what those of every other member say, for the conflicts. Those that are unread are read
-// from the hub itself.
-func (r *reconciler) records(ctx context.Context, key types.NamespacedName, read unread) (have Records, others []*door.Export, err error) {
+// records returns the hub's records of a service: our own, and what those of every other member say, for the conflicts.
+func (r *reconciler) records(key types.NamespacedName, live *snapshot) (have Records, others []*door.Export) {
 	for _, part := range r.onHub.Service(key) {
 		if part.Cluster != r.cluster && part.Export != nil {
 			others = append(others, part.Export)
 		}
 	}
-	export, all := r.onHub.Own(key)
-	if export != nil {
-		have.Service = export.DeepCopy()
+	if live != nil {
+		return live.Records, others
 	}
-	for _, e := range all {
-		if _, differs := read[recordName{kindEndpoints, e.Name}]; !differs {
-			have.Endpoints = append(have.Endpoints, *e.DeepCopy())
-		}
+	export, endpoints := r.onHub.Own(key)
+	have.Service = export.DeepCopy()
+	for _, e := range endpoints {
+		have.Endpoints = append(have.Endpoints, *e)
 	}
-	own := api.MemberNamespace(r.cluster)
-	for at, there := range read {
-		var o client.Object = &clustersetv1alpha1.ExportedService{}
-		if at.kind == kindEndpoints {
-			o = &clustersetv1alpha1.ExportedEndpoints{}
-		} else {
-			have.Service = nil
-		}
-		if !there {
-			continue
-		}
-		switch err := r.hub.Get(ctx, client.ObjectKey{Namespace: own, Name: at.name}, o); {
-		case apierrors.IsNotFound(err):
-			continue
-		case err != nil:
-			return have, nil, fmt.Errorf("get %s %s: %w", at.kind, at.name, err)
-		}
-		if e, ok := o.(*clustersetv1alpha1.ExportedEndpoints); ok {
-			have.Endpoints = append(have.Endpoints, *e)
-		} else {
-			have.Service = o.(*clustersetv1alpha1.ExportedService) //nolint:forcetypeassert // it is one of both
+	return have, others
+}
+
+// full reports whether as many services of a namespace are on the hub as are exported from one. Those that are being written aren't there yet, so it
+// may become a few more. Rule C60 of docs/spec/control-plane.md.
+func (r *reconciler) full(namespace string) bool {
+	records, _ := r.onHub.OwnRecords()
+	n := 0
+	for _, s := range records {
+		if s.Exports() && s.Spec.ServiceNamespace == namespace {
+			n++
 		}
 	}
-	return have, others, nil
+	return n >= r.perNamespace
 }
 
 // gatherExternal reads what the Service's external addresses are found with, also while only its ServiceExport is gone. done is called when they

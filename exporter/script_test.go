@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,13 +16,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/clusterset/clusterset/api"
@@ -32,7 +33,7 @@ import (
 	"github.com/clusterset/clusterset/test/script"
 )
 
-// TestExports runs the scripts of testdata/exports.txtar: what an exporter writes to the hub, and when. Rules C5 to C9, C20, C70 and C79 of
+// TestExports runs the scripts of testdata/exports.txtar: what an exporter writes to the hub, and when. Rules C5 to C9, C20, C60, C70 and C79 of
 // docs/spec/control-plane.md. The exporter is that of cluster beijing. Services are in namespace shop; s1-12 are twelve of them. A line is a command:
 //
 //	export web 10.1.0.1 10.1.0.2     creates a Service, its EndpointSlice and its ServiceExport
@@ -41,12 +42,15 @@ import (
 //	service web                      deletes its Service
 //	hub away|back|full|fails <text>|refuses <text>
 //	                                 it doesn't answer; answers; takes no records; can't take, or refuses, records whose names have this text
+//	most 3                           of a namespace, so many services are exported once the agent has restarted
+//	kind gone|back                   this cluster doesn't serve ServiceExports; serves them
 //	watch stops|goes                 the cache of the hub is no longer what the hub has; it is again
 //	dies 2                           the agent dies after two further writes
 //	restart                          the agent restarts, and does its first pass
 //	backup, restore                  what the hub has is kept; it has what was kept
 //	clock -24h                       the agent's clock is set
-//	thief <what> web                 somebody with the agent's token changes its record: largest, withdraws, edits, deletes, unlabels
+//	thief <what> web [100]           somebody with the agent's token changes its record: largest, withdraws, edits, deletes, unlabels; so many times in
+//	                                 a row, each 50 ms after the last
 //	leave web 3                      the hub has three endpoints of web that nobody exports, and no service
 //	pass [waits]                     the agent brings everything up to date, as before a heartbeat after doubt; it isn't done within five seconds
 //	advance 15s                      time goes on, and the agent does what it has to
@@ -61,7 +65,7 @@ func TestExports(t *testing.T) {
 		commands := map[string]script.Command{}
 		for name, run := range map[string]func(*scripted, []string) error{
 			"export": (*scripted).export, "slice": (*scripted).slice, "unexport": (*scripted).unexport, "service": (*scripted).noService,
-			"hub": (*scripted).become, "watch": (*scripted).watch, "dies": (*scripted).dies, "restart": (*scripted).restart,
+			"hub": (*scripted).become, "watch": (*scripted).watch, "kind": (*scripted).kind, "most": (*scripted).limit, "dies": (*scripted).dies, "restart": (*scripted).restart,
 			"backup": (*scripted).keep, "restore": (*scripted).restore, "clock": (*scripted).clock, "thief": (*scripted).thief, "leave": (*scripted).leave,
 			"pass": (*scripted).pass, "advance": (*scripted).advance, "exported": (*scripted).exported, "withdrawn": (*scripted).withdrawn,
 			"gone": (*scripted).gone, "newer": (*scripted).newer, "writes": (*scripted).writes,
@@ -71,6 +75,9 @@ func TestExports(t *testing.T) {
 		return commands
 	})
 }
+
+// recordName is the kind and name of a record.
+type recordName struct{ kind, name string }
 
 // recordsThere is the records that a hub, or a cache of it, has.
 type recordsThere map[recordName]client.Object
@@ -96,12 +103,6 @@ func (s recordsThere) List(_ context.Context, into client.ObjectList, _ ...clien
 		for _, o := range s {
 			if o, ok := o.(*clustersetv1alpha1.ExportedEndpoints); ok {
 				into.Items = append(into.Items, *o)
-			}
-		}
-	case *metav1.PartialObjectMetadataList:
-		for at, o := range s {
-			if at.kind+"List" == into.Kind {
-				into.Items = append(into.Items, *meta.AsPartialObjectMetadata(o))
 			}
 		}
 	}
@@ -146,6 +147,8 @@ type scripted struct {
 	away, full, dead    bool
 	refuses, fails      string
 	stopped             bool // the watch
+	unserved            bool // ServiceExports
+	most                int  // services of a namespace
 	left                int  // writes until the agent dies
 	written             int
 	skew                time.Duration
@@ -158,8 +161,15 @@ func newScripted(t *testing.T) *scripted {
 	if err := mcs.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
 	}
-	w := &scripted{t: t, live: recordsThere{}, cache: recordsThere{}, left: math.MaxInt, revisions: map[string]int64{}}
-	w.here = fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(export()).
+	w := &scripted{t: t, live: recordsThere{}, cache: recordsThere{}, left: math.MaxInt, most: DefaultMaxPerNamespace, revisions: map[string]int64{}}
+	w.here = fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(export()).WithInterceptorFuncs(interceptor.Funcs{
+		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+			if w.unserved {
+				return apierrors.NewGenericServerResponse(http.StatusNotFound, "post", schema.GroupResource{}, "", "404 page not found", 0, true)
+			}
+			return c.Create(ctx, o, opts...)
+		},
+	}).
 		WithIndex(&discoveryv1.EndpointSlice{}, indexSlices, func(o client.Object) []string { return []string{backed(o).Name} }).Build()
 	w.start()
 	return w
@@ -170,7 +180,7 @@ func (w *scripted) start() {
 	w.due = map[types.NamespacedName]time.Time{}
 	w.r, w.services, w.endpoints = reconcilerOf(w.t, w.here, w)
 	w.r.now = func() time.Time { return time.Now().Add(w.skew) }
-	w.r.places.of = nil
+	w.r.perNamespace = w.most
 	w.dead, w.left = false, math.MaxInt
 	w.sync()
 	_ = w.until(func() error { return w.r.firstPass(w.t.Context()) }, time.Minute)
@@ -260,11 +270,9 @@ func (w *scripted) sync() {
 	was := w.cache
 	w.cache = w.live.clone()
 	for _, all := range []recordsThere{was, w.cache} {
-		for at := range all {
-			if before, now := was[at], w.cache[at]; before == nil || now == nil || versionOf(before) != versionOf(now) {
-				if key, ok := at.key(); ok {
-					w.add(key)
-				}
+		for at, o := range all {
+			if before, now := was[at], w.cache[at]; before == nil || now == nil || before.GetResourceVersion() != now.GetResourceVersion() {
+				w.add(keyOf(o))
 			}
 		}
 	}
@@ -458,6 +466,13 @@ func (w *scripted) watch(args []string) error {
 	return nil
 }
 
+func (w *scripted) kind(args []string) error { w.unserved = args[0] == "gone"; return nil }
+
+func (w *scripted) limit(args []string) (err error) {
+	w.most, err = strconv.Atoi(args[0])
+	return err
+}
+
 func (w *scripted) dies(args []string) (err error) {
 	w.left, err = strconv.Atoi(args[0])
 	return err
@@ -479,6 +494,13 @@ func (w *scripted) clock(args []string) (err error) {
 }
 
 func (w *scripted) thief(args []string) error {
+	if len(args) > 2 {
+		times, err := strconv.Atoi(args[2])
+		for range times {
+			err = errors.Join(err, w.thief(args[:2]), w.advance([]string{"50ms"}))
+		}
+		return err
+	}
 	o, ok := w.live[recordName{kindService, args[1] + ".shop"}]
 	if !ok {
 		o = &clustersetv1alpha1.ExportedService{
@@ -538,9 +560,9 @@ func (w *scripted) pass(args []string) error {
 // onHub returns a service's record, and the addresses of its endpoints that it lists, in order.
 func (w *scripted) onHub(name string) (service *clustersetv1alpha1.ExportedService, addresses []string, err error) {
 	service, _ = w.live[recordName{kindService, name + ".shop"}].(*clustersetv1alpha1.ExportedService)
-	for at, o := range w.live {
+	for _, o := range w.live {
 		e, ok := o.(*clustersetv1alpha1.ExportedEndpoints)
-		if key, _ := at.key(); !ok || key.Name != name {
+		if !ok || keyOf(e).Name != name {
 			continue
 		}
 		_, _, suffix, _ := api.ParseExportedEndpointsName(e.Name)

@@ -8,6 +8,7 @@ import (
 	"net"
 	"time"
 
+	"golang.org/x/time/rate"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/uuid"
@@ -47,7 +48,7 @@ type Options struct {
 	// Version of this program, for this cluster's report on the hub.
 	Version string
 
-	// HoldWithdrawals is how long Services stay exported if their ServiceExports were deleted together with most others, or with
+	// HoldWithdrawals is how long Services stay exported if their ServiceExports were deleted together with many others, or with
 	// their kind. 0 means not at all. See withdrawalGuard.
 	HoldWithdrawals time.Duration
 
@@ -204,20 +205,21 @@ func newReconciler(mgr manager.Manager, hub *connect.Hub, opts Options, name *cl
 		return nil, err
 	}
 	r := &reconciler{
-		cluster: opts.Cluster,
-		from:    namespaces.Filter{Include: opts.IncludeNamespaces, Exclude: opts.ExcludeNamespaces},
-		local:   mgr.GetClient(),
-		exports: exports,
-		hub:     hub,
-		onHub:   hub.Store,
-		synced:  func() bool { return name.held() && hub.Store.HasSynced() },
-		unheard: name.unheard,
-		events:  mgr.GetEventRecorder("clusterset-exporter"),
-		pass:    newPass(),
-		places:  places{most: opts.MaxPerNamespace},
-		visible: visibility{own: opts.Cluster},
-		nodes:   opts.Nodes,
-		others:  newOthers(),
+		cluster:      opts.Cluster,
+		from:         namespaces.Filter{Include: opts.IncludeNamespaces, Exclude: opts.ExcludeNamespaces},
+		local:        mgr.GetClient(),
+		exports:      exports,
+		hub:          hub,
+		onHub:        hub.Store,
+		synced:       func() bool { return name.held() && hub.Store.HasSynced() },
+		unheard:      name.unheard,
+		events:       mgr.GetEventRecorder("clusterset-exporter"),
+		pass:         newPass(),
+		perNamespace: opts.MaxPerNamespace,
+		visible:      visibility{own: opts.Cluster},
+		nodes:        opts.Nodes,
+		// A thousand at any speed, then one a second (rule C80 of docs/spec/control-plane.md).
+		ofPeers: rate.NewLimiter(rate.Every(time.Second), 1000),
 		now:     time.Now,
 	}
 	name.say = func(ctx context.Context, why *suspended) {
@@ -230,7 +232,7 @@ func newReconciler(mgr manager.Manager, hub *connect.Hub, opts Options, name *cl
 	opts.Nodes.OnChange(func(ctx context.Context, _ bool) { go r.nodesChanged(ctx) })
 	r.names = newNames(net.DefaultResolver.LookupNetIP, r.pass.send)
 	r.withdrawals = newWithdrawalGuard(opts.HoldWithdrawals, opts.ReplaceFor)
-	r.withdrawals.served, r.withdrawals.count = exports.served, r.abandonedAll
+	r.withdrawals.served = exports.served
 	return r, nil
 }
 

@@ -1,19 +1,13 @@
 package exporter
 
 import (
-	"encoding/json"
-	"hash/maphash"
 	"maps"
 	"slices"
 	"sync"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"golang.org/x/time/rate"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/sets"
-	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
-
-	"github.com/clusterset/clusterset/api"
 )
 
 // states remembers the services that something is known of. Each is reconciled by one worker at a time, which alone uses its state.
@@ -38,7 +32,7 @@ func (s *states) get(key types.NamespacedName) *serviceState {
 func (s *states) tidy(key types.NamespacedName) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if k := s.of[key]; k.remembered == (remembered{}) && k.external == nil {
+	if k := s.of[key]; *k == (serviceState{writes: k.writes}) {
 		delete(s.of, key)
 	}
 }
@@ -52,72 +46,34 @@ func (s *states) known() []types.NamespacedName {
 
 // serviceState is what is remembered of a service from one reconcile to the next.
 type serviceState struct {
-	remembered
-	// external is AnnotationExternalAddresses of its ServiceExport, if it has it. Nil means that it isn't known.
-	external map[string]string
-}
-
-type remembered struct {
 	failing  since // to write its records
 	refusing since // the hub, to take them
 	missing  since // its Service, while its ServiceExport may still exist
 	revision int64 // of its record, as this process wrote it last
 	exported bool  // that record, on the hub or as it was last seen there, isn't withdrawn
-	wrote    written
-	told     toldConditions
 	counted  entry
+	writes   *rate.Limiter
 }
 
 // lost reports whether the hub lacks a record that importers may need to hear from, of a service that isn't exported any more: somebody deleted it, or
 // the hub was restored.
-func (r *remembered) lost(now time.Time) bool {
+func (r *serviceState) lost(now time.Time) bool {
 	return r.exported || r.revision >= now.Add(-withdrawnFor).UnixMilli()
 }
 
-// rewriteEvery is the least time between two writes of a service's records, or of its ServiceExport's conditions, that are only needed because
-// someone else changed them (rule C79 of docs/spec/control-plane.md).
-const rewriteEvery = time.Second
-
-// written is what was written last of a service's records.
-type written struct {
-	says uint64 // see fingerprint
-	at   time.Time
-}
-
-var seed = maphash.MakeSeed()
-
-// fingerprint identifies records. It isn't 0.
-func fingerprint(want Desired) uint64 {
-	content, err := json.Marshal([]any{want.Service, want.Endpoints})
-	if err != nil {
-		panic(err) // they are sent to the hub as JSON, too
-	}
-	return maphash.Bytes(seed, content) | 1
-}
-
-// toldConditions is what was written last of a ServiceExport's conditions. Another MCS implementation beside ours writes the same ones, and each of
-// our writes may cause one of its own.
-type toldConditions struct {
-	says     uint64    // see fingerprintOfConditions
-	restored time.Time // when they were last written although they say the same
-}
-
-// ourConditions are those of a ServiceExport that are the exporter's.
-var ourConditions = sets.New(
-	string(mcsv1beta1.ServiceExportConditionValid), string(mcsv1beta1.ServiceExportConditionReady), string(mcsv1beta1.ServiceExportConditionConflict),
-	api.ConditionVisible, api.ConditionReachable, api.ConditionImported, api.ConditionComplete,
+// A service's records and the conditions of its ServiceExport are written writesAtOnce times at once, and then every writeEvery, whoever causes it
+// (rule C79 of docs/spec/control-plane.md).
+const (
+	writeEvery   = time.Second / 5
+	writesAtOnce = 20
 )
 
-// fingerprintOfConditions identifies what our conditions of a ServiceExport say.
-func fingerprintOfConditions(export *mcsv1beta1.ServiceExport) uint64 {
-	sum := maphash.String(seed, string(export.UID))
-	for _, c := range export.Status.Conditions {
-		if ourConditions.Has(c.Type) {
-			c.LastTransitionTime = metav1.Time{}
-			sum += maphash.Comparable(seed, c)
-		}
+// mayWrite reports whether the service may be written now. If not, it may be after writeEvery.
+func (k *serviceState) mayWrite() bool {
+	if k.writes == nil {
+		k.writes = rate.NewLimiter(rate.Every(writeEvery), writesAtOnce)
 	}
-	return sum
+	return k.writes.Allow()
 }
 
 // since is when something that still is so began.

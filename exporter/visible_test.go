@@ -65,7 +65,7 @@ func TestVisible(t *testing.T) {
 		if got != c.want {
 			t.Errorf("%s: got %q, want %q", c.name, got, c.want)
 		}
-		if _, changed := setConditions(export, v.conditions("shop", c.service)); changed {
+		if _, changed := setConditions(export, v.conditions("shop", c.service)); changed.Len() > 0 {
 			t.Errorf("%s: written again", c.name)
 		}
 	}

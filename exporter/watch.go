@@ -119,15 +119,19 @@ func markChanged() predicate.Predicate {
 	}
 }
 
-// keyOfService returns the service that a record is about, by the record's name: we remove the records in our namespace,
-// whatever they say of themselves.
-func keyOfService(e *clustersetv1alpha1.ExportedService) types.NamespacedName {
-	if namespace, name, ok := api.ParseExportedServiceName(e.Name); ok {
-		return types.NamespacedName{Namespace: namespace, Name: name}
+// keyOf returns the service that a record of ours is about, by the record's name: we remove the records in our namespace, whatever they say of
+// themselves. It is empty if no service's record has that name.
+func keyOf(record client.Object) types.NamespacedName {
+	namespace, name, _ := api.ParseExportedServiceName(record.GetName())
+	if _, ok := record.(*clustersetv1alpha1.ExportedEndpoints); ok {
+		namespace, name, _, _ = api.ParseExportedEndpointsName(record.GetName())
 	}
-	return types.NamespacedName{Namespace: e.Spec.ServiceNamespace, Name: e.Spec.ServiceName}
+	return types.NamespacedName{Namespace: namespace, Name: name}
 }
 
-func keyOfEndpoints(e *clustersetv1alpha1.ExportedEndpoints) types.NamespacedName {
-	return types.NamespacedName{Namespace: e.Spec.ServiceNamespace, Name: e.Spec.ServiceName}
+func signal(to chan<- struct{}) {
+	select {
+	case to <- struct{}{}:
+	default:
+	}
 }

@@ -42,7 +42,7 @@ func (r *reconciler) expireOnce(ctx context.Context) {
 	services, _ := r.onHub.OwnRecords()
 	var err error
 	for _, s := range expired(services, r.now()) {
-		r.dropped.Store(keyOfService(s), nil)                                        // else it would be written again
+		r.dropped.Store(keyOf(s), nil)                                               // else it would be written again
 		as := client.Preconditions{UID: &s.UID, ResourceVersion: &s.ResourceVersion} // it may be exported again
 		if err = client.IgnoreNotFound(r.hub.Delete(ctx, s.DeepCopy(), as)); err != nil {
 			break

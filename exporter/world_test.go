@@ -37,7 +37,6 @@ type world struct {
 	here        client.Client
 	kubeconfig  []byte
 	replaceFor  time.Duration // 0: the default
-	most        int           // exports of a namespace; 0: the default
 }
 
 func newWorld(t *testing.T, mcsCRDs ...[]byte) *world {
@@ -84,7 +83,7 @@ func (w *world) run() (stop func()) {
 	}
 	known := nodes.New()
 	known.Set(context.Background(), nodes.Node{Name: "n", At: topology.Location{Zone: "b"}}, nodes.Node{Name: "o", At: topology.Location{Zone: "a"}})
-	_, err = exporter.Setup(mgr, hub, exporter.Options{Cluster: "beijing", HeartbeatInterval: time.Second, ReplaceFor: w.replaceFor, MaxPerNamespace: w.most, Version: "v1.2.3", Nodes: known})
+	_, err = exporter.Setup(mgr, hub, exporter.Options{Cluster: "beijing", HeartbeatInterval: time.Second, ReplaceFor: w.replaceFor, Version: "v1.2.3", Nodes: known})
 	if err != nil {
 		w.Fatal(err)
 	}

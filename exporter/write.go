@@ -11,11 +11,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset/clusterset/api"
-	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/internal/schema"
 	"github.com/clusterset/clusterset/internal/text"
 )
@@ -66,37 +64,13 @@ func (r *reconciler) take(ctx context.Context, s step) error {
 	defer cancel()
 	switch s.verb {
 	case verbCreate:
-		err := r.hub.Create(ctx, s.object, client.FieldOwner(api.FieldManagerExporter))
-		if apierrors.IsAlreadyExists(err) {
-			return r.adopt(ctx, s.object)
-		}
-		return err
+		return r.hub.Create(ctx, s.object, client.FieldOwner(api.FieldManagerExporter))
 	case verbUpdate:
 		return r.hub.Update(ctx, s.object, client.FieldOwner(api.FieldManagerExporter))
 	default:
 		// Someone may have deleted it so that it waits for a garbage collector. A bare API server has none, and this deletion doesn't wait.
 		return client.IgnoreNotFound(r.hub.Delete(ctx, s.object, client.PropagationPolicy(metav1.DeletePropagationBackground)))
 	}
-}
-
-// adopt writes a record that the hub has although our cache doesn't: the cache is behind, or the record has lost its labels.
-func (r *reconciler) adopt(ctx context.Context, want client.Object) error {
-	switch want := want.(type) {
-	case *clustersetv1alpha1.ExportedService:
-		there := &clustersetv1alpha1.ExportedService{}
-		if err := r.hub.Get(ctx, client.ObjectKeyFromObject(want), there); err != nil || sameService(there, want) {
-			return err
-		}
-		want.Spec.Revision = max(want.Spec.Revision, numbering{now: r.now()}.next(there))
-		want.ResourceVersion = there.ResourceVersion
-	case *clustersetv1alpha1.ExportedEndpoints:
-		there := &clustersetv1alpha1.ExportedEndpoints{}
-		if err := r.hub.Get(ctx, client.ObjectKeyFromObject(want), there); err != nil || sameEndpoints(there, want) {
-			return err
-		}
-		want.ResourceVersion = there.ResourceVersion
-	}
-	return r.hub.Update(ctx, want, client.FieldOwner(api.FieldManagerExporter))
 }
 
 // refused reports whether the hub understood and rejected the record: it is invalid or too large, over a quota, against a
@@ -120,71 +94,47 @@ func (o outcome) transient() error {
 	return o.err
 }
 
-// othersRetry is when to look again at what other clusters changed too often.
-const othersRetry = time.Minute
+// outdated reports whether the hub has other records than those that the plan was made for.
+func (o outcome) outdated() bool {
+	return apierrors.IsConflict(o.err) || apierrors.IsAlreadyExists(o.err)
+}
+
+// ofPeersRetry is when to look again at what other clusters changed too often.
+const ofPeersRetry = time.Minute
 
 // report writes the ServiceExport's conditions if they changed, and Events about what people may have to act on. It returns how long it leaves
 // that, if it does.
 func (r *reconciler) report(
-	ctx context.Context, src Source, want Desired, out outcome, conflict *metav1.Condition, last *toldConditions,
+	ctx context.Context, src Source, want Desired, out outcome, conflict *metav1.Condition, known *serviceState,
 ) (time.Duration, error) {
 	if src.Export == nil || src.Export.DeletionTimestamp != nil {
-		*last = toldConditions{}
 		return 0, nil
 	}
 	export := src.Export.DeepCopy()
 	transitions, changed := setConditions(export, append(conditions(src.Export, want, out, conflict), r.visible.conditions(src.Key.Namespace, want)...))
-	if !changed {
+	switch {
+	case changed.Len() == 0:
 		return 0, nil
+	case changed.Delete(string(mcsv1beta1.ServiceExportConditionConflict), api.ConditionImported).Len() == 0 && !r.ofPeers.Allow():
+		return ofPeersRetry, nil
+	case !known.mayWrite():
+		return writeEvery, nil
 	}
-	says := fingerprintOfConditions(export)
-	restores := says == last.says
-	if wait := rewriteEvery - time.Since(last.restored); restores && wait > 0 {
-		return wait, nil
-	}
-	if onlyOthers(src.Export.Status.Conditions, export.Status.Conditions) && !r.others.Allow() {
-		return othersRetry, nil
-	}
-	err := r.exports.patchStatus(ctx, src.Export, export)
-	gone := apierrors.IsNotFound(err) // or its definition has no status: then it is still there after a while, and has its Events
-	if gone && restores {
-		r.statusless.Do(func() {
-			log.FromContext(ctx).Info("The definition of ServiceExport has no status subresource, so there are no conditions; clusterset doctor says more")
-		})
-	} else if err != nil && !gone {
+	// One that isn't found has just been deleted, or its definition has no status: then Events say what the conditions would.
+	if err := r.exports.patchStatus(ctx, src.Export, export); client.IgnoreNotFound(err) != nil {
 		return 0, fmt.Errorf("patch status of ServiceExport %s: %w", src.Key, err)
-	}
-	last.says = says
-	if restores || gone {
-		last.restored = time.Now()
-	}
-	if restores {
-		return 0, nil // it is no news
 	}
 	for _, c := range transitions {
 		if kind, worth := eventType(c); worth {
-			r.events.Eventf(r.exports.version.EncodeExport(export), nil, kind, eventReason(c), "Export", "%s", text.Truncate(c.Message, maxNote))
+			reason, _, _ := strings.Cut(c.Reason, ",") // the first of several conflicts: all may be too long for an Event
+			r.events.Eventf(r.exports.version.EncodeExport(export), nil, kind, reason, "Export", "%s", text.Truncate(c.Message, maxNote))
 		}
-	}
-	if gone {
-		return rewriteEvery, nil
 	}
 	return 0, nil
 }
 
 // maxNote keeps an Event's note within the API's limit of 1 KiB, with an ellipsis.
 const maxNote = 1024 - len("…")
-
-// maxReason is the API's longest reason of an Event.
-const maxReason = 128
-
-// eventReason returns the condition's reason, or a shorter one if the reasons of many conflicts exceed an Event's limit.
-func eventReason(c metav1.Condition) string {
-	if len(c.Reason) > maxReason {
-		return c.Type
-	}
-	return c.Reason
-}
 
 // eventType reports whether a condition that was just reached is worth an Event, and its type.
 func eventType(c metav1.Condition) (string, bool) {
