@@ -286,10 +286,13 @@ func (m *member) set(config *rest.Config, connection *connect.Connection, option
 	m.imports.Avoid = func(ctx context.Context) []netip.Addr {
 		return append(avoid(ctx), m.imports.Nodes.IPs()...)
 	}
+	member, err := connect.NewClient(config)
+	if err != nil {
+		return nil, fmt.Errorf("set up client: %w", err)
+	}
 	measures := prober.New(prober.Options{
 		Cluster: m.cluster, Services: m.imports.DataPath == desired.DataPathClusterIPs,
-		Here: mgr.GetCache(), Live: mgr.GetAPIReader(), Hub: hub, Writer: mgr.GetClient(),
-		Avoid: avoid,
+		Here: mgr.GetCache(), Live: member, Hub: hub, Avoid: avoid,
 	})
 	m.imports.Unreachable, m.imports.Reached, m.imports.Moved = measures.Unreachable, measures.Loaded(), measures.Changed()
 	m.imports.Facts = &importer.Facts{}
@@ -297,10 +300,6 @@ func (m *member) set(config *rest.Config, connection *connect.Connection, option
 		m.announcer.Report(ctx, report)
 		measures.Report(report)
 		m.imports.Facts.Report(ctx, report)
-	}
-	member, err := connect.NewClient(config)
-	if err != nil {
-		return nil, fmt.Errorf("set up client: %w", err)
 	}
 	secret, _ := parseKey(m.hubSecret) // it was checked; without one there is nowhere to save a token
 	options.Runs = runs{member, client.ObjectKey{Namespace: m.leaseNamespace(), Name: api.MemberLeaderLease}}
