@@ -18,7 +18,6 @@ import (
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
-	"github.com/clusterset/clusterset/cli/join"
 	"github.com/clusterset/clusterset/test/kube"
 )
 
@@ -98,9 +97,6 @@ func (w *credentials) revoked(t *testing.T) {
 		return w.said("doesn't accept this member's token", "has been revoked", "clusterset join --rejoin")
 	})
 	// The cluster's own reports name the cause and the cure: doctor at once, because it tries the Secret's token, and then what the agent says.
-	if err := join.InstallSecret(t.Context(), w.here, types.NamespacedName{Namespace: api.SystemNamespace, Name: api.HubSecret}, "beijing", []byte(w.installed(t))); err != nil {
-		t.Fatal(err)
-	}
 	w.reports(t, "doctor", "hub: the hub at ", "doesn't accept the agent's token in Secret clusterset-system/clusterset-hub-credentials",
 		"clusterset join beijing --rejoin --hub-kubeconfig "+w.hub.Kubeconfig(), " --kubeconfig "+w.member.Kubeconfig())
 	w.reports(t, "status", "hub TokenRefused: it hasn't accepted the token of this cluster's agent for ", ": it was revoked, ", "clusterset join beijing --rejoin")

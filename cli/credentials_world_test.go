@@ -87,15 +87,20 @@ func (w *credentials) startProcess(t *testing.T, args ...string) (stop func() in
 
 func (w *credentials) startAgent(t *testing.T) {
 	t.Helper()
-	w.stop, w.metrics.Addr = w.startProcess(t, "member", "--kubeconfig", w.member.Kubeconfig(), "--hub-kubeconfig", w.kubeconfig)
+	w.stop, w.metrics.Addr = w.startProcess(t, "member", "--kubeconfig", w.member.Kubeconfig(), "--hub-kubeconfig", w.kubeconfig, "--hub-secret", hubSecret.String())
 	stop := w.stop
 	w.whole.Cleanup(func() { stop() })
 }
 
-// install replaces the agent's kubeconfig in one step, as the kubelet does.
+var hubSecret = types.NamespacedName{Namespace: api.SystemNamespace, Name: api.HubSecret}
+
+// install replaces the agent's Secret, and its file in one step, as the kubelet does.
 func (w *credentials) install(t *testing.T, kubeconfig string) {
 	t.Helper()
 	w.keep(tokenOf(t, kubeconfig))
+	if err := join.InstallSecret(t.Context(), w.here, hubSecret, "beijing", []byte(kubeconfig)); err != nil {
+		t.Fatal(err)
+	}
 	if err := os.WriteFile(w.kubeconfig+".next", []byte(kubeconfig), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -106,11 +111,11 @@ func (w *credentials) install(t *testing.T, kubeconfig string) {
 
 func (w *credentials) installed(t *testing.T) string {
 	t.Helper()
-	content, err := os.ReadFile(w.kubeconfig)
-	if err != nil {
+	var secret corev1.Secret
+	if err := w.here.Get(t.Context(), hubSecret, &secret); err != nil {
 		t.Fatal(err)
 	}
-	return string(content)
+	return string(secret.Data[api.HubSecretKey])
 }
 
 // keep remembers a secret that must not be disclosed anywhere.

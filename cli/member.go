@@ -91,7 +91,7 @@ are answered. clusterset join creates the kubeconfig for the hub. With --hub-sec
 	flags := cmd.Flags()
 	m.addFlags(flags, "this cluster")
 	flags.StringVar(&m.hubKubeconfig, "hub-kubeconfig", "", "kubeconfig `file` for the hub (required). It is read again when it changes")
-	flags.StringVar(&m.hubSecret, "hub-secret", "", "`namespace/name` of the Secret in this cluster that the file comes from. A renewed token is saved there (default: in the file itself)")
+	flags.StringVar(&m.hubSecret, "hub-secret", "", "`namespace/name` of the Secret in this cluster that the file comes from. A renewed token is saved there (default: nowhere, it ends with this process)")
 	flags.StringVar(&m.cluster, "cluster", "", "this cluster's `name` in the set (default: the one the hub kubeconfig was made for)")
 	flags.DurationVar(&m.heartbeat, "heartbeat-interval", exporter.DefaultHeartbeatInterval, "how often to renew this cluster's Lease on the hub. The hub suspects a cluster after 40s of silence")
 	flags.IntVar(&m.workers, "workers", exporter.DefaultWorkers, "how many services to export in parallel; the chart sets 4")
@@ -286,10 +286,13 @@ func (m *member) set(config *rest.Config, connection *connect.Connection, option
 	m.imports.Avoid = func(ctx context.Context) []netip.Addr {
 		return append(avoid(ctx), m.imports.Nodes.IPs()...)
 	}
+	member, err := connect.NewClient(config)
+	if err != nil {
+		return nil, fmt.Errorf("set up client: %w", err)
+	}
 	measures := prober.New(prober.Options{
 		Cluster: m.cluster, Services: m.imports.DataPath == desired.DataPathClusterIPs,
-		Here: mgr.GetCache(), Live: mgr.GetAPIReader(), Hub: hub, Writer: mgr.GetClient(),
-		Avoid: avoid,
+		Here: mgr.GetCache(), Live: member, Hub: hub, Avoid: avoid,
 	})
 	m.imports.Unreachable, m.imports.Reached, m.imports.Moved = measures.Unreachable, measures.Loaded(), measures.Changed()
 	m.imports.Facts = &importer.Facts{}
@@ -298,10 +301,7 @@ func (m *member) set(config *rest.Config, connection *connect.Connection, option
 		measures.Report(report)
 		m.imports.Facts.Report(ctx, report)
 	}
-	member, err := connect.NewClient(config)
-	if err != nil {
-		return nil, fmt.Errorf("set up client: %w", err)
-	}
+	secret, _ := parseKey(m.hubSecret) // it was checked; without one there is nowhere to save a token
 	options.Runs = runs{member, client.ObjectKey{Namespace: m.leaseNamespace(), Name: api.MemberLeaderLease}}
 	if _, err := exporter.Setup(mgr, hub, options); err != nil {
 		return nil, err
@@ -316,7 +316,7 @@ func (m *member) set(config *rest.Config, connection *connect.Connection, option
 		measures,
 		everywhere(connection.Watch),
 		everywhere(func(ctx context.Context) error { return schema.AwaitHub(ctx, connection.Config()) }),
-		&connect.Renewer{Connection: connection, Cluster: m.cluster, Store: m.store(member)},
+		&connect.Renewer{Connection: connection, Cluster: m.cluster, Store: connect.SecretStore{Client: member, Key: secret}},
 		manager.RunnableFunc(func(ctx context.Context) error {
 			if err := join.WriteProperties(ctx, member, m.cluster, ""); err != nil {
 				log.FromContext(ctx).Info("Can't write this cluster's ClusterProperty; nothing in clusterset depends on it", "reason", err.Error())
@@ -329,13 +329,6 @@ func (m *member) set(config *rest.Config, connection *connect.Connection, option
 		}
 	}
 	return mgr, nil
-}
-
-func (m *member) store(member client.Client) connect.Store {
-	if key, err := parseKey(m.hubSecret); err == nil {
-		return connect.SecretStore{Client: member, Key: key}
-	}
-	return connect.FileStore(m.hubKubeconfig)
 }
 
 // parseKey parses "namespace/name".

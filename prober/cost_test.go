@@ -64,7 +64,7 @@ func BenchmarkManyClusters(b *testing.B) {
 	}
 	var dials, failed atomic.Int64
 	p := New(Options{
-		Cluster: "here", Here: s, Live: s, Hub: s, Writer: s, Avoid: func(context.Context) []netip.Addr { return nil },
+		Cluster: "here", Here: s, Live: s, Hub: s, Avoid: func(context.Context) []netip.Addr { return nil },
 		Dial: func(ctx context.Context, _ netip.AddrPort, cluster string) (beacon.Answer, error) {
 			dials.Add(1)
 			answer, err := beacon.Dial(ctx, at[cluster], cluster)

@@ -10,120 +10,156 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/internal/beacon"
 	"github.com/clusterset/clusterset/internal/verdict"
 )
 
 const (
-	// maxAge is how long a Reachability counts, and stampEvery how often it is written if nothing changes (D51).
-	maxAge     = 10 * time.Minute
-	stampEvery = 3 * time.Minute
+	// maxAge is how long a Reachability counts. It is written every stampEvery if nothing changes, and explainEvery if only reasons do (D51):
+	// where addresses fail in different ways, these change with every dial.
+	maxAge       = 10 * time.Minute
+	stampEvery   = 3 * time.Minute
+	explainEvery = time.Minute
 	// writeRetry is when a write that failed is repeated.
 	writeRetry = 2 * time.Second
 	// maxClusters is how many the object has room for.
 	maxClusters = 1024
-	// maxIgnored is up to where beacons that aren't dialled are counted.
-	maxIgnored = 1000
 )
 
 var key = client.ObjectKey{Name: clustersetv1alpha1.ReachabilityName}
 
-// read returns the stored object. It is empty if there is none, or if it can't be stored here.
-func (p *Prober) read(ctx context.Context) (*clustersetv1alpha1.Reachability, error) {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
-	o := &clustersetv1alpha1.Reachability{}
-	err := p.options.Live.Get(ctx, key, o)
-	if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) || apierrors.IsForbidden(err) {
-		return &clustersetv1alpha1.Reachability{}, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("get Reachability %s: %w", key.Name, err)
-	}
-	if o.Cluster != p.options.Cluster { // the cluster has another name now
-		return &clustersetv1alpha1.Reachability{}, nil
-	}
-	return o, nil
+// record is what is known of the stored object.
+type record struct {
+	has     map[string]verdict.Verdict // what was to be written last
+	at      time.Time                  // when
+	writing bool
+	failure string // why it wasn't
 }
 
-// write stores the verdicts whenever it is told to, and every few minutes.
-func (p *Prober) write(ctx context.Context, changed <-chan struct{}) {
-	said := ""
-	stamp := time.NewTimer(stampEvery)
-	defer stamp.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-changed:
-		case <-stamp.C:
-		}
-		stamp.Reset(stampEvery)
-		err := p.store(ctx)
-		if err == nil {
-			said = ""
-			continue
-		}
-		stamp.Reset(writeRetry)
-		if reason := err.Error(); reason != said && ctx.Err() == nil {
-			said = reason
-			logf.FromContext(ctx).Info("Can't write which clusters can be reached; names don't follow it", "reason", reason)
-		}
+// due reports whether verdicts should be written.
+func (r *record) due(all map[string]verdict.Verdict, now time.Time) bool {
+	age := now.Sub(r.at)
+	decided := func(v, o verdict.Verdict) bool { v.Reason = o.Reason; return v.Same(o) }
+	switch {
+	case r.writing:
+		return false
+	case r.failure != "":
+		return age >= writeRetry
+	case !maps.EqualFunc(r.has, all, decided):
+		return true
+	case !maps.EqualFunc(r.has, all, verdict.Verdict.Same):
+		return age >= explainEvery
 	}
+	return age >= stampEvery
 }
 
-func (p *Prober) store(ctx context.Context) error {
+// write writes verdicts if that is due.
+func (p *Prober) write(ctx context.Context, all map[string]verdict.Verdict, now time.Time) {
+	r := &p.record
+	if !r.due(all, now) {
+		return
+	}
+	r.writing, r.has, r.at = true, all, now
+	clusters := p.clusters(all)
+	p.start(ctx, func() func() {
+		err := p.store(ctx, clusters)
+		return func() {
+			was := r.failure
+			r.writing, r.failure = false, ""
+			if err == nil {
+				return
+			}
+			if r.failure = err.Error(); r.failure != was {
+				logf.FromContext(ctx).Info("Can't write which clusters can be reached; names don't follow it", "reason", r.failure)
+			}
+		}
+	})
+}
+
+func (p *Prober) store(ctx context.Context, clusters []clustersetv1alpha1.ClusterReachability) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	o := &clustersetv1alpha1.Reachability{}
-	err := p.options.Live.Get(ctx, key, o)
-	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("get Reachability %s: %w", key.Name, err)
-	}
-	missing := err != nil
-	o.Name, o.Cluster, o.Stamp = key.Name, p.options.Cluster, metav1.NowMicro()
-	if o.Labels == nil {
-		o.Labels = map[string]string{}
-	}
-	o.Labels[api.LabelManagedBy] = api.ManagedByImporter
-	o.Clusters = p.clusters()
-	if missing {
-		err = p.options.Writer.Create(ctx, o)
-	} else {
-		err = p.options.Writer.Update(ctx, o)
-	}
+	o := &clustersetv1alpha1.Reachability{ObjectMeta: metav1.ObjectMeta{Name: key.Name}}
+	_, err := controllerutil.CreateOrUpdate(ctx, p.options.Live, o, func() error {
+		metav1.SetMetaDataLabel(&o.ObjectMeta, api.LabelManagedBy, api.ManagedByImporter)
+		o.Cluster, o.Stamp, o.Clusters = p.options.Cluster, metav1.NowMicro(), clusters
+		return nil
+	})
 	if err != nil {
 		return fmt.Errorf("write Reachability %s: %w", key.Name, err)
 	}
 	return nil
 }
 
-// clusters returns the verdicts as they are stored.
-func (p *Prober) clusters() []clustersetv1alpha1.ClusterReachability {
-	verdicts := *p.verdicts.Load()
+// clusters returns verdicts as they are stored.
+func (p *Prober) clusters(verdicts map[string]verdict.Verdict) []clustersetv1alpha1.ClusterReachability {
 	all := make([]clustersetv1alpha1.ClusterReachability, 0, len(verdicts))
 	for _, name := range slices.Sorted(maps.Keys(verdicts)) {
 		v := verdicts[name]
-		beacons, ignored := p.book.stated(name)
-		all = append(all, clustersetv1alpha1.ClusterReachability{
+		c := clustersetv1alpha1.ClusterReachability{
 			Name: name, Reachable: metav1.ConditionStatus(v.Reachable.String()), Reason: string(v.Reason), Since: metav1.NewTime(v.Since),
-			Reached: v.Reached, RoundTripMicroseconds: v.RoundTrip.Microseconds(), Beacons: beacons,
-			IgnoredBeacons: int32(min(ignored, maxIgnored)), //nolint:gosec // it is bounded
-		})
+			Reached: v.Reached, RoundTripMicroseconds: v.RoundTrip.Microseconds(),
+		}
+		if e := p.peers[name]; e != nil {
+			beacons, ignored := e.dialled()
+			c.Beacons, c.IgnoredBeacons = beacons, int32(ignored) //nolint:gosec // the report has room for eight
+		}
+		all = append(all, c)
 	}
 	return all[:min(len(all), maxClusters)]
 }
 
-func reachableOf(s metav1.ConditionStatus) verdict.Reachable {
-	switch s {
-	case metav1.ConditionTrue:
-		return verdict.True
-	case metav1.ConditionFalse:
-		return verdict.False
+// load begins with the verdicts of the agent that ran before, and reports whether that is done. Those that are too old only say which
+// clusters were reached (D51). Their beacons were dialled, so they may be again until it is known which those are.
+func (p *Prober) load(ctx context.Context) bool {
+	var stored *clustersetv1alpha1.Reachability
+	err := wait.PollUntilContextCancel(ctx, 5*time.Second, true, func(ctx context.Context) (bool, error) {
+		var err error
+		if stored, err = p.get(ctx); err != nil {
+			logf.FromContext(ctx).Info("Waiting for this cluster's API server to say what could be reached before", "reason", err.Error())
+		}
+		return err == nil, nil
+	})
+	if err != nil {
+		return false
 	}
-	return verdict.Unknown
+	now := time.Now()
+	fresh := now.Sub(stored.Stamp.Time).Abs() < maxAge
+	reachable := map[metav1.ConditionStatus]verdict.Reachable{metav1.ConditionTrue: verdict.True, metav1.ConditionFalse: verdict.False}
+	for _, c := range stored.Clusters {
+		v := verdict.Verdict{Reachable: reachable[c.Reachable], Reason: verdict.Reason(c.Reason), Since: c.Since.Time, Reached: c.Reached}
+		if !fresh {
+			v = verdict.Verdict{Reason: verdict.NeverReached, Since: now, Reached: c.Reached}
+		}
+		p.machine.Know(c.Name, v, now)
+		e := &peer{}
+		e.stated, _ = beacon.Parse(c.Beacons)
+		p.peers[c.Name] = e
+	}
+	p.publish(ctx, p.machine.Decide(now))
+	close(p.loaded)
+	return true
+}
+
+// get returns the stored object. It is empty if there is none, or if it can't be stored here.
+func (p *Prober) get(ctx context.Context) (*clustersetv1alpha1.Reachability, error) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	o := &clustersetv1alpha1.Reachability{}
+	err := p.options.Live.Get(ctx, key, o)
+	none := apierrors.IsNotFound(err) || meta.IsNoMatchError(err) || apierrors.IsForbidden(err)
+	if none || err == nil && o.Cluster != p.options.Cluster { // the cluster had another name then
+		return &clustersetv1alpha1.Reachability{}, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("get Reachability %s: %w", key.Name, err)
+	}
+	return o, nil
 }

@@ -3,16 +3,19 @@ package prober
 import (
 	"context"
 	"errors"
-	"maps"
+	"fmt"
 	"net/netip"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/internal/beacon"
 	"github.com/clusterset/clusterset/internal/communities"
@@ -22,10 +25,10 @@ import (
 const (
 	// beat is how often it is decided whom to dial and what that means.
 	beat = 100 * time.Millisecond
-	// lookAround is how often this cluster's copies of the MemberClusters are read.
+	// lookAround is how often this cluster's copies of the MemberClusters are read, and what is never dialled.
 	lookAround = 2 * time.Second
-	// explainEvery is how often verdicts are written if only their reasons change (D51).
-	explainEvery = time.Minute
+	// hubTimeout is how long the hub may take to answer. If it doesn't, it is left alone for as long.
+	hubTimeout = 5 * time.Second
 )
 
 // Options configure a Prober. All but Services and Dial are required.
@@ -34,9 +37,9 @@ type Options struct {
 	Cluster string
 	// Services makes ClusterIPs in front of beacons be dialled where there are any, instead of the beacons: what is measured is what is used.
 	Services bool
-	// Here reads this cluster's MemberClusters from a cache. Live and Writer are this cluster's API server, Hub the hub's.
-	Here, Live, Hub client.Reader
-	Writer          client.Writer
+	// Here reads this cluster's MemberClusters from a cache. Live is this cluster's API server, Hub the hub's.
+	Here, Hub client.Reader
+	Live      client.Client
 	// Avoid returns addresses that are never dialled: the hub's and this cluster's API server's.
 	Avoid func(context.Context) []netip.Addr
 	// Dial asks a beacon. Default: beacon.Dial.
@@ -45,15 +48,24 @@ type Options struct {
 
 // Prober dials the beacons of other clusters. It runs in the leading agent only.
 type Prober struct {
-	options Options
-	book    *book
-	machine *verdict.Machine
-	loaded  chan struct{}
-	news    *news
+	options  Options
+	loaded   chan struct{}
+	changed  chan event.GenericEvent
+	verdicts atomic.Pointer[map[string]verdict.Verdict]
 
-	verdicts  atomic.Pointer[map[string]verdict.Verdict]
-	asked     map[string]verdict.Verdict // those that were last to be written
-	explained time.Time                  // when that was so only for their reasons
+	// The rest belongs to the goroutine of Start. What takes time is a job of another, which ends with a function for this one.
+	jobs    sync.WaitGroup
+	ended   chan func()
+	machine *verdict.Machine
+	peers   map[string]*peer
+	known   bool // whether peers has all clusters, not only those that an agent before stored
+	ours    []netip.Prefix
+	avoid   []netip.Addr
+	looked  time.Time // when peers were last looked for
+	looking bool
+	reading bool      // whether a report is being read
+	deaf    time.Time // when the hub last didn't answer
+	record  record
 }
 
 // New returns a Prober.
@@ -62,7 +74,10 @@ func New(o Options) *Prober {
 		o.Dial = beacon.Dial
 	}
 	registerMetrics()
-	return &Prober{options: o, book: newBook(o), machine: verdict.New(), loaded: make(chan struct{}), news: newNews()}
+	return &Prober{
+		options: o, loaded: make(chan struct{}), changed: make(chan event.GenericEvent),
+		ended: make(chan func()), machine: verdict.New(), peers: map[string]*peer{},
+	}
 }
 
 // Loaded is closed once the verdicts of the agent that ran before are known. Until then Unreachable knows of none.
@@ -75,7 +90,7 @@ func (p *Prober) Unreachable(cluster string) bool {
 }
 
 // Changed has an event with the MemberCluster of each cluster for which Unreachable has changed. It has one reader.
-func (p *Prober) Changed() <-chan event.GenericEvent { return p.news.events }
+func (p *Prober) Changed() <-chan event.GenericEvent { return p.changed }
 
 // NeedLeaderElection implements manager.LeaderElectionRunnable.
 func (*Prober) NeedLeaderElection() bool { return true }
@@ -86,235 +101,210 @@ func (p *Prober) Start(ctx context.Context) error {
 	if !p.load(ctx) {
 		return nil // it was stopped
 	}
-	var wg sync.WaitGroup
-	defer wg.Wait()
+	defer p.jobs.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	writes := make(chan struct{}, 1)
-	writes <- struct{}{} // so that the age tells that an agent runs
-	wg.Go(func() { p.news.run(ctx) })
-	wg.Go(func() { p.write(ctx, writes) })
-	wg.Go(func() { p.book.run(ctx) })
-	p.dial(ctx, &wg, writes)
-	return nil
-}
-
-// result is how a dial ended.
-type result struct {
-	cluster      string
-	at           netip.AddrPort
-	began, ended time.Time
-	answer       beacon.Answer
-	err          error
-}
-
-// dial dials and decides until ctx ends.
-func (p *Prober) dial(ctx context.Context, wg *sync.WaitGroup, writes chan<- struct{}) {
-	results := make(chan result)
 	tick := time.NewTicker(beat)
 	defer tick.Stop()
-	var looked time.Time
 	for {
 		select {
 		case <-ctx.Done():
-			return
-		case r := <-results:
-			p.done(r)
-			continue
+			return nil
+		case then := <-p.ended:
+			then()
 		case <-tick.C:
+			p.step(ctx, time.Now())
 		}
-		now := time.Now()
-		if now.Sub(looked) >= lookAround {
-			looked = now
-			p.look(ctx, now)
-		}
-		all := p.machine.Decide(now)
-		p.publish(all)
-		p.ask(all, now, writes)
-		for _, cluster := range p.machine.Due(now) {
-			at, ok := p.book.first(cluster)
-			if !ok {
-				p.machine.Done(cluster, now, now, 0, verdict.NoBeacon)
-				continue
-			}
-			wg.Go(func() {
-				answer, err := p.options.Dial(ctx, at, cluster)
-				select {
-				case results <- result{cluster, at, now, time.Now(), answer, err}:
-				case <-ctx.Done():
-				}
-			})
-		}
+		p.read(ctx, time.Now())
 	}
 }
 
-func (p *Prober) done(r result) {
-	why := verdict.Reason("")
-	switch {
-	case r.err == nil:
-		roundTrips.WithLabelValues(r.cluster).Observe(r.answer.RoundTrip.Seconds())
-	case errors.Is(r.err, beacon.ErrWrongCluster):
-		why = verdict.WrongCluster
-	case errors.Is(r.err, beacon.ErrRefused):
-		why = verdict.Refused
-	default:
-		why = verdict.NoAnswer
-	}
-	p.machine.Done(r.cluster, r.began, r.ended, r.answer.RoundTrip, why)
-	stays := r.err == nil && !r.answer.Leaving
-	p.book.tried(r.cluster, r.at, stays, r.answer.Leaving || p.machine.Silent(r.cluster, r.ended) >= readFailing)
+// start runs a job beside the loop, which does what the job returns.
+func (p *Prober) start(ctx context.Context, job func() (then func())) {
+	p.jobs.Go(func() {
+		then := job()
+		select {
+		case p.ended <- then:
+		case <-ctx.Done():
+		}
+	})
 }
 
-// look finds out which clusters there are, and what is known of their beacons.
-func (p *Prober) look(ctx context.Context, now time.Time) {
-	ctx, cancel := context.WithTimeout(ctx, time.Second/2)
-	defer cancel()
-	var all clustersetv1alpha1.MemberClusterList
-	if err := p.options.Here.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil {
-		logf.FromContext(ctx).V(1).Info("Can't list the MemberClusters", "reason", err.Error())
+func (p *Prober) step(ctx context.Context, now time.Time) {
+	if !p.looking && now.Sub(p.looked) >= lookAround {
+		p.looking, p.looked = true, now
+		p.start(ctx, func() func() { return p.look(ctx) })
+	}
+	if !p.known {
 		return
 	}
-	var own *clustersetv1alpha1.MemberCluster
-	others := map[string]*clustersetv1alpha1.MemberCluster{}
-	for i := range all.Items {
-		usable, _ := all.Items[i].Sanitized()
-		if usable.Name == p.options.Cluster {
-			own = usable
-		} else if !usable.Left() {
-			others[usable.Name] = usable
+	all := p.machine.Decide(now)
+	p.publish(ctx, all)
+	p.write(ctx, all, now)
+	for _, cluster := range p.machine.Due(now) {
+		p.dial(ctx, cluster, now)
+	}
+}
+
+// look finds out which clusters there are, and what is never dialled.
+func (p *Prober) look(ctx context.Context) func() {
+	avoid := p.options.Avoid(ctx)
+	var all clustersetv1alpha1.MemberClusterList
+	err := p.options.Here.List(ctx, &all, client.UnsafeDisableDeepCopy)
+	return func() {
+		p.looking = false
+		if err == nil { // else it looks again soon
+			p.set(all.Items, avoid)
 		}
 	}
-	if own == nil {
+}
+
+// set takes over which clusters there are.
+func (p *Prober) set(members []clustersetv1alpha1.MemberCluster, avoid []netip.Addr) {
+	all := make([]*clustersetv1alpha1.MemberCluster, len(members))
+	for i := range members {
+		all[i], _ = members[i].Sanitized()
+	}
+	here := slices.IndexFunc(all, func(m *clustersetv1alpha1.MemberCluster) bool { return m.Name == p.options.Cluster })
+	if here < 0 {
 		return // not yet a member, or nothing has been copied yet
 	}
-	maps.DeleteFunc(others, func(_ string, m *clustersetv1alpha1.MemberCluster) bool {
-		return !communities.Share(own.Spec.Communities, m.Spec.Communities)
+	own := all[here]
+	p.ours, p.avoid = api.Networks(own.Spec.CIDRs), avoid
+	peers, measured, without := map[string]*peer{}, []string{}, map[string]verdict.Reason{}
+	for _, m := range all {
+		if m == own || m.Left() || !communities.Share(own.Spec.Communities, m.Spec.Communities) {
+			continue
+		}
+		e := p.peers[m.Name]
+		if e == nil {
+			e = &peer{}
+		}
+		peers[m.Name] = e
+		if apart := m.Apart(own); e.apart != apart {
+			e.apart, e.read = apart, time.Time{} // the report has other addresses for it
+		}
+		e.networks = api.Networks(m.Spec.CIDRs)
+		if e.apart {
+			e.networks = api.Networks(m.Spec.ExternalCIDRs)
+		}
+		e.choose(p.ours, avoid)
+		switch {
+		case len(e.allowed) > 0:
+			measured = append(measured, m.Name)
+		case len(e.stated)+e.odd > 0:
+			without[m.Name] = verdict.NotAllowed
+		default:
+			without[m.Name] = verdict.NoBeacon
+		}
+	}
+	p.peers, p.known = peers, true
+	p.machine.Set(measured, without, time.Now())
+}
+
+// read reads the report of a cluster that is due, one at a time.
+func (p *Prober) read(ctx context.Context, now time.Time) {
+	if p.reading || now.Sub(p.deaf) < hubTimeout {
+		return
+	}
+	for cluster, e := range p.peers {
+		if !e.due(now) {
+			continue
+		}
+		p.reading = true
+		p.start(ctx, func() func() {
+			report, err := p.reportOf(ctx, cluster)
+			return func() {
+				now := time.Now()
+				p.reading = false
+				if err != nil {
+					p.deaf = now
+					logf.FromContext(ctx).V(1).Info("Can't read which beacons a cluster has", "cluster", cluster, "reason", err.Error())
+					return
+				}
+				e.learn(&report.Spec, p.options.Services, now)
+				e.choose(p.ours, p.avoid)
+			}
+		})
+		return
+	}
+}
+
+// reportOf reads a report. It is empty if there is none.
+func (p *Prober) reportOf(ctx context.Context, cluster string) (*clustersetv1alpha1.MemberReport, error) {
+	ctx, cancel := context.WithTimeout(ctx, hubTimeout)
+	defer cancel()
+	report := &clustersetv1alpha1.MemberReport{}
+	err := p.options.Hub.Get(ctx, client.ObjectKey{Namespace: api.MemberNamespace(cluster), Name: clustersetv1alpha1.MemberReportName}, report)
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) {
+		return nil, fmt.Errorf("get MemberReport: %w", err)
+	}
+	return report, nil
+}
+
+func (p *Prober) dial(ctx context.Context, cluster string, began time.Time) {
+	e := p.peers[cluster]
+	at, ok := e.current()
+	if !ok {
+		p.machine.Done(cluster, began, began, 0, verdict.NoBeacon)
+		return
+	}
+	p.start(ctx, func() func() {
+		answer, err := p.options.Dial(ctx, at, cluster)
+		ended := time.Now()
+		return func() {
+			if err == nil {
+				roundTrips.WithLabelValues(cluster).Observe(answer.RoundTrip.Seconds())
+			}
+			p.machine.Done(cluster, began, ended, answer.RoundTrip, reasonOf(err))
+			e.tried(at, err == nil && !answer.Leaving, began)
+		}
 	})
-	measured, without := p.book.set(own, others)
-	p.machine.Set(measured, without, now)
+}
+
+// reasonOf returns why a dial failed, empty if it succeeded.
+func reasonOf(err error) verdict.Reason {
+	switch {
+	case err == nil:
+		return ""
+	case errors.Is(err, beacon.ErrWrongCluster):
+		return verdict.WrongCluster
+	case errors.Is(err, beacon.ErrRefused):
+		return verdict.Refused
+	}
+	return verdict.NoAnswer
 }
 
 // publish makes verdicts known.
-func (p *Prober) publish(now map[string]verdict.Verdict) {
-	was := map[string]verdict.Verdict{}
-	if all := p.verdicts.Load(); all != nil {
-		was = *all
+func (p *Prober) publish(ctx context.Context, now map[string]verdict.Verdict) {
+	var was map[string]verdict.Verdict
+	if before := p.verdicts.Swap(&now); before != nil {
+		was = *before
 	}
-	p.verdicts.Store(&now)
-	if maps.EqualFunc(was, now, verdict.Verdict.Same) {
-		return
-	}
-	for cluster := range was {
-		if _, ok := now[cluster]; !ok {
+	for cluster, before := range was {
+		is, ok := now[cluster]
+		if !ok {
 			forgetMetrics(cluster)
-			if was[cluster].Reachable == verdict.False {
-				p.news.add(cluster)
-			}
+		}
+		if (is.Reachable == verdict.False) != (before.Reachable == verdict.False) {
+			p.tell(ctx, cluster)
 		}
 	}
-	for cluster, v := range now {
-		showMetrics(cluster, v)
-		if (v.Reachable == verdict.False) != (was[cluster].Reachable == verdict.False) {
-			p.news.add(cluster)
+	for cluster, is := range now {
+		if before, ok := was[cluster]; !ok || !is.Same(before) {
+			showMetrics(cluster, is)
 		}
 	}
 }
 
-// ask asks for verdicts to be written if they have changed. Reasons alone can change with every dial, where addresses fail in different ways.
-func (p *Prober) ask(all map[string]verdict.Verdict, now time.Time, writes chan<- struct{}) {
-	if maps.EqualFunc(p.asked, all, verdict.Verdict.Same) {
-		return
-	}
-	if maps.EqualFunc(p.asked, all, func(v, o verdict.Verdict) bool { v.Reason = o.Reason; return v.Same(o) }) {
-		if now.Sub(p.explained) < explainEvery {
-			return
-		}
-		p.explained = now
-	}
-	p.asked = all
-	select {
-	case writes <- struct{}{}:
-	default: // one is due already, and will write the latest
-	}
-}
-
-// news passes on which clusters have changed, each once, however slowly they are read.
-type news struct {
-	events chan event.GenericEvent
-	more   chan struct{}
-	mu     sync.Mutex
-	of     map[string]bool
-}
-
-func newNews() *news {
-	return &news{events: make(chan event.GenericEvent), more: make(chan struct{}, 1), of: map[string]bool{}}
-}
-
-func (n *news) add(cluster string) {
-	n.mu.Lock()
-	n.of[cluster] = true
-	n.mu.Unlock()
-	select {
-	case n.more <- struct{}{}:
-	default:
-	}
-}
-
-func (n *news) run(ctx context.Context) {
-	for {
+// tell passes on that a cluster has changed. Whoever reads that may be slow.
+func (p *Prober) tell(ctx context.Context, cluster string) {
+	m := &clustersetv1alpha1.MemberCluster{}
+	m.Name = cluster
+	p.jobs.Go(func() {
 		select {
+		case p.changed <- event.GenericEvent{Object: m}:
 		case <-ctx.Done():
-			return
-		case <-n.more:
 		}
-		n.mu.Lock()
-		of := n.of
-		n.of = map[string]bool{}
-		n.mu.Unlock()
-		for cluster := range of {
-			m := &clustersetv1alpha1.MemberCluster{}
-			m.Name = cluster
-			select {
-			case <-ctx.Done():
-				return
-			case n.events <- event.GenericEvent{Object: m}:
-			}
-		}
-	}
-}
-
-// load begins with the verdicts of the agent that ran before, and reports whether that is done. Those that are too old only say which
-// clusters were reached (D51).
-func (p *Prober) load(ctx context.Context) bool {
-	for {
-		stored, err := p.read(ctx)
-		if err == nil {
-			now := time.Now()
-			fresh := now.Sub(stored.Stamp.Time).Abs() < maxAge
-			for i := range stored.Clusters {
-				c := &stored.Clusters[i]
-				v := verdict.Verdict{Reachable: reachableOf(c.Reachable), Reason: verdict.Reason(c.Reason), Since: c.Since.Time, Reached: c.Reached}
-				if !fresh {
-					v = verdict.Verdict{Reason: verdict.NeverReached, Since: now, Reached: c.Reached}
-				}
-				p.machine.Know(c.Name, v, now)
-				p.book.know(c.Name, c.Beacons)
-			}
-			all := p.machine.Decide(now)
-			p.asked = all
-			p.verdicts.Store(&all)
-			for cluster, v := range all {
-				showMetrics(cluster, v)
-			}
-			p.book.look(ctx)
-			close(p.loaded)
-			return true
-		}
-		logf.FromContext(ctx).Info("Waiting for this cluster's API server to say what could be reached before", "reason", err.Error())
-		select {
-		case <-ctx.Done():
-			return false
-		case <-time.After(5 * time.Second):
-		}
-	}
+	})
 }

@@ -158,7 +158,7 @@ func (w *world) dial(ctx context.Context, at netip.AddrPort, cluster string) (be
 // start starts a prober; stop stops it, as its process would end.
 func (w *world) start(more ...func(*Options)) (p *Prober, stop func()) {
 	o := Options{
-		Cluster: "a", Here: w.here, Live: w.here, Hub: w.hub, Writer: w.here, Dial: w.dial,
+		Cluster: "a", Here: w.here, Live: w.here, Hub: w.hub, Dial: w.dial,
 		Avoid: func(context.Context) []netip.Addr { return []netip.Addr{netip.MustParseAddr("10.1.0.99")} },
 	}
 	for _, f := range more {

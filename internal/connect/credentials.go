@@ -1,12 +1,12 @@
 package connect
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"reflect"
 	"strings"
 	"time"
 
@@ -81,50 +81,18 @@ func replaceToken(kubeconfig []byte, token string) ([]byte, error) {
 		return nil, fmt.Errorf("read kubeconfig: %w", err)
 	}
 	current := config.Contexts[config.CurrentContext]
-	if current == nil || config.AuthInfos[current.AuthInfo] == nil {
-		return nil, errors.New("read kubeconfig: it has no current context with a user")
+	if current == nil || config.AuthInfos[current.AuthInfo] == nil || config.AuthInfos[current.AuthInfo].Token == "" {
+		return nil, errors.New("read kubeconfig: it has no current context with a token")
 	}
 	config.AuthInfos[current.AuthInfo].Token = token
 	return clientcmd.Write(*config)
 }
 
-// differs returns the first field in which another kubeconfig differs in what its current context leads to, "" if at most the token does.
-func differs(was, is []byte) string {
-	a, b := settings(was), settings(is)
-	for i := range a {
-		x, y := reflect.ValueOf(a[i]), reflect.ValueOf(b[i])
-		for j := range x.NumField() {
-			if !reflect.DeepEqual(x.Field(j).Interface(), y.Field(j).Interface()) {
-				name, _, _ := strings.Cut(x.Type().Field(j).Tag.Get("json"), ",")
-				return name
-			}
-		}
-	}
-	return ""
-}
-
-// settings returns what the current context of a kubeconfig leads to, without names, notes of other tools, and the token itself.
-func settings(kubeconfig []byte) []any {
-	var (
-		cluster clientcmdapi.Cluster
-		user    clientcmdapi.AuthInfo
-		in      clientcmdapi.Context
-	)
-	if config, err := clientcmd.Load(kubeconfig); err == nil && config.Contexts[config.CurrentContext] != nil {
-		current := config.Contexts[config.CurrentContext]
-		in.Namespace = current.Namespace
-		if c := config.Clusters[current.Cluster]; c != nil {
-			cluster = *c
-		}
-		if u := config.AuthInfos[current.AuthInfo]; u != nil {
-			user = *u
-		}
-	}
-	cluster.Extensions, user.Extensions = nil, nil
-	if user.Token != "" {
-		user.Token = "a token"
-	}
-	return []any{cluster, user, in}
+// sameButToken reports whether two kubeconfigs have a token each and differ in nothing else.
+func sameButToken(a, b []byte) bool {
+	x, errX := replaceToken(a, "a token")
+	y, errY := replaceToken(b, "a token")
+	return errX == nil && errY == nil && bytes.Equal(x, y)
 }
 
 // claims are the claims of a ServiceAccount token. They aren't verified here: the token is our own, and the hub will.
@@ -134,9 +102,8 @@ type claims struct {
 	Expires int64  `json:"exp"`
 }
 
-func (c claims) issued() time.Time       { return time.Unix(c.Issued, 0) }
 func (c claims) expires() time.Time      { return time.Unix(c.Expires, 0) }
-func (c claims) lifetime() time.Duration { return c.expires().Sub(c.issued()) }
+func (c claims) lifetime() time.Duration { return time.Duration(c.Expires-c.Issued) * time.Second }
 
 // parseToken returns a token's claims. ok is false if the token doesn't expire.
 func parseToken(token string) (c claims, ok bool) {
@@ -157,6 +124,20 @@ func Expires(token string) time.Time {
 		return c.expires()
 	}
 	return time.Time{}
+}
+
+// maxSkew is how far this cluster's clock may be behind the hub's.
+const maxSkew = 5 * time.Minute
+
+// issuedHere returns when a token was issued, by the clock of this process: zero, so that it is renewed at once, if that is yet to come. Then
+// the clock is so wrong that it can't tell the token's age. From here on only durations are measured, whatever the clock is set to.
+func issuedHere(token string) time.Time {
+	c, _ := parseToken(token)
+	age := time.Since(time.Unix(c.Issued, 0))
+	if age < -maxSkew {
+		return time.Time{}
+	}
+	return time.Now().Add(-age)
 }
 
 // subjectOf returns the user name of a member's ServiceAccount in tokens and RBAC.

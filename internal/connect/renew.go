@@ -3,13 +3,13 @@ package connect
 import (
 	"context"
 	"fmt"
-	"os"
 	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -55,36 +55,19 @@ func showToken(token string) {
 	metricTokenLifetime.Set(float64(c.Expires - c.Issued))
 }
 
-// Store stores a renewed kubeconfig, so that the next process starts with it. What is stored stays if it is newer, as the one that a new join
-// has just written: no other agent has its credentials, and Watch will find them.
-type Store interface {
-	Save(ctx context.Context, kubeconfig []byte) error
-}
-
-// newer reports whether a stored kubeconfig has credentials that a renewed one must not replace: for another hub or account, or issued later.
-func newer(stored, renewed []byte) bool {
-	is, err := clientcmd.RESTConfigFromKubeConfig(stored)
-	if err != nil {
-		return false
-	}
-	was, err := clientcmd.RESTConfigFromKubeConfig(renewed)
-	if err != nil {
-		return false
-	}
-	theirs, _ := parseToken(is.BearerToken)
-	ours, _ := parseToken(was.BearerToken)
-	return differs(stored, renewed) != "" || theirs.Issued > ours.Issued
-}
-
-// SecretStore stores it in a Secret, under api.HubSecretKey. The client should read from the API server: a cache of Secrets
-// would let the agent see more than it should.
+// SecretStore is where a renewed kubeconfig is stored, so that the next process starts with it: a Secret, under api.HubSecretKey. Without a
+// name it isn't stored. The client should read from the API server: a cache of Secrets would let the agent see more than it should.
 type SecretStore struct {
 	Client client.Client
 	Key    types.NamespacedName
 }
 
-// Save implements Store.
+// Save stores a kubeconfig. What is stored stays if it is newer, as the one that a new join has just written: no other agent has its
+// credentials, and Watch will find them.
 func (s SecretStore) Save(ctx context.Context, kubeconfig []byte) error {
+	if s.Key.Name == "" {
+		return nil
+	}
 	secret := &corev1.Secret{}
 	if err := s.Client.Get(ctx, s.Key, secret); err != nil {
 		return fmt.Errorf("get Secret %s: %w", s.Key, err)
@@ -104,22 +87,19 @@ func (s SecretStore) Save(ctx context.Context, kubeconfig []byte) error {
 	return nil
 }
 
-// FileStore stores it in the file it was read from, for an agent that runs outside a cluster.
-type FileStore string
-
-// Save implements Store. The file is replaced in one step, so that nobody reads half of it.
-func (path FileStore) Save(_ context.Context, kubeconfig []byte) error {
-	if stored, err := os.ReadFile(string(path)); err == nil && newer(stored, kubeconfig) {
-		return nil
+// newer reports whether a stored kubeconfig has credentials that a renewed one must not replace: for another hub or account, or issued later.
+func newer(stored, renewed []byte) bool {
+	is, err := clientcmd.RESTConfigFromKubeConfig(stored)
+	if err != nil {
+		return false
 	}
-	next := string(path) + ".new"
-	if err := os.WriteFile(next, kubeconfig, 0o600); err != nil {
-		return fmt.Errorf("write hub kubeconfig: %w", err)
+	was, err := clientcmd.RESTConfigFromKubeConfig(renewed)
+	if err != nil {
+		return false
 	}
-	if err := os.Rename(next, string(path)); err != nil {
-		return fmt.Errorf("replace hub kubeconfig: %w", err)
-	}
-	return nil
+	theirs, _ := parseToken(is.BearerToken)
+	ours, _ := parseToken(was.BearerToken)
+	return !sameButToken(stored, renewed) || theirs.Issued > ours.Issued
 }
 
 // Renewer replaces a member's token when half of its lifetime is over, which leaves the other half for a hub that is
@@ -127,14 +107,13 @@ func (path FileStore) Save(_ context.Context, kubeconfig []byte) error {
 type Renewer struct {
 	Connection *Connection
 	Cluster    string
-	Store      Store
+	Store      SecretStore
 
 	unsaved bool // the token in use isn't in the store yet
 }
 
-// renewEvery is how often the token's age is checked, and a failed renewal retried; askEvery is how often until the hub has replied, whose
-// clock decides.
-const renewEvery, askEvery = time.Minute, time.Second
+// renewEvery is how often the token's age is checked, and a failed renewal retried.
+const renewEvery = time.Minute
 
 // Start renews until ctx ends. It is a manager's Runnable, for the leader only: one renewal is enough. Credentials that aren't
 // a token of the member's account are left to their owner.
@@ -144,40 +123,28 @@ func (r *Renewer) Start(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("renew hub token: %w", err)
 	}
-	owned := true
-	for {
-		token, _ := r.Connection.current()
-		c, ok := parseToken(token)
-		was := owned
-		switch owned = ok && c.Subject == subjectOf(r.Cluster); {
-		case was && !owned:
-			logger.Info("The hub kubeconfig holds no token of this member's account, so it isn't renewed")
-		case owned && !was:
-			logger.Info("The hub kubeconfig holds a token of this member's account now, so it is renewed")
-		}
-		wait, renewed, err := renewEvery, false, error(nil)
-		if owned {
-			if _, known := r.Connection.due(); !known {
-				wait = askEvery
-			}
-			renewed, err = r.renew(ctx, hub)
-		}
-		switch {
+	if !r.owned() {
+		logger.Info("The hub kubeconfig holds no token of this member's account, so it isn't renewed")
+	}
+	wait.UntilWithContext(ctx, func(ctx context.Context) {
+		switch renewed, err := r.renew(ctx, hub); {
 		case err != nil && ctx.Err() == nil:
 			metricRenewals.WithLabelValues("error").Inc()
 			logger.Error(err, "Can't renew the token for the hub, trying again")
 		case renewed:
 			metricRenewals.WithLabelValues("ok").Inc()
 			token, _ := r.Connection.current()
-			c, _ := parseToken(token)
-			logger.Info("Renewed the token for the hub", "expires", c.expires())
+			logger.Info("Renewed the token for the hub", "expires", Expires(token))
 		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(wait):
-		}
-	}
+	}, renewEvery)
+	return nil
+}
+
+// owned reports whether the token in use is one of the member's account, which expires.
+func (r *Renewer) owned() bool {
+	token, _ := r.Connection.current()
+	c, ok := parseToken(token)
+	return ok && c.Subject == subjectOf(r.Cluster)
 }
 
 // renew exchanges the token if it is due.
@@ -185,9 +152,9 @@ func (r *Renewer) renew(ctx context.Context, hub client.Client) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, renewEvery/2)
 	defer cancel()
 	token, kubeconfig := r.Connection.current()
-	if due, _ := r.Connection.due(); due {
-		c, _ := parseToken(token)
-		fresh, err := RequestToken(ctx, hub, r.Cluster, max(c.lifetime(), MinTokenLifetime))
+	if r.owned() && r.Connection.due() {
+		lifetime, _ := Lifetime(token)
+		fresh, err := RequestToken(ctx, hub, r.Cluster, max(lifetime, MinTokenLifetime))
 		if err != nil {
 			return false, err
 		}

@@ -1,11 +1,16 @@
 package connect_test
 
 import (
-	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
@@ -49,21 +54,21 @@ func TestTokenIsRenewedAtHalfItsLife(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	hubSays := func(later time.Duration) {
-		connection.Heard(time.Unix(c.Issued, 0).Add(later).UTC().Format(http.TimeFormat))
-	}
-	hubSays(29 * time.Minute)
-	r := &connect.Renewer{Connection: connection, Cluster: "beijing", Store: connect.FileStore(path)}
+	key := types.NamespacedName{Namespace: api.SystemNamespace, Name: api.HubSecret}
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
+	store := fake.NewClientBuilder().Build()
+	r := &connect.Renewer{Connection: connection, Cluster: "beijing", Store: connect.SecretStore{Client: store, Key: key}}
+	connection.IsAged(29 * time.Minute)
 	if renewed, err := r.Renew(ctx, member); renewed || err != nil {
 		t.Errorf("before half its life: renewed %v, %v", renewed, err)
 	}
-	hubSays(31 * time.Minute)
-	r.Store = connect.FileStore(filepath.Join(path, "can't be")) // the store can't be written
+	connection.IsAged(31 * time.Minute)
 	if _, err := r.Renew(ctx, member); err == nil {
-		t.Error("no error from a store that is away")
+		t.Error("no error although there is no Secret to store it in")
 	}
-	hubSays(29 * time.Minute)
-	r.Store = connect.FileStore(path)
+	if err := store.Create(ctx, secret); err != nil {
+		t.Fatal(err)
+	}
 	if renewed, err := r.Renew(ctx, member); !renewed || err != nil { // with the member's own credentials
 		t.Fatalf("renewed %v, %v", renewed, err)
 	}
@@ -74,11 +79,7 @@ func TestTokenIsRenewedAtHalfItsLife(t *testing.T) {
 	if err := member.List(ctx, &clustersetv1alpha1.ExportedServiceList{}); err != nil {
 		t.Errorf("with the new token: %v", err)
 	}
-	again, err := connect.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if saved, _ := again.Current(); saved != after {
-		t.Error("the file has another token")
+	if err := store.Get(ctx, key, secret); err != nil || !strings.Contains(string(secret.Data[api.HubSecretKey]), after) {
+		t.Errorf("the Secret has another token, or %v", err)
 	}
 }

@@ -167,14 +167,6 @@ func (m *Machine) Done(cluster string, began, ended time.Time, roundTrip time.Du
 	}
 }
 
-// Silent returns for how long no dial to a cluster has succeeded while others failed, 0 if the last one succeeded.
-func (m *Machine) Silent(cluster string, now time.Time) time.Duration {
-	if p := m.peers[cluster]; p != nil && p.dialled && p.failed > 0 {
-		return now.Sub(p.good)
-	}
-	return 0
-}
-
 // Decide returns the verdict on each cluster. Call it several times a second: a gap means that this process stood still, and that dials which
 // failed meanwhile say nothing.
 func (m *Machine) Decide(now time.Time) map[string]Verdict {
