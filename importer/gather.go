@@ -100,7 +100,7 @@ func (r *reconciler) gatherLocal(ctx context.Context, key types.NamespacedName) 
 	} else if found {
 		cur.Derived = derived
 	}
-	if !r.skipGlobal() {
+	if !r.noGlobals {
 		if cur.Global, err = r.globalHere(ctx, key); err != nil {
 			return cur, nil, err
 		}

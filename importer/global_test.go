@@ -1,7 +1,6 @@
 package importer
 
 import (
-	"context"
 	"fmt"
 	"testing"
 
@@ -96,16 +95,15 @@ func TestGlobalServicesAreReadAtTheStart(t *testing.T) {
 	for i := range 2*globalsPage + 1 {
 		g.here.put(&fabedgev1alpha1.GlobalService{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: fmt.Sprint("web-", i), Labels: desired.Labels()}})
 	}
-	if err := readGlobals(context.Background(), g.local, g.memories); err != nil {
+	if err := readGlobals(t.Context(), g.local, g.memories); err != nil {
 		t.Fatal(err)
 	}
 	for i := range 2*globalsPage + 1 {
-		key := types.NamespacedName{Namespace: "shop", Name: fmt.Sprint("web-", i)}
-		is, err := g.globalHere(context.Background(), key)
+		is, err := g.globalHere(t.Context(), types.NamespacedName{Namespace: "shop", Name: fmt.Sprint("web-", i)})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := g.lastGlobal(context.Background(), is, g.memories.get(key)); err != nil {
+		if _, err := g.lastGlobal(t.Context(), is); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -27,25 +27,20 @@ const foreignRetry = 5 * time.Minute
 // reconciler makes the local objects of one service match its records on the hub. It runs only after the hub has been
 // read.
 type reconciler struct {
-	options  Options
-	hub      hub
-	members  members // the hub's, or their copies here until the hub has been read
-	absences *effective.Absences
-	clock    clock.PassiveClock
-	local    *local
-	report   *reporter
-	families *familyMemory
-	clusters *clusters
-	made     *made
-	memories *memories
-	accounts *accounts
-	globals  *globalKind  // nil: installed
-	external *atomic.Bool // set once external addresses of another network's cluster are looked at
-}
-
-// skipGlobal reports whether no GlobalServices are written.
-func (r *reconciler) skipGlobal() bool {
-	return r.options.SkipGlobalServices || r.globals != nil && r.globals.missing.Load()
+	options   Options
+	hub       hub
+	members   members // the hub's, or their copies here until the hub has been read
+	absences  *effective.Absences
+	clock     clock.PassiveClock
+	local     *local
+	report    *reporter
+	families  *familyMemory
+	clusters  *clusters
+	made      *made
+	memories  *memories
+	accounts  *accounts
+	noGlobals bool         // this cluster lacks the kind GlobalService
+	external  *atomic.Bool // set once external addresses of another network's cluster are looked at
 }
 
 // round is one reconcile of a service: what it is computed from, what is wanted, and what was decided on the way.
@@ -246,7 +241,7 @@ func (r *reconciler) forget(service types.NamespacedName) {
 func (r *reconciler) input(key types.NamespacedName) desired.Input {
 	return desired.Input{
 		Key: key, DataPath: r.options.DataPath, Cluster: r.options.Cluster, Nodes: r.options.Nodes.Places(), Policy: r.options.Policy,
-		Unreachable: r.options.Unreachable, SkipGlobal: r.skipGlobal(),
+		Unreachable: r.options.Unreachable, SkipGlobal: r.options.SkipGlobalServices || r.noGlobals,
 	}
 }
 

@@ -105,9 +105,6 @@ func TestTheNameGoesFirstAndTheAddressLast(t *testing.T) {
 		}, func(g *rig) { g.here.put(extendedWeb("false")) }, "update EndpointSlice, delete EndpointSlice"},
 		{"a GlobalService's, and they are skipped", mcsv1beta1.ClusterSetIP, hold(&fabedgev1alpha1.GlobalService{}), func(g *rig) {
 			g.options.SkipGlobalServices = true
-			if err := removeGlobals(t.Context(), g.local); err != nil {
-				t.Error(err)
-			}
 		}, "update GlobalService, delete GlobalService"},
 		{"deletions are refused", mcsv1beta1.ClusterSetIP, func(g *rig) { g.local.client = keeping{g.here, false} }, withdraw,
 			"delete GlobalService, update ServiceImport, delete EndpointSlice, delete Service"},
