@@ -307,7 +307,7 @@ func (r *reconciler) removeAll(ctx context.Context, cur desired.Current) error {
 	if imp := cur.ServiceImport; imp != nil {
 		err := r.local.remove(ctx, imp)
 		errs = append(errs, err)
-		free = free && (err == nil && desired.Owned(imp) || !slices.ContainsFunc(imp.Spec.IPs, func(ip string) bool { return slices.Contains(cur.Derived.Spec.ClusterIPs, ip) }))
+		free = free && (err == nil && desired.Owned(imp) && len(imp.Finalizers) == 0 || !slices.ContainsFunc(imp.Spec.IPs, func(ip string) bool { return slices.Contains(cur.Derived.Spec.ClusterIPs, ip) }))
 	}
 	for _, slice := range slices.Concat(cur.Extending, cur.Slices) {
 		errs = append(errs, r.local.remove(ctx, slice))
