@@ -44,7 +44,7 @@ func (r *reconciler) apply(ctx context.Context, in desired.Input, out desired.Ou
 		return 0, errors.Join(&foreignError{kindOf(imp), imp}, err, r.applyGlobal(ctx, out, cur))
 	}
 	var errs []error
-	derived, unsupported, derivedErr := r.applyDerived(ctx, in, out, cur)
+	derived, derivedErr := r.applyDerived(ctx, in, out, cur)
 	errs = append(errs, derivedErr)
 	if becomesHeadless(cur.ServiceImport, out.ServiceImport) {
 		ofClusterIP := func(s *discoveryv1.EndpointSlice) bool { return s.Labels[api.LabelServiceName] == "" } // it gets no name
@@ -52,7 +52,7 @@ func (r *reconciler) apply(ctx context.Context, in desired.Input, out desired.Ou
 		errs = append(errs, r.removeSlices(ctx, stale))
 		cur.Slices = slices.DeleteFunc(slices.Clone(cur.Slices), func(s *discoveryv1.EndpointSlice) bool { return slices.Contains(stale, s) })
 	}
-	given := desired.Given{Derived: derived, Unsupported: unsupported, Refused: blocked(derivedErr)}
+	given := desired.Given{Derived: derived, Refused: blocked(derivedErr)}
 	out.ServiceImport = out.ImportWith(given)
 	imp, cut, importErr := r.applyImport(ctx, cur.ServiceImport, out.ServiceImport)
 	switch was := cur.ServiceImport; {
@@ -87,10 +87,45 @@ func (r *reconciler) apply(ctx context.Context, in desired.Input, out desired.Ou
 	return again, err
 }
 
+// applyDerived creates or updates the derived Service. It returns the resulting Service, nil if none is wanted.
+//
+// The derived Service has no owner. It is created before the ServiceImport, which would otherwise be written twice, first
+// without addresses. If someone deletes the ServiceImport, the addresses stay for its replacement.
+func (r *reconciler) applyDerived(ctx context.Context, in desired.Input, out desired.Output, cur desired.Current) (*corev1.Service, error) {
+	want := out.Derived
+	if want == nil {
+		return nil, nil
+	}
+	fresh := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: want.Namespace, Name: want.Name}}
+	svc, err := ensure(ctx, r.local, existing(cur.Derived), fresh, func(s *corev1.Service) {
+		s.Labels = labels.Merge(s.Labels, want.Labels, nil)
+		s.Annotations = labels.Merge(s.Annotations, want.Annotations, nil)
+		s.OwnerReferences = nil
+		had := s.Spec
+		want.Spec.DeepCopyInto(&s.Spec)
+		if in.Derived == nil { // if it exists, we created it a moment ago and the cache is behind
+			s.Spec.ClusterIP, s.Spec.ClusterIPs, s.Spec.IPFamilies = had.ClusterIP, had.ClusterIPs, had.IPFamilies
+		}
+	})
+	if err != nil {
+		return in.Derived, err
+	}
+	return svc, nil
+}
+
 // becomesHeadless reports whether the endpoints of a ServiceImport get names. Those that go must not be there any more then: DNS would have
 // names that neither the old service has nor the new one.
 func becomesHeadless(is, want *mcsv1beta1.ServiceImport) bool {
 	return is != nil && is.Spec.Type != mcsv1beta1.Headless && want.Spec.Type == mcsv1beta1.Headless
+}
+
+// refusesField reports whether the API server rejected an object because of what is in a field.
+func refusesField(err error, field string) bool {
+	var status apierrors.APIStatus
+	if !apierrors.IsInvalid(err) || !errors.As(err, &status) || status.Status().Details == nil {
+		return false
+	}
+	return slices.ContainsFunc(status.Status().Details.Causes, func(c metav1.StatusCause) bool { return c.Field == field })
 }
 
 // refusal returns the API server's message if it rejects an object for good: it is invalid, or a quota, a policy or a role

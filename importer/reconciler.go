@@ -34,7 +34,6 @@ type reconciler struct {
 	clock     clock.PassiveClock
 	local     *local
 	report    *reporter
-	families  *familyMemory
 	clusters  *clusters
 	made      *made
 	memories  *memories

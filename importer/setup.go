@@ -109,7 +109,7 @@ func (i *importer) Start(ctx context.Context) error {
 	late(i.options.Cluster, 0) // so that the metric exists from the start; a cluster's own changes never wait
 	reconciler := &reconciler{
 		options: i.options, hub: hub, members: hub, absences: &effective.Absences{}, clock: clock.RealClock{}, local: l, report: report,
-		families: newFamilyMemory(clock.RealClock{}), clusters: newClusters(clock.RealClock{}), memories: newMemories(), made: newMade(),
+		clusters: newClusters(clock.RealClock{}), memories: newMemories(), made: newMade(),
 		noGlobals: !hasGlobals, external: external,
 		accounts: newAccounts(clock.RealClock{}, i.options, nil, late, func(cluster string) { report.late(ctx, cluster) }),
 	}

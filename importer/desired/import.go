@@ -108,7 +108,7 @@ func (w *work) ready(ips []string, g Given) metav1.Condition {
 		status, reason = metav1.ConditionFalse, mcsv1beta1.ServiceImportReasonPending
 		message = "the derived Service couldn't be written: " + g.Refused
 	case len(ips) > 0:
-	case g.Unsupported || g.Derived != nil && len(ClusterIPs(g.Derived)) > 0:
+	case g.Derived != nil && len(ClusterIPs(g.Derived)) > 0:
 		status, reason = metav1.ConditionFalse, mcsv1beta1.ServiceImportReasonIPFamilyNotSupported
 		message = fmt.Sprintf("no ClusterSetIP: the oldest export has %s, which Services of this cluster can't have",
 			sayFamilies(w.resolved.IPFamilies))
