@@ -33,15 +33,15 @@ const sliceWriters = 8
 // apply writes what differs. The derived Service comes first, because the API server chooses its addresses and the
 // ServiceImport is then written once, with them; then the slices, which the ServiceImport owns; at last its status, which says what couldn't be
 // written. A derived Service that goes is deleted once the ServiceImport doesn't have its addresses any more. An object is still written if one
-// it doesn't depend on fails. again is when to reconcile again, 0 for never.
-func (r *reconciler) apply(ctx context.Context, in desired.Input, out desired.Output, cur desired.Current) (again time.Duration, _ error) {
+// it doesn't depend on fails.
+func (r *reconciler) apply(ctx context.Context, in desired.Input, out desired.Output, cur desired.Current) error {
 	if imp := cur.ServiceImport; imp != nil && !desired.Owned(imp) {
 		// Slices and a derived Service of ours would belong to a ServiceImport that isn't ours.
 		mine := cur
 		mine.Global = nil
 		err := r.removeAll(ctx, mine)
 		r.report.notExtended(ctx, in.Key, in.Extended, "the ServiceImport of that name isn't the agent's; delete or rename it")
-		return 0, errors.Join(&foreignError{kindOf(imp), imp}, err, r.applyGlobal(ctx, out, cur))
+		return errors.Join(&foreignError{kindOf(imp), imp}, err, r.applyGlobal(ctx, out, cur))
 	}
 	var errs []error
 	derived, derivedErr := r.applyDerived(ctx, in, out, cur)
@@ -54,7 +54,7 @@ func (r *reconciler) apply(ctx context.Context, in desired.Input, out desired.Ou
 	}
 	given := desired.Given{Derived: derived, Refused: blocked(derivedErr)}
 	out.ServiceImport = out.ImportWith(given)
-	imp, cut, importErr := r.applyImport(ctx, cur.ServiceImport, out.ServiceImport)
+	imp, lacks, importErr := r.applyImport(ctx, cur.ServiceImport, out.ServiceImport)
 	switch was := cur.ServiceImport; {
 	case importErr == nil:
 		errs = append(errs, r.applySlices(ctx, out, cur, r.ownerOf(imp)))
@@ -68,10 +68,7 @@ func (r *reconciler) apply(ctx context.Context, in desired.Input, out desired.Ou
 		errs = append(errs, importErr) // the slices would have no owner, be of another type than it, or not be behind its addresses
 	}
 	errs = append(errs, r.applyExtending(ctx, in, out, cur), r.applyGlobal(ctx, out, cur))
-	if cut != "" {
-		again = foreignRetry // somebody may upgrade the definition
-	}
-	if given.Blocked = cmp.Or(blocked(errors.Join(errs[1:]...)), cut); given.Blocked != "" {
+	if given.Blocked = cmp.Or(blocked(errors.Join(errs[1:]...)), lacks); given.Blocked != "" {
 		out.ServiceImport = out.ImportWith(given)
 	}
 	if importErr != nil {
@@ -82,9 +79,9 @@ func (r *reconciler) apply(ctx context.Context, in desired.Input, out desired.Ou
 	}
 	err := errors.Join(errs...)
 	if err == nil {
-		r.report.refused(ctx, in.Key, cut)
+		r.report.refused(ctx, in.Key, lacks)
 	}
-	return again, err
+	return err
 }
 
 // applyDerived creates or updates the derived Service. It returns the resulting Service, nil if none is wanted.
@@ -172,24 +169,23 @@ func existing[T any](current *T) **T {
 }
 
 // applyImport creates or updates the ServiceImport. Where its definition has room for one address, it gets the first. All are tried each time,
-// because somebody may have upgraded the definition. cut says what is left out.
-func (r *reconciler) applyImport(ctx context.Context, current, want *mcsv1beta1.ServiceImport) (imp *mcsv1beta1.ServiceImport, cut string, err error) {
+// because somebody may have upgraded the definition. lacks says what is left out.
+func (r *reconciler) applyImport(ctx context.Context, current, want *mcsv1beta1.ServiceImport) (imp *mcsv1beta1.ServiceImport, lacks string, err error) {
 	write := func() (*mcsv1beta1.ServiceImport, error) {
 		fresh := &mcsv1beta1.ServiceImport{ObjectMeta: metav1.ObjectMeta{Namespace: want.Namespace, Name: want.Name}}
 		return ensure(ctx, r.local, existing(current), fresh, func(imp *mcsv1beta1.ServiceImport) {
-			noted := imp.Annotations
-			imp.Labels = labels.Merge(imp.Labels, want.Labels, desired.NotedKeys(noted, api.AnnotationExportedLabels))
-			imp.Annotations = labels.Merge(noted, want.Annotations, slices.Concat(policy.Keys, desired.NotedKeys(noted, api.AnnotationExportedAnnotations),
+			imp.Labels = labels.Merge(imp.Labels, want.Labels, desired.NotedKeys(imp.Annotations, api.AnnotationExportedLabels))
+			imp.Annotations = labels.Merge(imp.Annotations, want.Annotations, slices.Concat(policy.Keys, desired.NotedKeys(imp.Annotations, api.AnnotationExportedAnnotations),
 				[]string{api.AnnotationExportedLabels, api.AnnotationExportedAnnotations, api.AnnotationDerivedService}))
 			want.Spec.DeepCopyInto(&imp.Spec)
 		})
 	}
 	if imp, err = write(); len(want.Spec.IPs) > 1 && refusesField(err, "spec.ips") {
-		cut = want.Spec.IPs[1] + " is left out, because spec.ips has room for one address in this cluster's definition of ServiceImport; upgrade the definition"
+		lacks = want.Spec.IPs[1] + " is left out, because spec.ips has room for one address in this cluster's definition of ServiceImport; upgrade the definition"
 		want.Spec.IPs, want.Spec.IPFamilies = want.Spec.IPs[:1], want.Spec.IPFamilies[:1]
 		imp, err = write()
 	}
-	return imp, cut, err
+	return imp, lacks, err
 }
 
 func (r *reconciler) applyImportStatus(ctx context.Context, current, want *mcsv1beta1.ServiceImport) error {

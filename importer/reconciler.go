@@ -21,7 +21,7 @@ import (
 )
 
 // foreignRetry is when to check whether a foreign object is out of the way. Usually its own event triggers that, but the name
-// of a derived Service that isn't ours doesn't say which service it blocks. And when to check whether the definition of ServiceImport was upgraded.
+// of a derived Service that isn't ours doesn't say which service it blocks.
 const foreignRetry = 5 * time.Minute
 
 // reconciler makes the local objects of one service match its records on the hub. It runs only after the hub has been
@@ -167,7 +167,7 @@ func (o *round) write(ctx context.Context) (reconcile.Result, error) {
 		o.late = true
 		return reconcile.Result{RequeueAfter: wait}, nil
 	}
-	again, err := o.apply(ctx, o.in, o.out, o.cur)
+	err := o.apply(ctx, o.in, o.out, o.cur)
 	if meterOf(ctx).bytes.Load() > 0 {
 		m.restored.note(ctx, now, o.out, m.failed)
 	}
@@ -179,7 +179,7 @@ func (o *round) write(ctx context.Context) (reconcile.Result, error) {
 	if len(o.kept.Unconfirmed) > 0 {
 		o.report.outcome(o.in.Key, stateHeld)
 	}
-	result.RequeueAfter = sooner(sooner(sooner(result.RequeueAfter, o.kept.Again), o.returns), again)
+	result.RequeueAfter = sooner(sooner(result.RequeueAfter, o.kept.Again), o.returns)
 	return result, nil
 }
 
