@@ -215,7 +215,7 @@ func (r *reconciler) removeSlices(ctx context.Context, all []*discoveryv1.Endpoi
 
 // writeSlices creates and updates slices.
 func (r *reconciler) writeSlices(ctx context.Context, out desired.Output, cur desired.Current, owner []metav1.OwnerReference) error {
-	times := desired.TriggerTimes(cur, out, time.Now())
+	now := time.Now()
 	write := func(want *discoveryv1.EndpointSlice) error {
 		fresh := &discoveryv1.EndpointSlice{
 			ObjectMeta:  metav1.ObjectMeta{Namespace: want.Namespace, Name: want.Name},
@@ -229,11 +229,15 @@ func (r *reconciler) writeSlices(ctx context.Context, out desired.Output, cur de
 			}
 			current = nil
 		}
+		var trigger map[string]string
+		if cur.ServiceImport != nil { // else the service is imported for the first time
+			trigger = desired.TriggerTime(current, want, now)
+		}
 		change := func(s *discoveryv1.EndpointSlice) {
 			s.Labels, s.OwnerReferences = labels.Merge(s.Labels, want.Labels, sliceLabels), owner
 			full := want.DeepCopy() // the API server's answer is decoded into the object, and parts of want are shared
 			s.Endpoints, s.Ports = full.Endpoints, full.Ports
-			s.Annotations = labels.Merge(s.Annotations, times[want.Name], []string{corev1.EndpointsLastChangeTriggerTime})
+			s.Annotations = labels.Merge(s.Annotations, trigger, []string{corev1.EndpointsLastChangeTriggerTime})
 			s.Annotations = labels.Merge(s.Annotations, desired.Stored(want), desired.StoredKeys)
 		}
 		if current == nil {
