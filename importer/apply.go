@@ -46,13 +46,7 @@ func (r *reconciler) apply(ctx context.Context, in desired.Input, out desired.Ou
 	var errs []error
 	derived, derivedErr := r.applyDerived(ctx, in, out, cur)
 	errs = append(errs, derivedErr)
-	if becomesHeadless(cur.ServiceImport, out.ServiceImport) {
-		ofClusterIP := func(s *discoveryv1.EndpointSlice) bool { return s.Labels[api.LabelServiceName] == "" } // it gets no name
-		stale := slices.DeleteFunc(cur.StaleSlices(out), ofClusterIP)
-		errs = append(errs, r.removeSlices(ctx, stale))
-		cur.Slices = slices.DeleteFunc(slices.Clone(cur.Slices), func(s *discoveryv1.EndpointSlice) bool { return slices.Contains(stale, s) })
-	}
-	given := desired.Given{Derived: derived, Refused: blocked(derivedErr)}
+	given := desired.Given{Derived: derived}
 	out.ServiceImport = out.ImportWith(given)
 	imp, lacks, importErr := r.applyImport(ctx, cur.ServiceImport, out.ServiceImport)
 	switch was := cur.ServiceImport; {
@@ -68,7 +62,7 @@ func (r *reconciler) apply(ctx context.Context, in desired.Input, out desired.Ou
 		errs = append(errs, importErr) // the slices would have no owner, be of another type than it, or not be behind its addresses
 	}
 	errs = append(errs, r.applyExtending(ctx, in, out, cur), r.applyGlobal(ctx, out, cur))
-	if given.Blocked = cmp.Or(blocked(errors.Join(errs[1:]...)), lacks); given.Blocked != "" {
+	if given.Blocked = cmp.Or(blocked(errors.Join(errs...)), lacks); given.Blocked != "" {
 		out.ServiceImport = out.ImportWith(given)
 	}
 	if importErr != nil {
@@ -108,12 +102,6 @@ func (r *reconciler) applyDerived(ctx context.Context, in desired.Input, out des
 		return in.Derived, err
 	}
 	return svc, nil
-}
-
-// becomesHeadless reports whether the endpoints of a ServiceImport get names. Those that go must not be there any more then: DNS would have
-// names that neither the old service has nor the new one.
-func becomesHeadless(is, want *mcsv1beta1.ServiceImport) bool {
-	return is != nil && is.Spec.Type != mcsv1beta1.Headless && want.Spec.Type == mcsv1beta1.Headless
 }
 
 // refusesField reports whether the API server rejected an object because of what is in a field.
@@ -204,66 +192,52 @@ func (r *reconciler) applyImportStatus(ctx context.Context, current, want *mcsv1
 	})
 }
 
-// applySlices creates, updates and deletes slices until they match what is wanted.
+// applySlices creates, updates and deletes slices until they match what is wanted: new ones first and stale ones last, so that an endpoint that moves
+// between slices is never missing.
 func (r *reconciler) applySlices(ctx context.Context, out desired.Output, cur desired.Current, owner []metav1.OwnerReference) error {
-	return errors.Join(r.writeSlices(ctx, out, cur, owner), r.removeSlices(ctx, cur.StaleSlices(out)))
+	var fresh, differ []*discoveryv1.EndpointSlice
+	for _, want := range out.Slices {
+		switch is := cur.Slice(want.Name); {
+		case is == nil:
+			fresh = append(fresh, want)
+		case !isSlice(is, want, owner):
+			differ = append(differ, want)
+		}
+	}
+	write := func(want *discoveryv1.EndpointSlice) error { return r.writeSlice(ctx, want, cur, owner) }
+	remove := func(s *discoveryv1.EndpointSlice) error { return r.local.remove(ctx, s) }
+	return errors.Join(sideBySide(fresh, write), sideBySide(differ, write), sideBySide(cur.StaleSlices(out), remove))
 }
 
-func (r *reconciler) removeSlices(ctx context.Context, all []*discoveryv1.EndpointSlice) error {
-	return sideBySide(all, func(s *discoveryv1.EndpointSlice) error { return r.local.remove(ctx, s) })
-}
-
-// writeSlices creates and updates slices.
-func (r *reconciler) writeSlices(ctx context.Context, out desired.Output, cur desired.Current, owner []metav1.OwnerReference) error {
-	now := time.Now()
-	write := func(want *discoveryv1.EndpointSlice) error {
-		fresh := &discoveryv1.EndpointSlice{
-			ObjectMeta:  metav1.ObjectMeta{Namespace: want.Namespace, Name: want.Name},
-			AddressType: want.AddressType,
-		}
-		current := cur.Slice(want.Name)
-		if current != nil && current.AddressType != want.AddressType {
-			// The address type can't be changed. The exporter recreated its record under the same name.
-			if err := r.local.remove(ctx, current); err != nil {
-				return err
-			}
-			current = nil
-		}
-		var trigger map[string]string
-		if cur.ServiceImport != nil { // else the service is imported for the first time
-			trigger = desired.TriggerTime(current, want, now)
-		}
-		change := func(s *discoveryv1.EndpointSlice) {
-			s.Labels, s.OwnerReferences = labels.Merge(s.Labels, want.Labels, sliceLabels), owner
-			full := want.DeepCopy() // the API server's answer is decoded into the object, and parts of want are shared
-			s.Endpoints, s.Ports = full.Endpoints, full.Ports
-			s.Annotations = labels.Merge(s.Annotations, trigger, []string{corev1.EndpointsLastChangeTriggerTime})
-			s.Annotations = labels.Merge(s.Annotations, desired.Stored(want), desired.StoredKeys)
-		}
-		if current == nil {
-			_, err := ensure(ctx, r.local, nil, fresh, change)
+// writeSlice creates or updates a slice.
+func (r *reconciler) writeSlice(ctx context.Context, want *discoveryv1.EndpointSlice, cur desired.Current, owner []metav1.OwnerReference) error {
+	is := cur.Slice(want.Name)
+	if is != nil && is.AddressType != want.AddressType {
+		// The address type can't be changed. The exporter recreated its record under the same name.
+		if err := r.local.remove(ctx, is); err != nil {
 			return err
 		}
-		_, err := overwrite(ctx, r.local, current, change)
-		return err
+		is = nil
 	}
-	// New slices first and stale ones last: an endpoint that moves between slices is never missing.
-	var fresh, there []*discoveryv1.EndpointSlice
-	for _, want := range out.Slices {
-		switch current := cur.Slice(want.Name); {
-		case current == nil:
-			fresh = append(fresh, want)
-		case !isSlice(current, want, owner): // except for the trigger time, which alone is no reason to write
-			there = append(there, want)
-		}
+	var trigger map[string]string
+	if cur.ServiceImport != nil { // else the service is imported for the first time
+		trigger = desired.TriggerTime(is, want, time.Now())
 	}
-	return errors.Join(sideBySide(fresh, write), sideBySide(there, write))
+	fresh := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: want.Namespace, Name: want.Name}, AddressType: want.AddressType}
+	_, err := ensure(ctx, r.local, existing(is), fresh, func(s *discoveryv1.EndpointSlice) {
+		full := want.DeepCopy() // the API server's answer is decoded into the object, and parts of want are shared
+		s.Labels, s.OwnerReferences = labels.Merge(s.Labels, want.Labels, sliceLabels), owner
+		s.Annotations = labels.Merge(s.Annotations, trigger, []string{corev1.EndpointsLastChangeTriggerTime})
+		s.Annotations = labels.Merge(s.Annotations, desired.Stored(want), desired.StoredKeys)
+		s.Endpoints, s.Ports = full.Endpoints, full.Ports
+	})
+	return err
 }
 
 // sliceLabels are those that a slice of ours has only if it should.
 var sliceLabels = []string{api.LabelServiceName, api.LabelKubernetesServiceName, corev1.IsHeadlessService}
 
-// isSlice reports whether a slice is as it should be, but for annotations that store nothing.
+// isSlice reports whether a slice is as it should be, but for annotations that store nothing: the time of a change alone is no reason to write.
 func isSlice(is, want *discoveryv1.EndpointSlice, owner []metav1.OwnerReference) bool {
 	return desired.Owned(is) && maps.Equal(desired.Stored(is), desired.Stored(want)) && maps.Equal(is.Labels, labels.Merge(is.Labels, want.Labels, sliceLabels)) &&
 		equality.Semantic.DeepEqual(is.OwnerReferences, owner) && equality.Semantic.DeepEqual(is.Ports, want.Ports) &&

@@ -5,10 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"hash/maphash"
-	"slices"
 
-	"k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -46,7 +43,7 @@ type knownGlobal struct {
 }
 
 func knownOf(g *fabedgev1alpha1.GlobalService) knownGlobal {
-	return knownGlobal{g.ResourceVersion, hashOfGlobal(g), *g.Status.DeepCopy()}
+	return knownGlobal{g.ResourceVersion, hashOfGlobal(g), g.Status}
 }
 
 var hashSeed = maphash.MakeSeed()
@@ -111,37 +108,14 @@ func (r *reconciler) writeGlobal(ctx context.Context, is, want *fabedgev1alpha1.
 			g.Annotations = labels.Merge(g.Annotations, want.Annotations, policy.Keys)
 			g.Spec = *want.Spec.DeepCopy()
 		}
-		if is == nil {
-			fresh := &fabedgev1alpha1.GlobalService{ObjectMeta: metav1.ObjectMeta{Namespace: want.Namespace, Name: want.Name}}
-			is, err = ensure(ctx, r.local, nil, fresh, change)
-		} else {
-			is, err = overwrite(ctx, r.local, is, change)
-		}
-		if err != nil {
+		fresh := &fabedgev1alpha1.GlobalService{ObjectMeta: metav1.ObjectMeta{Namespace: want.Namespace, Name: want.Name}}
+		if is, err = ensure(ctx, r.local, existing(is), fresh, change); err != nil {
 			return err
 		}
 		known = knownOf(is)
 	}
 	r.memories.get(client.ObjectKeyFromObject(want)).global = known
-	if equality.Semantic.DeepEqual(is.Status, globalStatus(is, want)) {
-		return nil
-	}
-	return ensureStatus(ctx, r.local, is, func(g *fabedgev1alpha1.GlobalService) { g.Status = globalStatus(g, want) })
-}
-
-// globalStatus returns the status to write.
-func globalStatus(g, want *fabedgev1alpha1.GlobalService) fabedgev1alpha1.GlobalServiceStatus {
-	status := *want.Status.DeepCopy()
-	if len(status.Conditions) == 0 {
-		return status
-	}
-	conditions := slices.Clone(g.Status.Conditions)
-	for _, c := range status.Conditions {
-		c.ObservedGeneration = g.Generation
-		meta.SetStatusCondition(&conditions, c)
-	}
-	status.Conditions = conditions
-	return status
+	return ensureStatus(ctx, r.local, is, func(g *fabedgev1alpha1.GlobalService) { g.Status = want.Status })
 }
 
 // globalsPage is how many GlobalServices are read per request. Each may be a MiB, and a thief can make many of them that large.

@@ -80,16 +80,6 @@ func ensure[T client.Object](ctx context.Context, l *local, current *T, fresh T,
 	return updated, l.update(ctx, updated)
 }
 
-// overwrite is ensure for an object that exists and is known to differ: comparing a large one costs as much as writing it.
-func overwrite[T client.Object](ctx context.Context, l *local, current T, change func(T)) (T, error) {
-	if !desired.Owned(current) {
-		return current, &foreignError{kindOf(current), current}
-	}
-	updated := current.DeepCopyObject().(T)
-	change(updated)
-	return updated, l.update(ctx, updated)
-}
-
 func (l *local) update(ctx context.Context, o client.Object) error {
 	return l.write(ctx, "update", o, func(o client.Object) error {
 		return l.client.Update(ctx, o, client.FieldOwner(api.FieldManagerImporter))

@@ -89,7 +89,7 @@ func TestTheNameGoesFirstAndTheAddressLast(t *testing.T) {
 		}, func(g *rig) {
 			becomes(mcsv1beta1.Headless)(g)
 			g.withdraw(endpointsOf("a", 1, 1, 1))
-		}, "delete EndpointSlice, update ServiceImport, update EndpointSlice, delete Service, update GlobalService"},
+		}, "update ServiceImport, update EndpointSlice, delete EndpointSlice, delete Service, update GlobalService"},
 		{"a slice's of an extended Service", mcsv1beta1.ClusterSetIP, func(g *rig) {
 			g.here.put(extendedWeb("true"))
 			g.options.ExtendEverywhere = true
