@@ -33,28 +33,22 @@ const sliceWriters = 8
 // apply writes what differs. The derived Service comes first, because the API server chooses its addresses and the
 // ServiceImport is then written once, with them; then the slices, which the ServiceImport owns; at last its status, which says what couldn't be
 // written. A derived Service that goes is deleted once the ServiceImport doesn't have its addresses any more. An object is still written if one
-// it doesn't depend on fails. again is when to reconcile again, 0 for never.
-func (r *reconciler) apply(ctx context.Context, in desired.Input, out desired.Output, cur desired.Current) (again time.Duration, _ error) {
+// it doesn't depend on fails.
+func (r *reconciler) apply(ctx context.Context, in desired.Input, out desired.Output, cur desired.Current) error {
 	if imp := cur.ServiceImport; imp != nil && !desired.Owned(imp) {
 		// Slices and a derived Service of ours would belong to a ServiceImport that isn't ours.
 		mine := cur
 		mine.Global = nil
 		err := r.removeAll(ctx, mine)
 		r.report.notExtended(ctx, in.Key, in.Extended, "the ServiceImport of that name isn't the agent's; delete or rename it")
-		return 0, errors.Join(&foreignError{kindOf(imp), imp}, err, r.applyGlobal(ctx, out, cur))
+		return errors.Join(&foreignError{kindOf(imp), imp}, err, r.applyGlobal(ctx, out, cur))
 	}
 	var errs []error
-	derived, unsupported, derivedErr := r.applyDerived(ctx, in, out, cur)
+	derived, derivedErr := r.applyDerived(ctx, in, out, cur)
 	errs = append(errs, derivedErr)
-	if becomesHeadless(cur.ServiceImport, out.ServiceImport) {
-		ofClusterIP := func(s *discoveryv1.EndpointSlice) bool { return s.Labels[api.LabelServiceName] == "" } // it gets no name
-		stale := slices.DeleteFunc(cur.StaleSlices(out), ofClusterIP)
-		errs = append(errs, r.removeSlices(ctx, stale))
-		cur.Slices = slices.DeleteFunc(slices.Clone(cur.Slices), func(s *discoveryv1.EndpointSlice) bool { return slices.Contains(stale, s) })
-	}
-	given := desired.Given{Derived: derived, Unsupported: unsupported, Refused: blocked(derivedErr)}
+	given := desired.Given{Derived: derived}
 	out.ServiceImport = out.ImportWith(given)
-	imp, cut, importErr := r.applyImport(ctx, cur.ServiceImport, out.ServiceImport)
+	imp, lacks, importErr := r.applyImport(ctx, cur.ServiceImport, out.ServiceImport)
 	switch was := cur.ServiceImport; {
 	case importErr == nil:
 		errs = append(errs, r.applySlices(ctx, out, cur, r.ownerOf(imp)))
@@ -68,10 +62,7 @@ func (r *reconciler) apply(ctx context.Context, in desired.Input, out desired.Ou
 		errs = append(errs, importErr) // the slices would have no owner, be of another type than it, or not be behind its addresses
 	}
 	errs = append(errs, r.applyExtending(ctx, in, out, cur), r.applyGlobal(ctx, out, cur))
-	if cut != "" {
-		again = foreignRetry // somebody may upgrade the definition
-	}
-	if given.Blocked = cmp.Or(blocked(errors.Join(errs[1:]...)), cut); given.Blocked != "" {
+	if given.Blocked = cmp.Or(blocked(errors.Join(errs...)), lacks); given.Blocked != "" {
 		out.ServiceImport = out.ImportWith(given)
 	}
 	if importErr != nil {
@@ -82,15 +73,44 @@ func (r *reconciler) apply(ctx context.Context, in desired.Input, out desired.Ou
 	}
 	err := errors.Join(errs...)
 	if err == nil {
-		r.report.refused(ctx, in.Key, cut)
+		r.report.refused(ctx, in.Key, lacks)
 	}
-	return again, err
+	return err
 }
 
-// becomesHeadless reports whether the endpoints of a ServiceImport get names. Those that go must not be there any more then: DNS would have
-// names that neither the old service has nor the new one.
-func becomesHeadless(is, want *mcsv1beta1.ServiceImport) bool {
-	return is != nil && is.Spec.Type != mcsv1beta1.Headless && want.Spec.Type == mcsv1beta1.Headless
+// applyDerived creates or updates the derived Service. It returns the resulting Service, nil if none is wanted.
+//
+// The derived Service has no owner. It is created before the ServiceImport, which would otherwise be written twice, first
+// without addresses. If someone deletes the ServiceImport, the addresses stay for its replacement.
+func (r *reconciler) applyDerived(ctx context.Context, in desired.Input, out desired.Output, cur desired.Current) (*corev1.Service, error) {
+	want := out.Derived
+	if want == nil {
+		return nil, nil
+	}
+	fresh := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: want.Namespace, Name: want.Name}}
+	svc, err := ensure(ctx, r.local, existing(cur.Derived), fresh, func(s *corev1.Service) {
+		s.Labels = labels.Merge(s.Labels, want.Labels, nil)
+		s.Annotations = labels.Merge(s.Annotations, want.Annotations, nil)
+		s.OwnerReferences = nil
+		had := s.Spec
+		want.Spec.DeepCopyInto(&s.Spec)
+		if in.Derived == nil { // if it exists, we created it a moment ago and the cache is behind
+			s.Spec.ClusterIP, s.Spec.ClusterIPs, s.Spec.IPFamilies = had.ClusterIP, had.ClusterIPs, had.IPFamilies
+		}
+	})
+	if err != nil {
+		return in.Derived, err
+	}
+	return svc, nil
+}
+
+// refusesField reports whether the API server rejected an object because of what is in a field.
+func refusesField(err error, field string) bool {
+	var status apierrors.APIStatus
+	if !apierrors.IsInvalid(err) || !errors.As(err, &status) || status.Status().Details == nil {
+		return false
+	}
+	return slices.ContainsFunc(status.Status().Details.Causes, func(c metav1.StatusCause) bool { return c.Field == field })
 }
 
 // refusal returns the API server's message if it rejects an object for good: it is invalid, or a quota, a policy or a role
@@ -137,24 +157,23 @@ func existing[T any](current *T) **T {
 }
 
 // applyImport creates or updates the ServiceImport. Where its definition has room for one address, it gets the first. All are tried each time,
-// because somebody may have upgraded the definition. cut says what is left out.
-func (r *reconciler) applyImport(ctx context.Context, current, want *mcsv1beta1.ServiceImport) (imp *mcsv1beta1.ServiceImport, cut string, err error) {
+// because somebody may have upgraded the definition. lacks says what is left out.
+func (r *reconciler) applyImport(ctx context.Context, current, want *mcsv1beta1.ServiceImport) (imp *mcsv1beta1.ServiceImport, lacks string, err error) {
 	write := func() (*mcsv1beta1.ServiceImport, error) {
 		fresh := &mcsv1beta1.ServiceImport{ObjectMeta: metav1.ObjectMeta{Namespace: want.Namespace, Name: want.Name}}
 		return ensure(ctx, r.local, existing(current), fresh, func(imp *mcsv1beta1.ServiceImport) {
-			noted := imp.Annotations
-			imp.Labels = labels.Merge(imp.Labels, want.Labels, desired.NotedKeys(noted, api.AnnotationExportedLabels))
-			imp.Annotations = labels.Merge(noted, want.Annotations, slices.Concat(policy.Keys, desired.NotedKeys(noted, api.AnnotationExportedAnnotations),
+			imp.Labels = labels.Merge(imp.Labels, want.Labels, desired.NotedKeys(imp.Annotations, api.AnnotationExportedLabels))
+			imp.Annotations = labels.Merge(imp.Annotations, want.Annotations, slices.Concat(policy.Keys, desired.NotedKeys(imp.Annotations, api.AnnotationExportedAnnotations),
 				[]string{api.AnnotationExportedLabels, api.AnnotationExportedAnnotations, api.AnnotationDerivedService}))
 			want.Spec.DeepCopyInto(&imp.Spec)
 		})
 	}
 	if imp, err = write(); len(want.Spec.IPs) > 1 && refusesField(err, "spec.ips") {
-		cut = want.Spec.IPs[1] + " is left out, because spec.ips has room for one address in this cluster's definition of ServiceImport; upgrade the definition"
+		lacks = want.Spec.IPs[1] + " is left out, because spec.ips has room for one address in this cluster's definition of ServiceImport; upgrade the definition"
 		want.Spec.IPs, want.Spec.IPFamilies = want.Spec.IPs[:1], want.Spec.IPFamilies[:1]
 		imp, err = write()
 	}
-	return imp, cut, err
+	return imp, lacks, err
 }
 
 func (r *reconciler) applyImportStatus(ctx context.Context, current, want *mcsv1beta1.ServiceImport) error {
@@ -173,62 +192,52 @@ func (r *reconciler) applyImportStatus(ctx context.Context, current, want *mcsv1
 	})
 }
 
-// applySlices creates, updates and deletes slices until they match what is wanted.
+// applySlices creates, updates and deletes slices until they match what is wanted: new ones first and stale ones last, so that an endpoint that moves
+// between slices is never missing.
 func (r *reconciler) applySlices(ctx context.Context, out desired.Output, cur desired.Current, owner []metav1.OwnerReference) error {
-	return errors.Join(r.writeSlices(ctx, out, cur, owner), r.removeSlices(ctx, cur.StaleSlices(out)))
+	var fresh, differ []*discoveryv1.EndpointSlice
+	for _, want := range out.Slices {
+		switch is := cur.Slice(want.Name); {
+		case is == nil:
+			fresh = append(fresh, want)
+		case !isSlice(is, want, owner):
+			differ = append(differ, want)
+		}
+	}
+	write := func(want *discoveryv1.EndpointSlice) error { return r.writeSlice(ctx, want, cur, owner) }
+	remove := func(s *discoveryv1.EndpointSlice) error { return r.local.remove(ctx, s) }
+	return errors.Join(sideBySide(fresh, write), sideBySide(differ, write), sideBySide(cur.StaleSlices(out), remove))
 }
 
-func (r *reconciler) removeSlices(ctx context.Context, all []*discoveryv1.EndpointSlice) error {
-	return sideBySide(all, func(s *discoveryv1.EndpointSlice) error { return r.local.remove(ctx, s) })
-}
-
-// writeSlices creates and updates slices.
-func (r *reconciler) writeSlices(ctx context.Context, out desired.Output, cur desired.Current, owner []metav1.OwnerReference) error {
-	times := desired.TriggerTimes(cur, out, time.Now())
-	write := func(want *discoveryv1.EndpointSlice) error {
-		fresh := &discoveryv1.EndpointSlice{
-			ObjectMeta:  metav1.ObjectMeta{Namespace: want.Namespace, Name: want.Name},
-			AddressType: want.AddressType,
-		}
-		current := cur.Slice(want.Name)
-		if current != nil && current.AddressType != want.AddressType {
-			// The address type can't be changed. The exporter recreated its record under the same name.
-			if err := r.local.remove(ctx, current); err != nil {
-				return err
-			}
-			current = nil
-		}
-		change := func(s *discoveryv1.EndpointSlice) {
-			s.Labels, s.OwnerReferences = labels.Merge(s.Labels, want.Labels, sliceLabels), owner
-			full := want.DeepCopy() // the API server's answer is decoded into the object, and parts of want are shared
-			s.Endpoints, s.Ports = full.Endpoints, full.Ports
-			s.Annotations = labels.Merge(s.Annotations, times[want.Name], []string{corev1.EndpointsLastChangeTriggerTime})
-			s.Annotations = labels.Merge(s.Annotations, desired.Stored(want), desired.StoredKeys)
-		}
-		if current == nil {
-			_, err := ensure(ctx, r.local, nil, fresh, change)
+// writeSlice creates or updates a slice.
+func (r *reconciler) writeSlice(ctx context.Context, want *discoveryv1.EndpointSlice, cur desired.Current, owner []metav1.OwnerReference) error {
+	is := cur.Slice(want.Name)
+	if is != nil && is.AddressType != want.AddressType {
+		// The address type can't be changed. The exporter recreated its record under the same name.
+		if err := r.local.remove(ctx, is); err != nil {
 			return err
 		}
-		_, err := overwrite(ctx, r.local, current, change)
-		return err
+		is = nil
 	}
-	// New slices first and stale ones last: an endpoint that moves between slices is never missing.
-	var fresh, there []*discoveryv1.EndpointSlice
-	for _, want := range out.Slices {
-		switch current := cur.Slice(want.Name); {
-		case current == nil:
-			fresh = append(fresh, want)
-		case !isSlice(current, want, owner): // except for the trigger time, which alone is no reason to write
-			there = append(there, want)
-		}
+	var trigger map[string]string
+	if cur.ServiceImport != nil { // else the service is imported for the first time
+		trigger = desired.TriggerTime(is, want, time.Now())
 	}
-	return errors.Join(sideBySide(fresh, write), sideBySide(there, write))
+	fresh := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: want.Namespace, Name: want.Name}, AddressType: want.AddressType}
+	_, err := ensure(ctx, r.local, existing(is), fresh, func(s *discoveryv1.EndpointSlice) {
+		full := want.DeepCopy() // the API server's answer is decoded into the object, and parts of want are shared
+		s.Labels, s.OwnerReferences = labels.Merge(s.Labels, want.Labels, sliceLabels), owner
+		s.Annotations = labels.Merge(s.Annotations, trigger, []string{corev1.EndpointsLastChangeTriggerTime})
+		s.Annotations = labels.Merge(s.Annotations, desired.Stored(want), desired.StoredKeys)
+		s.Endpoints, s.Ports = full.Endpoints, full.Ports
+	})
+	return err
 }
 
 // sliceLabels are those that a slice of ours has only if it should.
 var sliceLabels = []string{api.LabelServiceName, api.LabelKubernetesServiceName, corev1.IsHeadlessService}
 
-// isSlice reports whether a slice is as it should be, but for annotations that store nothing.
+// isSlice reports whether a slice is as it should be, but for annotations that store nothing: the time of a change alone is no reason to write.
 func isSlice(is, want *discoveryv1.EndpointSlice, owner []metav1.OwnerReference) bool {
 	return desired.Owned(is) && maps.Equal(desired.Stored(is), desired.Stored(want)) && maps.Equal(is.Labels, labels.Merge(is.Labels, want.Labels, sliceLabels)) &&
 		equality.Semantic.DeepEqual(is.OwnerReferences, owner) && equality.Semantic.DeepEqual(is.Ports, want.Ports) &&

@@ -55,42 +55,6 @@ func TestSameSliceEndpointSeesEachField(t *testing.T) {
 	lacks(reflect.ValueOf(full), reflect.ValueOf(&without).Elem(), "", &without)
 }
 
-// C32: a service becomes Headless because the cluster whose type counted is in no community of this one any more. That cluster's slice goes
-// before the ServiceImport says so, or DNS would name the endpoints in it.
-func TestSlicesThatGoAreGoneBeforeTheServiceIsHeadless(t *testing.T) {
-	g := newRig(Options{})
-	for i, cluster := range []string{"beijing", "shanghai"} {
-		kind := []mcsv1beta1.ServiceImportType{mcsv1beta1.ClusterSetIP, mcsv1beta1.Headless}[i]
-		g.hub.put(memberAt(cluster, "zone-1"))
-		g.hub.put(exportedBy(cluster, kind, i))
-		g.hub.put(endpointsOf(cluster, i, 0, 2))
-	}
-	g.reconcile(t)
-	apart := memberAt("beijing", "zone-1")
-	apart.Spec.Communities = []string{"apart"}
-	g.hub.put(apart)
-	g.here.writes = nil
-	if _, err := g.Reconcile(t.Context(), reconcile.Request{NamespacedName: web}); err != nil {
-		t.Fatal(err)
-	}
-	first := func(write string) int {
-		i := slices.IndexFunc(g.here.writes, func(w string) bool { return strings.HasPrefix(w, write) })
-		if i < 0 {
-			t.Fatalf("no %s in %v", write, g.here.writes)
-		}
-		return i
-	}
-	if gone, headless := first("delete EndpointSlice imported-beijing-"), first("update ServiceImport web"); gone > headless {
-		t.Errorf("the slice of the cluster that goes is deleted after the ServiceImport is written: %v", g.here.writes)
-	}
-	if gone, headless := first("delete Service derived-"), first("update ServiceImport web"); gone < headless {
-		t.Errorf("the derived Service is deleted before the ServiceImport is written: %v", g.here.writes)
-	}
-	if again := slices.DeleteFunc(slices.Clone(g.here.writes), func(w string) bool { return !strings.HasPrefix(w, "delete EndpointSlice") }); len(again) != 1 {
-		t.Errorf("deletions: %v", again)
-	}
-}
-
 // If the API server refuses a ServiceImport's update, its slices still follow the records, unless they would be those of another type. As long
 // as the ServiceImport has an address, that leads somewhere. Its status says so until it is written. Rules C31 and C32 of docs/spec/control-plane.md.
 func TestARefusedImportKeepsItsEndpointsUpToDate(t *testing.T) {

@@ -10,13 +10,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
-	"github.com/clusterset/clusterset/api"
 	"github.com/clusterset/clusterset/importer/desired"
 )
 
@@ -51,53 +49,34 @@ func (r *reconciler) applyExtending(ctx context.Context, in desired.Input, out d
 	return r.applySlices(ctx, desired.Output{Slices: out.Extending}, desired.Current{Slices: cur.Extending}, owner)
 }
 
-// extendedSources returns the sources that enqueue this cluster's Services that ask for endpoints of others, whether it exports them or not.
+// extendedSources returns the sources that enqueue this cluster's Services that ask for endpoints of others, whether it exports them or not: with
+// their own events, those of their EndpointSlices and, when it is opened or closed, those of their namespace.
 func extendedSources(local cache.Cache) []source.Source {
-	asking := func(ctx context.Context, key types.NamespacedName) []reconcile.Request {
-		svc := &corev1.Service{}
-		if local.Get(ctx, key, svc, client.UnsafeDisableDeepCopy) != nil || !desired.AsksToBeExtended(svc) {
-			return nil // or its own event follows
+	asking := handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request { // of an update, both versions
+		services := []corev1.Service{{}}
+		switch o := o.(type) {
+		case *corev1.Service:
+			services[0] = *o
+		case *discoveryv1.EndpointSlice:
+			if key, ok := backedBy(o); !ok || local.Get(ctx, key, &services[0], client.UnsafeDisableDeepCopy) != nil {
+				return nil // or the Service's own event follows
+			}
+		case *corev1.Namespace:
+			var all corev1.ServiceList
+			_ = local.List(ctx, &all, client.InNamespace(o.Name), client.UnsafeDisableDeepCopy) // or it is stopping
+			services = all.Items
 		}
-		return []reconcile.Request{{NamespacedName: key}}
-	}
-	services := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request { // of an update, both versions
-		if svc := o.(*corev1.Service); !desired.AsksToBeExtended(svc) {
-			return nil
+		var keys []types.NamespacedName
+		for i := range services {
+			if desired.AsksToBeExtended(&services[i]) {
+				keys = append(keys, client.ObjectKeyFromObject(&services[i]))
+			}
 		}
-		return []reconcile.Request{{NamespacedName: client.ObjectKeyFromObject(o)}}
-	})
-	slices := handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
-		key, ok := backedBy(o)
-		if !ok {
-			return nil
-		}
-		return asking(ctx, key)
-	})
-	namespaces := handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) (requests []reconcile.Request) {
-		var all corev1.ServiceList
-		if local.List(ctx, &all, client.InNamespace(o.GetName()), client.UnsafeDisableDeepCopy) != nil {
-			return nil // it is stopping
-		}
-		for i := range all.Items {
-			requests = append(requests, asking(ctx, client.ObjectKeyFromObject(&all.Items[i]))...)
-		}
-		return requests
+		return requests(keys...)
 	})
 	return []source.Source{
-		source.Kind[client.Object](local, &corev1.Service{}, services),
-		source.Kind[client.Object](local, &discoveryv1.EndpointSlice{}, slices),
-		source.Kind[client.Object](local, &corev1.Namespace{}, namespaces, openedOrClosed()),
-	}
-}
-
-// openedOrClosed passes namespaces in which Services may be extended from now on, or no longer.
-func openedOrClosed() predicate.Predicate {
-	return predicate.Funcs{
-		CreateFunc: func(event.CreateEvent) bool { return false }, // its Services have their own events
-		DeleteFunc: func(event.DeleteEvent) bool { return false },
-		UpdateFunc: func(e event.UpdateEvent) bool {
-			return e.ObjectOld.GetLabels()[api.KeyExtend] != e.ObjectNew.GetLabels()[api.KeyExtend]
-		},
-		GenericFunc: func(event.GenericEvent) bool { return false },
+		source.Kind[client.Object](local, &corev1.Service{}, asking),
+		source.Kind[client.Object](local, &discoveryv1.EndpointSlice{}, asking),
+		source.Kind[client.Object](local, &corev1.Namespace{}, asking, predicate.LabelChangedPredicate{}),
 	}
 }

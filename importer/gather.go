@@ -100,7 +100,7 @@ func (r *reconciler) gatherLocal(ctx context.Context, key types.NamespacedName) 
 	} else if found {
 		cur.Derived = derived
 	}
-	if !r.skipGlobal() {
+	if !r.noGlobals {
 		if cur.Global, err = r.globalHere(ctx, key); err != nil {
 			return cur, nil, err
 		}
@@ -111,7 +111,7 @@ func (r *reconciler) gatherLocal(ctx context.Context, key types.NamespacedName) 
 		switch {
 		case !desired.Owned(s):
 			own = append(own, *s)
-		case !s.DeletionTimestamp.IsZero() && len(s.Endpoints)+len(desired.Stored(s)) == 0: // only its finalizers are left of it
+		case !s.DeletionTimestamp.IsZero(): // somebody's finalizers keep it
 		case desired.Extends(s):
 			cur.Extending = append(cur.Extending, s)
 		default:

@@ -3,14 +3,9 @@ package importer
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"hash/maphash"
-	"slices"
 
-	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -42,14 +37,13 @@ func (r *reconciler) globalHere(ctx context.Context, key types.NamespacedName) (
 
 // knownGlobal is what is remembered of a GlobalService of ours as it was written or read last. It is that until it has another version.
 type knownGlobal struct {
-	uid     types.UID
 	version string
 	hash    uint64 // see hashOfGlobal
 	status  fabedgev1alpha1.GlobalServiceStatus
 }
 
 func knownOf(g *fabedgev1alpha1.GlobalService) knownGlobal {
-	return knownGlobal{g.UID, g.ResourceVersion, hashOfGlobal(g), *g.Status.DeepCopy()}
+	return knownGlobal{g.ResourceVersion, hashOfGlobal(g), g.Status}
 }
 
 var hashSeed = maphash.MakeSeed()
@@ -66,117 +60,85 @@ func hashOfGlobal(g *fabedgev1alpha1.GlobalService) uint64 {
 	return hash.Sum64()
 }
 
-// lastGlobal returns a GlobalService whose metadata the cache has, with the status that it has, or nil if it is gone. One that isn't as it was
-// written last is read. memory.global has the hash of what it says.
-func (r *reconciler) lastGlobal(ctx context.Context, is *fabedgev1alpha1.GlobalService, memory *memory) (*fabedgev1alpha1.GlobalService, error) {
-	known := &memory.global
-	switch {
-	case is == nil || !desired.Owned(is):
-		*known = knownGlobal{}
-		return is, nil
-	case known.uid == is.UID && known.version == is.ResourceVersion:
-		return &fabedgev1alpha1.GlobalService{ObjectMeta: is.ObjectMeta, Status: known.status}, nil
+// lastGlobal returns what is known of a GlobalService of ours whose metadata the cache has. One that isn't as it was written last is read.
+func (r *reconciler) lastGlobal(ctx context.Context, is *fabedgev1alpha1.GlobalService) (known knownGlobal, err error) {
+	if known = r.memories.get(client.ObjectKeyFromObject(is)).global; known.version == is.ResourceVersion {
+		return known, nil
 	}
-	g := &fabedgev1alpha1.GlobalService{}
-	switch err := r.local.live.Get(ctx, client.ObjectKeyFromObject(is), g); {
-	case apierrors.IsNotFound(err):
-		*known = knownGlobal{}
-		return nil, nil
-	case err != nil:
-		return nil, fmt.Errorf("get GlobalService %s/%s: %w", is.Namespace, is.Name, err)
+	g, err := getLive(ctx, r.local, is)
+	if err != nil {
+		return known, err
 	}
-	*known = knownOf(g)
-	return g, nil
+	is.ObjectMeta = g.ObjectMeta
+	return knownOf(g), nil
 }
 
-// applyGlobal writes the GlobalService if it differs.
+// applyGlobal writes the GlobalService if it differs, or deletes one that is no longer wanted. It is no failure that the kind is gone.
 func (r *reconciler) applyGlobal(ctx context.Context, out desired.Output, cur desired.Current) error {
-	service, want := client.ObjectKeyFromObject(out.ServiceImport), out.Global
+	service, is, want := client.ObjectKeyFromObject(out.ServiceImport), cur.Global, out.Global
 	if want == nil {
 		r.report.truncated(service, 0)
+		if is != nil {
+			return r.local.remove(ctx, is)
+		}
 		return nil
 	}
-	memory := r.memories.get(service)
-	g, err := r.lastGlobal(ctx, cur.Global, memory)
-	if err != nil {
-		return err
+	err := r.writeGlobal(ctx, is, want)
+	if isMissing(err) {
+		return nil
 	}
-	if g == nil || memory.global.hash != hashOfGlobal(want) {
-		if g, err = r.writeGlobal(ctx, g, want); err != nil {
+	if err == nil {
+		r.report.truncated(service, int(want.Status.TruncatedEndpoints))
+	}
+	return err
+}
+
+// writeGlobal creates a GlobalService, or writes what differs of one that exists.
+func (r *reconciler) writeGlobal(ctx context.Context, is, want *fabedgev1alpha1.GlobalService) (err error) {
+	var known knownGlobal
+	if is != nil && desired.Owned(is) {
+		if known, err = r.lastGlobal(ctx, is); err != nil {
 			return err
 		}
-		memory.global = knownOf(g)
+		is = &fabedgev1alpha1.GlobalService{ObjectMeta: is.ObjectMeta, Status: known.status}
 	}
-	r.report.truncated(service, int(want.Status.TruncatedEndpoints))
-	if equality.Semantic.DeepEqual(g.Status, globalStatus(g, want)) {
-		return nil
+	if known.hash != hashOfGlobal(want) {
+		change := func(g *fabedgev1alpha1.GlobalService) {
+			g.Labels = labels.Merge(g.Labels, want.Labels, nil)
+			g.Annotations = labels.Merge(g.Annotations, want.Annotations, policy.Keys)
+			g.Spec = *want.Spec.DeepCopy()
+		}
+		fresh := &fabedgev1alpha1.GlobalService{ObjectMeta: metav1.ObjectMeta{Namespace: want.Namespace, Name: want.Name}}
+		if is, err = ensure(ctx, r.local, existing(is), fresh, change); err != nil {
+			return err
+		}
+		known = knownOf(is)
 	}
-	return ensureStatus(ctx, r.local, g, func(g *fabedgev1alpha1.GlobalService) { g.Status = globalStatus(g, want) })
-}
-
-// writeGlobal creates a GlobalService, or writes one that exists.
-func (r *reconciler) writeGlobal(ctx context.Context, g, want *fabedgev1alpha1.GlobalService) (*fabedgev1alpha1.GlobalService, error) {
-	change := func(g *fabedgev1alpha1.GlobalService) {
-		g.Labels = labels.Merge(g.Labels, want.Labels, nil)
-		g.Annotations = labels.Merge(g.Annotations, want.Annotations, policy.Keys)
-		g.Spec = *want.Spec.DeepCopy()
-	}
-	if g == nil {
-		return ensure(ctx, r.local, nil, &fabedgev1alpha1.GlobalService{ObjectMeta: metav1.ObjectMeta{Namespace: want.Namespace, Name: want.Name}}, change)
-	}
-	return overwrite(ctx, r.local, g, change)
-}
-
-// globalStatus returns the status to write.
-func globalStatus(g, want *fabedgev1alpha1.GlobalService) fabedgev1alpha1.GlobalServiceStatus {
-	status := *want.Status.DeepCopy()
-	if len(status.Conditions) == 0 {
-		return status
-	}
-	conditions := slices.Clone(g.Status.Conditions)
-	for _, c := range status.Conditions {
-		c.ObservedGeneration = g.Generation
-		meta.SetStatusCondition(&conditions, c)
-	}
-	status.Conditions = conditions
-	return status
+	r.memories.get(client.ObjectKeyFromObject(want)).global = known
+	return ensureStatus(ctx, r.local, is, func(g *fabedgev1alpha1.GlobalService) { g.Status = want.Status })
 }
 
 // globalsPage is how many GlobalServices are read per request. Each may be a MiB, and a thief can make many of them that large.
 const globalsPage = 20
 
-// eachGlobal calls do for each GlobalService of ours, which it reads from the API server. There is none if the kind isn't installed. It stops
-// after a page with errors, and returns them.
-func eachGlobal(ctx context.Context, l *local, do func(*fabedgev1alpha1.GlobalService) error) error {
+// readGlobals reads all GlobalServices of ours, page by page: the importer is about to compare each with what it should be. There is none if the kind
+// isn't installed.
+func readGlobals(ctx context.Context, l *local, memories *memories) error {
 	for next := ""; ; {
 		var page fabedgev1alpha1.GlobalServiceList
 		err := l.live.List(ctx, &page, client.MatchingLabels(desired.Labels()), client.Limit(globalsPage), client.Continue(next))
-		if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
+		if isMissing(err) {
 			return nil
 		}
 		if err != nil {
 			return fmt.Errorf("list GlobalServices: %w", err)
 		}
-		var errs []error
 		for i := range page.Items {
-			errs = append(errs, do(&page.Items[i]))
+			g := &page.Items[i]
+			memories.get(client.ObjectKeyFromObject(g)).global = knownOf(g)
 		}
-		if next = page.Continue; next == "" || errors.Join(errs...) != nil {
-			return errors.Join(errs...)
+		if next = page.Continue; next == "" {
+			return nil
 		}
 	}
-}
-
-// readGlobals reads all GlobalServices of ours, page by page: the importer is about to compare each with what it should be.
-func readGlobals(ctx context.Context, l *local, memories *memories) error {
-	return eachGlobal(ctx, l, func(g *fabedgev1alpha1.GlobalService) error {
-		memories.get(client.ObjectKeyFromObject(g)).global = knownOf(g)
-		return nil
-	})
-}
-
-// removeGlobals deletes the GlobalServices written before --skip-global-services was set: nothing would update them, and
-// DNS servers would keep serving them in both zones.
-func removeGlobals(ctx context.Context, l *local) error {
-	return eachGlobal(ctx, l, func(g *fabedgev1alpha1.GlobalService) error { return l.remove(ctx, g) })
 }

@@ -217,6 +217,7 @@ func (c *traffic) watched() map[string]bool {
 // running is a running importer.
 type running struct {
 	stop          func()
+	ended         <-chan struct{}
 	hub, local    *traffic
 	known         *store.Store
 	reconcilesNow float64 // the number of reconciles when it started
@@ -257,10 +258,11 @@ func (w *world) start(options Options) *running {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		if err := mgr.Start(ctx); err != nil {
+		if err := mgr.Start(ctx); err != nil && !errors.Is(err, errGlobalKind) {
 			w.t.Errorf("manager: %v", err)
 		}
 	}()
+	run.ended = done
 	run.stop = sync.OnceFunc(func() { cancel(); <-done })
 	w.t.Cleanup(run.stop)
 	return run

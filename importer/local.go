@@ -7,18 +7,14 @@ import (
 	"reflect"
 	"strings"
 
-	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset/clusterset/api"
-	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
 	"github.com/clusterset/clusterset/importer/desired"
-	"github.com/clusterset/clusterset/internal/labels"
 	"github.com/clusterset/clusterset/internal/mcs"
 )
 
@@ -84,16 +80,6 @@ func ensure[T client.Object](ctx context.Context, l *local, current *T, fresh T,
 	return updated, l.update(ctx, updated)
 }
 
-// overwrite is ensure for an object that exists and is known to differ: comparing a large one costs as much as writing it.
-func overwrite[T client.Object](ctx context.Context, l *local, current T, change func(T)) (T, error) {
-	if !desired.Owned(current) {
-		return current, &foreignError{kindOf(current), current}
-	}
-	updated := current.DeepCopyObject().(T)
-	change(updated)
-	return updated, l.update(ctx, updated)
-}
-
 func (l *local) update(ctx context.Context, o client.Object) error {
 	return l.write(ctx, "update", o, func(o client.Object) error {
 		return l.client.Update(ctx, o, client.FieldOwner(api.FieldManagerImporter))
@@ -142,65 +128,16 @@ func ensureStatus[T client.Object](ctx context.Context, l *local, current T, cha
 	return err
 }
 
-// remove deletes an object if the cache has it as ours, and not another one that has got its name meanwhile. What can't be deleted at once leads
-// nowhere afterwards. Without an error, no name leads to the addresses that a ServiceImport had.
+// remove deletes an object of ours as the cache has it. A finalizer may keep it; then its last event brings us back.
 func (l *local) remove(ctx context.Context, o client.Object) error {
-	if !desired.Owned(o) {
+	if !desired.Owned(o) || !o.GetDeletionTimestamp().IsZero() {
 		return nil
 	}
-	uid, version, finalizers := o.GetUID(), o.GetResourceVersion(), o.GetFinalizers()
-	is := client.Preconditions{UID: &uid}
-	var emptied error
-	if _, name := o.(*mcsv1beta1.ServiceImport); len(finalizers) > 0 {
-		emptied = l.empty(ctx, o, "whoever set its finalizers has to remove them: "+strings.Join(finalizers, ", "))
-	} else if name {
-		is.ResourceVersion = &version // it has got no finalizer meanwhile
-	}
-	if !o.GetDeletionTimestamp().IsZero() {
-		return emptied
-	}
+	uid, version := o.GetUID(), o.GetResourceVersion()
 	err := l.write(ctx, "delete", o, func(o client.Object) error {
-		return l.client.Delete(ctx, o, is, client.PropagationPolicy(metav1.DeletePropagationBackground))
+		return l.client.Delete(ctx, o, client.Preconditions{UID: &uid, ResourceVersion: &version}, client.PropagationPolicy(metav1.DeletePropagationBackground))
 	})
-	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) && is.ResourceVersion == nil {
-		err = nil // gone already, or another object by now, which its own event brings back
-	}
-	if why := refusal(err); why != "" && len(finalizers) == 0 {
-		emptied = l.empty(ctx, o, "the API server refuses to delete it: "+why)
-	}
-	return errors.Join(err, emptied)
-}
-
-// reasonNotDeleted is why a ServiceImport that isn't imported any more isn't Ready.
-const reasonNotDeleted = "NotDeleted"
-
-// empty takes from an object what it leads to, although it stays. A ServiceImport says why.
-func (l *local) empty(ctx context.Context, o client.Object, why string) (err error) {
-	switch o := o.(type) {
-	case *mcsv1beta1.ServiceImport:
-		if o, err = ensure(ctx, l, &o, nil, func(i *mcsv1beta1.ServiceImport) { i.Spec.IPs = nil }); err == nil {
-			err = ensureStatus(ctx, l, o, func(i *mcsv1beta1.ServiceImport) {
-				i.Status.Clusters, i.Status.EndpointSliceObjects = nil, mcsv1beta1.EndpointSliceObjectsAbsent
-				c := mcsv1beta1.NewServiceImportCondition(mcsv1beta1.ServiceImportConditionReady, metav1.ConditionFalse, reasonNotDeleted,
-					"no longer imported, but not deleted: "+why)
-				c.ObservedGeneration = i.Generation
-				meta.SetStatusCondition(&i.Status.Conditions, c)
-				meta.RemoveStatusCondition(&i.Status.Conditions, api.ConditionComplete) // they are about what was imported
-				meta.RemoveStatusCondition(&i.Status.Conditions, api.ConditionEndpoints)
-			})
-		}
-	case *fabedgev1alpha1.GlobalService:
-		if o, err = getLive(ctx, l, o); err != nil { // the cache has only its metadata
-			return client.IgnoreNotFound(err)
-		}
-		_, err = ensure(ctx, l, &o, nil, func(g *fabedgev1alpha1.GlobalService) { g.Spec.Endpoints = nil })
-	case *discoveryv1.EndpointSlice:
-		_, err = ensure(ctx, l, &o, nil, func(s *discoveryv1.EndpointSlice) {
-			s.Endpoints = []discoveryv1.Endpoint{}
-			s.Annotations = labels.Merge(s.Annotations, nil, desired.StoredKeys)
-		})
-	}
-	return err
+	return client.IgnoreNotFound(err)
 }
 
 // write makes and counts one write, converting a ServiceImport to the served version and back.

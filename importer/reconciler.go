@@ -21,31 +21,25 @@ import (
 )
 
 // foreignRetry is when to check whether a foreign object is out of the way. Usually its own event triggers that, but the name
-// of a derived Service that isn't ours doesn't say which service it blocks. And when to check whether the definition of ServiceImport was upgraded.
+// of a derived Service that isn't ours doesn't say which service it blocks.
 const foreignRetry = 5 * time.Minute
 
 // reconciler makes the local objects of one service match its records on the hub. It runs only after the hub has been
 // read.
 type reconciler struct {
-	options  Options
-	hub      hub
-	members  members // the hub's, or their copies here until the hub has been read
-	absences *effective.Absences
-	clock    clock.PassiveClock
-	local    *local
-	report   *reporter
-	families *familyMemory
-	clusters *clusters
-	made     *made
-	memories *memories
-	accounts *accounts
-	globals  *globalKind  // nil: installed
-	external *atomic.Bool // set once external addresses of another network's cluster are looked at
-}
-
-// skipGlobal reports whether no GlobalServices are written.
-func (r *reconciler) skipGlobal() bool {
-	return r.options.SkipGlobalServices || r.globals != nil && r.globals.missing.Load()
+	options   Options
+	hub       hub
+	members   members // the hub's, or their copies here until the hub has been read
+	absences  *effective.Absences
+	clock     clock.PassiveClock
+	local     *local
+	report    *reporter
+	clusters  *clusters
+	made      *made
+	memories  *memories
+	accounts  *accounts
+	noGlobals bool         // this cluster lacks the kind GlobalService
+	external  *atomic.Bool // set once external addresses of another network's cluster are looked at
 }
 
 // round is one reconcile of a service: what it is computed from, what is wanted, and what was decided on the way.
@@ -173,7 +167,7 @@ func (o *round) write(ctx context.Context) (reconcile.Result, error) {
 		o.late = true
 		return reconcile.Result{RequeueAfter: wait}, nil
 	}
-	again, err := o.apply(ctx, o.in, o.out, o.cur)
+	err := o.apply(ctx, o.in, o.out, o.cur)
 	if meterOf(ctx).bytes.Load() > 0 {
 		m.restored.note(ctx, now, o.out, m.failed)
 	}
@@ -185,7 +179,7 @@ func (o *round) write(ctx context.Context) (reconcile.Result, error) {
 	if len(o.kept.Unconfirmed) > 0 {
 		o.report.outcome(o.in.Key, stateHeld)
 	}
-	result.RequeueAfter = sooner(sooner(sooner(result.RequeueAfter, o.kept.Again), o.returns), again)
+	result.RequeueAfter = sooner(sooner(result.RequeueAfter, o.kept.Again), o.returns)
 	return result, nil
 }
 
@@ -246,7 +240,7 @@ func (r *reconciler) forget(service types.NamespacedName) {
 func (r *reconciler) input(key types.NamespacedName) desired.Input {
 	return desired.Input{
 		Key: key, DataPath: r.options.DataPath, Cluster: r.options.Cluster, Nodes: r.options.Nodes.Places(), Policy: r.options.Policy,
-		Unreachable: r.options.Unreachable, SkipGlobal: r.skipGlobal(),
+		Unreachable: r.options.Unreachable, SkipGlobal: r.options.SkipGlobalServices || r.noGlobals,
 	}
 }
 
@@ -312,7 +306,7 @@ func (r *reconciler) removeAll(ctx context.Context, cur desired.Current) error {
 	if imp := cur.ServiceImport; imp != nil {
 		err := r.local.remove(ctx, imp)
 		errs = append(errs, err)
-		free = free && (err == nil && desired.Owned(imp) || !slices.ContainsFunc(imp.Spec.IPs, func(ip string) bool { return slices.Contains(cur.Derived.Spec.ClusterIPs, ip) }))
+		free = free && (err == nil && desired.Owned(imp) && len(imp.Finalizers) == 0 || !slices.ContainsFunc(imp.Spec.IPs, func(ip string) bool { return slices.Contains(cur.Derived.Spec.ClusterIPs, ip) }))
 	}
 	for _, slice := range slices.Concat(cur.Extending, cur.Slices) {
 		errs = append(errs, r.local.remove(ctx, slice))

@@ -82,9 +82,13 @@ func (i *importer) Start(ctx context.Context) error {
 	})
 	hub, slices := i.hub.Store, &slicesOf{}
 	retry(ctx, "Waiting for this cluster's API server", func() error { return slices.add(ctx, i.mgr.GetCache()) })
-	globals := &globalKind{cache: i.mgr.GetCache(), live: i.mgr.GetAPIReader()}
-	if !i.options.SkipGlobalServices {
-		retry(ctx, "Waiting for this cluster's API server to say whether GlobalService is installed", func() error { return globals.begin(ctx) })
+	hasGlobals := false
+	retry(ctx, "Waiting for this cluster's API server to say whether GlobalService is installed", func() (err error) {
+		hasGlobals, err = hasGlobalKind(ctx, i.mgr.GetAPIReader())
+		return err
+	})
+	if !hasGlobals {
+		log.Info("GlobalService isn't installed. Everything else is imported")
 	}
 	log.Info("Importing begins when all records of the hub are read", "serviceImports", version, "dataPath", i.options.DataPath)
 
@@ -95,11 +99,7 @@ func (i *importer) Start(ctx context.Context) error {
 		case <-i.options.Reached:
 		}
 	}
-	writer, err := newTerse(i.mgr.GetClient(), i.mgr.GetConfig(), i.mgr.GetHTTPClient())
-	if err != nil {
-		return fmt.Errorf("create client: %w", err)
-	}
-	l := &local{cache: i.mgr.GetCache(), slices: slices, live: i.mgr.GetAPIReader(), client: writer, imports: version}
+	l := &local{cache: i.mgr.GetCache(), slices: slices, live: i.mgr.GetAPIReader(), client: i.mgr.GetClient(), imports: version}
 	go reportReach(ctx, l, i.options, hub)
 	report := newReporter(i.mgr.GetEventRecorder("clusterset-importer"), clock.RealClock{})
 	places := make(chan event.GenericEvent, 1)
@@ -109,11 +109,11 @@ func (i *importer) Start(ctx context.Context) error {
 	late(i.options.Cluster, 0) // so that the metric exists from the start; a cluster's own changes never wait
 	reconciler := &reconciler{
 		options: i.options, hub: hub, members: hub, absences: &effective.Absences{}, clock: clock.RealClock{}, local: l, report: report,
-		families: newFamilyMemory(clock.RealClock{}), clusters: newClusters(clock.RealClock{}), memories: newMemories(), made: newMade(),
-		globals: globals, external: external,
+		clusters: newClusters(clock.RealClock{}), memories: newMemories(), made: newMade(),
+		noGlobals: !hasGlobals, external: external,
 		accounts: newAccounts(clock.RealClock{}, i.options, nil, late, func(cluster string) { report.late(ctx, cluster) }),
 	}
-	if !reconciler.skipGlobal() {
+	if hasGlobals && !i.options.SkipGlobalServices {
 		retry(ctx, "Reading GlobalServices", func() error { return readGlobals(ctx, l, reconciler.memories) })
 	}
 	if err := i.awaitHub(ctx, reconciler, places); err != nil || ctx.Err() != nil {
@@ -134,14 +134,9 @@ func (i *importer) Start(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return run(ctx, services) })
 	group.Go(func() error { return run(ctx, members) })
-	group.Go(func() error {
-		if i.options.SkipGlobalServices {
-			retry(ctx, "Removing the GlobalServices written earlier", func() error { return removeGlobals(ctx, l) })
-		} else {
-			globals.follow(ctx, services, places)
-		}
-		return nil
-	})
+	if !hasGlobals && !i.options.SkipGlobalServices {
+		group.Go(func() error { return awaitGlobalKind(ctx, i.mgr.GetAPIReader()) })
+	}
 	group.Go(func() error {
 		reportSynced(ctx, hub.Watched)
 		return nil

@@ -270,7 +270,7 @@ func newRig(options Options) *rig {
 	g.known = &fakeHub{shelf: g.hub, clock: g.clock, values: map[client.Object]any{}, state: store.State{Phase: store.Live, Since: time.Unix(0, 0)}}
 	g.reconciler = &reconciler{
 		options: options, hub: g.known, members: g.known, local: &local{cache: g.here, slices: ours, live: g.here, client: g.here, imports: "v1beta1"},
-		absences: &effective.Absences{}, clock: g.clock, report: report, families: newFamilyMemory(g.clock), clusters: newClusters(g.clock), memories: newMemories(),
+		absences: &effective.Absences{}, clock: g.clock, report: report, clusters: newClusters(g.clock), memories: newMemories(),
 		accounts: newAccounts(g.clock, options, func(types.NamespacedName) {}, func(string, int) {}, func(string) {}),
 	}
 	g.here.put(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}})

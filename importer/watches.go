@@ -53,8 +53,8 @@ func (i *importer) sources(r *reconciler, places <-chan event.GenericEvent) []so
 	if i.options.Moved != nil {
 		all = append(all, source.Channel(i.options.Moved, affectedBy(r)))
 	}
-	if !r.skipGlobal() {
-		all = append(all, r.globals.source())
+	if !r.noGlobals {
+		all = append(all, source.Kind[client.Object](local, globalMetadata(), here))
 	}
 	return all
 }

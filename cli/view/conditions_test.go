@@ -4,7 +4,6 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -60,7 +59,6 @@ func TestEveryConditionIsReported(t *testing.T) {
 		"ConditionConfirmed":           {exporting(api.ConditionConfirmed, api.ReasonNoRecord), api.ReasonNoRecord},
 		"ConditionImported":            {exporting(api.ConditionImported, api.ReasonNamespaceMissing), MissingElsewhere},
 	}
-	alerts := map[string]string{"ConditionTruncated": "ClustersetEndpointsTruncated"}
 	// A service that each network has for itself needn't be reached from others. Where one is missing, the importing member reports NotReached.
 	elsewhere := []string{"ConditionReachable"}
 
@@ -79,23 +77,15 @@ func TestEveryConditionIsReported(t *testing.T) {
 	if got := reasons(func(*LocalFacts) {}); len(got) > 0 {
 		t.Errorf("nothing is wrong, and there is %q", got)
 	}
-	rules, err := os.ReadFile(filepath.Join("..", "..", "charts", "clusterset", "files", "rules.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	conditions := conditionsOf(t, "api", "api/clusterset/v1alpha1", "api/fabedge/v1alpha1")
-	if here := len(reported) + len(alerts) + len(elsewhere); len(conditions) != here {
+	conditions := conditionsOf(t, "api", "api/clusterset/v1alpha1")
+	if here := len(reported) + len(elsewhere); len(conditions) != here {
 		t.Errorf("there are %d conditions: %q, and %d here", len(conditions), conditions, here)
 	}
 	for _, name := range conditions {
 		if slices.Contains(elsewhere, name) {
 			continue
 		}
-		if alert := alerts[name]; alert != "" {
-			if !strings.Contains(string(rules), "alert: "+alert+"\n") {
-				t.Errorf("%s: there is no alert %s", name, alert)
-			}
-		} else if is := reported[name]; is.change == nil {
+		if is := reported[name]; is.change == nil {
 			t.Errorf("nothing reports %s", name)
 		} else if got := reasons(is.change); !slices.Equal(got, []string{is.reason}) {
 			t.Errorf("%s: status has the problems %q, want %s", name, got, is.reason)

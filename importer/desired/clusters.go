@@ -28,21 +28,11 @@ type cluster struct {
 	forbidden []netip.Prefix
 
 	records []*record
-	ready   readyEndpoints
-}
-
-// readyEndpoints counts a cluster's ready endpoints by family.
-type readyEndpoints struct{ ipv4, ipv6 int }
-
-func (r *readyEndpoints) of(family discoveryv1.AddressType) *int {
-	if family == discoveryv1.AddressTypeIPv6 {
-		return &r.ipv6
-	}
-	return &r.ipv4
+	ready   map[discoveryv1.AddressType]int // ready endpoints
 }
 
 // anyReady reports whether the cluster has a ready endpoint.
-func (c *cluster) anyReady() bool { return c.ready != readyEndpoints{} }
+func (c *cluster) anyReady() bool { return len(c.ready) > 0 }
 
 // beyondCap is why a cluster's export isn't imported although it could be.
 var beyondCap = field.Forbidden(field.NewPath("spec"), "the cluster exports more services than are imported of one (--max-services)")
@@ -76,6 +66,7 @@ func (w *work) merge() []merge.Drop {
 func (w *work) cluster(e *door.Export) (*cluster, api.LeftOut) {
 	c := &cluster{
 		name: e.Cluster, export: e, ports: w.exposed(e.Cluster), member: w.in.member(e.Cluster), apart: w.in.Apart(e.Cluster), cidrs: w.in.cidrs(e.Cluster),
+		ready: map[discoveryv1.AddressType]int{},
 	}
 	if w.in.Own != nil && c.name == w.in.Cluster {
 		c.own = w.in.Own

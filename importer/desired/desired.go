@@ -97,10 +97,8 @@ type Output struct {
 type Given struct {
 	// Derived is the Service, nil if there is none.
 	Derived *corev1.Service
-	// Unsupported is set if this cluster has no addresses of the service's families.
-	Unsupported bool
-	// Refused is why the derived Service couldn't be written, and Blocked why something else couldn't, until somebody changes that; or else empty.
-	Refused, Blocked string
+	// Blocked is why something couldn't be written until somebody changes that, or else empty.
+	Blocked string
 }
 
 // ImportWith returns the ServiceImport once it is known what became of the derived Service. Nothing else depends on that.

@@ -2,10 +2,8 @@ package desired
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset/clusterset/api"
@@ -44,7 +42,7 @@ func (w *work) globalService() *fabedgev1alpha1.GlobalService {
 		all = w.globalEndpoints(all, c)
 	}
 	g.Spec.Endpoints = fitting(all)
-	g.Status = globalStatus(g.Spec.Endpoints, len(all))
+	g.Status.TruncatedEndpoints = int32(len(all) - len(g.Spec.Endpoints))
 	return g
 }
 
@@ -139,31 +137,6 @@ func (w *work) portsOf(r *record) []fabedgev1alpha1.EndpointPort {
 	default:
 		return ports
 	}
-}
-
-// globalStatus counts the endpoints in the spec and those that didn't fit. It is empty if all fit, because the spec shows them
-// anyway: that saves a write per change.
-func globalStatus(kept []fabedgev1alpha1.Endpoint, of int) fabedgev1alpha1.GlobalServiceStatus {
-	if len(kept) == of {
-		return fabedgev1alpha1.GlobalServiceStatus{}
-	}
-	status := fabedgev1alpha1.GlobalServiceStatus{
-		Endpoints:          int32(len(kept)),
-		TruncatedEndpoints: int32(of - len(kept)),
-	}
-	clusters := map[string]bool{}
-	for i := range kept {
-		clusters[kept[i].Cluster] = true
-		if kept[i].IsReady() {
-			status.ReadyEndpoints++
-		}
-	}
-	status.Clusters = int32(len(clusters))
-	status.Conditions = []metav1.Condition{{
-		Type: fabedgev1alpha1.ConditionTruncated, Status: metav1.ConditionTrue, Reason: fabedgev1alpha1.ReasonTooManyEndpoints,
-		Message: fmt.Sprintf("the spec has %d of %d endpoints: ready ones first, then by cluster and address", len(kept), of),
-	}}
-	return status
 }
 
 // SizeOfEndpoints returns about how many bytes a GlobalService's endpoints take as JSON, at least.

@@ -3,7 +3,6 @@ package desired
 import (
 	"cmp"
 	"slices"
-	"strings"
 
 	"github.com/clusterset/clusterset/api"
 	"github.com/clusterset/clusterset/internal/topology"
@@ -24,59 +23,53 @@ type use struct {
 
 func (u use) equal(o use) bool { return u.routed == o.routed && slices.Equal(u.zones, o.zones) }
 
-// assignHints decides how kube-proxy uses the endpoints of one port in one family.
+// choice is kube-proxy's choice for a port in one family: it chooses among the endpoints of some records.
+type choice struct {
+	among  []*record
+	last   []topology.Rank // for each view, the worst rank that is still used
+	hinted bool            // else all is expressed by hiding
+}
+
+// decide decides whether the choice is expressed by hints. kube-proxy on a node without a zone ignores them, and it requires them on all endpoints or
+// none.
+func (c *choice) decide(w *work) {
+	c.last = w.last(c.among, 0)
+	c.hinted = !w.in.unzoned() && (len(w.views) <= maxHints || !slices.ContainsFunc(c.among, func(r *record) bool {
+		return slices.ContainsFunc(r.targets, func(t target) bool { return len(w.zonesOf(&t, c.last)) > maxHints })
+	}))
+}
+
+// zonesOf returns the zones for which an endpoint is among the best.
+func (w *work) zonesOf(t *target, last []topology.Rank) (zones []string) {
+	for i := range w.views {
+		if last[i].Usable() && t.ranks[i] <= last[i] {
+			zones = append(zones, w.views[i].Self.Zone)
+		}
+	}
+	return zones
+}
+
+// uses decides how kube-proxy uses endpoints of a choice.
 //
 // Hints express preference, because kube-proxy itself ignores them as soon as no ready endpoint is hinted for its zone
 // (pkg/proxy/topology.go). Endpoints that must not be used are hidden from kube-proxy, because it would use them in that case.
-// kube-proxy on a node without a zone ignores hints, so then everything is expressed by hiding, as seen from this cluster's location.
 //
 // Endpoints that are all equally good are hinted too, as long as all zones fit. Otherwise draining the first of many clusters would
-// change the slices of all others, because kube-proxy requires hints on all endpoints or none.
-//
-// last has, for each view, the worst rank that is still used among all endpoints of the port. targets are all of these endpoints. If
-// last has at most maxHints usable ranks, targets may be any subset, because then the use of one endpoint doesn't depend on others.
-func (w *work) assignHints(targets []target, last []topology.Rank) []use {
-	if w.in.unzoned() {
-		return routeBest(targets, last)
+// change the slices of all others.
+func (w *work) uses(targets []target, c *choice) []use {
+	if !c.hinted {
+		return routeBest(targets, c.last)
 	}
 	uses := make([]use, len(targets))
-	for i := range w.views {
-		for j := range targets {
-			rank := targets[j].ranks[i]
-			best := last[i].Usable() && rank <= last[i]
-			if best {
-				uses[j].zones = append(uses[j].zones, w.views[i].Self.Zone)
-			}
-			uses[j].routed = uses[j].routed || best || rank.Usable() && !rank.LastResort()
-		}
-	}
-	covered := covered(last)
-	hinted := covered > 0
-	if covered > maxHints {
-		hinted = slices.ContainsFunc(uses, func(u use) bool { return u.routed && len(u.zones) < len(w.views) })
-		if hinted && !spreadZones(targets, uses, covered) {
-			return routeBest(targets, last)
-		}
-	}
-	for i := range uses {
-		switch {
-		case !hinted || !uses[i].routed:
-			uses[i].zones = nil
-		case len(uses[i].zones) == 0:
-			uses[i].zones = []string{api.HintNone}
+	for i := range targets {
+		t, u := &targets[i], &uses[i]
+		u.zones = w.zonesOf(t, c.last)
+		u.routed = len(u.zones) > 0 || slices.ContainsFunc(t.ranks, func(rank topology.Rank) bool { return rank.Usable() && !rank.LastResort() })
+		if u.routed && len(u.zones) == 0 && slices.ContainsFunc(c.last, topology.Rank.Usable) {
+			u.zones = []string{api.HintNone}
 		}
 	}
 	return uses
-}
-
-// covered is how many views have an endpoint to use.
-func covered(last []topology.Rank) (n int) {
-	for _, rank := range last {
-		if rank.Usable() {
-			n++
-		}
-	}
-	return n
 }
 
 // routeBest routes the best endpoints of each view, without hints. If no endpoint is ready, it routes those that could become ready.
@@ -110,48 +103,6 @@ func (w *work) last(records []*record, have int) []topology.Rank {
 		})
 	}
 	return last
-}
-
-// spreadZones limits each endpoint to maxHints zones. Endpoints that are best for the same zones divide these among them. It returns false if
-// a covered zone would have no ready endpoint.
-func spreadZones(targets []target, uses []use, covered int) bool {
-	groups := map[string][]int{}
-	for i, u := range uses {
-		if len(u.zones) > maxHints && targets[i].ready {
-			key := strings.Join(u.zones, "/")
-			groups[key] = append(groups[key], i)
-		}
-	}
-	for _, group := range groups {
-		slices.SortFunc(group, func(a, b int) int {
-			return cmp.Or(cmp.Compare(targets[a].Cluster, targets[b].Cluster), targets[a].Addr.Compare(targets[b].Addr))
-		})
-		for n, i := range group {
-			zones := uses[i].zones
-			dealt := make([]string, maxHints)
-			for k := range dealt {
-				dealt[k] = zones[(n*maxHints+k)%len(zones)]
-			}
-			slices.Sort(dealt)
-			uses[i].zones = dealt
-		}
-	}
-	hinted := map[string]bool{}
-	for i := range uses {
-		if !targets[i].ready && len(uses[i].zones) > maxHints {
-			uses[i].zones = uses[i].zones[:maxHints]
-		}
-		for _, zone := range uses[i].zones {
-			hinted[zone] = hinted[zone] || targets[i].ready
-		}
-	}
-	ready := 0
-	for _, is := range hinted {
-		if is {
-			ready++
-		}
-	}
-	return ready == covered
 }
 
 // seenFrom returns the locations from which this cluster's kube-proxies choose, sorted by zone: one per zone of its nodes, or the

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
@@ -66,7 +65,7 @@ func (w *work) serviceImport(hasSlices bool, g Given) *mcsv1beta1.ServiceImport 
 // it is the same when the family comes back.
 func (w *work) addresses(derived *corev1.Service) (families []corev1.IPFamily, ips []string) {
 	if !w.hasVIP() || derived == nil {
-		return w.families(), nil
+		return slices.Clone(w.resolved.IPFamilies), nil
 	}
 	for _, ip := range ClusterIPs(derived) {
 		if f := familyOf(ip); len(w.resolved.IPFamilies) == 0 || slices.Contains(w.resolved.IPFamilies, f) {
@@ -74,23 +73,9 @@ func (w *work) addresses(derived *corev1.Service) (families []corev1.IPFamily, i
 		}
 	}
 	if len(ips) == 0 {
-		return w.families(), nil
+		return slices.Clone(w.resolved.IPFamilies), nil
 	}
 	return families, ips
-}
-
-// families returns the merged families or, if no export states any, those of the endpoints.
-func (w *work) families() []corev1.IPFamily {
-	if len(w.resolved.IPFamilies) > 0 {
-		return slices.Clone(w.resolved.IPFamilies)
-	}
-	var found []corev1.IPFamily
-	for _, f := range []corev1.IPFamily{corev1.IPv4Protocol, corev1.IPv6Protocol} {
-		if slices.ContainsFunc(w.records, func(r *record) bool { return r.family == discoveryv1.AddressType(f) }) {
-			found = append(found, f)
-		}
-	}
-	return found
 }
 
 // ready returns the Ready condition. LastTransitionTime is left to meta.SetStatusCondition.
@@ -104,11 +89,8 @@ func (w *work) ready(ips []string, g Given) metav1.Condition {
 	case len(w.resolved.Ports) == 0:
 		status, reason = metav1.ConditionFalse, mcsv1beta1.ServiceImportReasonPending
 		message = "no ClusterSetIP: the exports have no port that can be imported"
-	case g.Refused != "":
-		status, reason = metav1.ConditionFalse, mcsv1beta1.ServiceImportReasonPending
-		message = "the derived Service couldn't be written: " + g.Refused
 	case len(ips) > 0:
-	case g.Unsupported || g.Derived != nil && len(ClusterIPs(g.Derived)) > 0:
+	case g.Derived != nil && len(ClusterIPs(g.Derived)) > 0:
 		status, reason = metav1.ConditionFalse, mcsv1beta1.ServiceImportReasonIPFamilyNotSupported
 		message = fmt.Sprintf("no ClusterSetIP: the oldest export has %s, which Services of this cluster can't have",
 			sayFamilies(w.resolved.IPFamilies))

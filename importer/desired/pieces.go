@@ -9,7 +9,6 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 
 	"github.com/clusterset/clusterset/api"
-	"github.com/clusterset/clusterset/internal/topology"
 )
 
 // cut returns the slice of a record, labelled and hinted for kube-proxy, in pieces.
@@ -25,12 +24,10 @@ func (w *work) cut(r *record, choices map[portKey]*choice) []*discoveryv1.Endpoi
 	for i, port := range s.Ports {
 		c := choices[keyOf(r.family, &s.Ports[i])]
 		u := usesOf[c]
-		if u == nil && c.dealt != nil {
-			u = c.dealt[r]
-		} else if u == nil {
-			u = w.assignHints(r.targets, c.last)
+		if u == nil {
+			u = w.uses(r.targets, c)
+			usesOf[c] = u
 		}
-		usesOf[c] = u
 		g := slices.IndexFunc(uses, func(have []use) bool { return slices.EqualFunc(have, u, use.equal) })
 		switch {
 		case g < 0 && len(groups) < api.MaxPieces:
@@ -62,13 +59,6 @@ func united(a, b []use) []use {
 	return all
 }
 
-// choice is kube-proxy's choice for a port: it chooses among the endpoints of some records.
-type choice struct {
-	among []*record
-	last  []topology.Rank
-	dealt map[*record][]use // if zones had to be dealt out, how all are used
-}
-
 // choices returns the choices by port. Ports with the same records share one choice.
 func (w *work) choices(records []*record) map[portKey]*choice {
 	having := map[portKey]*choice{}
@@ -88,25 +78,9 @@ func (w *work) choices(records []*record) map[portKey]*choice {
 			continue
 		}
 		different = append(different, c)
-		c.last = w.last(c.among, 0)
-		if covered(c.last) > maxHints && !w.in.unzoned() {
-			c.decide(w)
-		}
+		c.decide(w)
 	}
 	return having
-}
-
-// decide decides how all endpoints of the choice are used.
-func (c *choice) decide(w *work) {
-	var all []target
-	for _, r := range c.among {
-		all = append(all, r.targets...)
-	}
-	uses := w.assignHints(all, c.last)
-	c.dealt = map[*record][]use{}
-	for _, r := range c.among {
-		c.dealt[r], uses = uses[:len(r.targets)], uses[len(r.targets):]
-	}
 }
 
 // pieces returns the slices for some ports of a slice: one with the endpoints that kube-proxy is to use, and one with the

@@ -53,7 +53,9 @@ func (w *work) admit() []merge.Drop {
 		}
 		w.fill(r, endpoints)
 		w.records, c.records = append(w.records, r), append(c.records, r)
-		*c.ready.of(r.family) += r.readyPods()
+		if n := r.readyPods(); n > 0 {
+			c.ready[r.family] += n
+		}
 		return left
 	})
 }
@@ -179,7 +181,7 @@ func (w *work) clusterIPRecord(c *cluster, ip string, ports []discoveryv1.Endpoi
 	family := discoveryv1.AddressType(familyOf(ip))
 	r := &record{
 		cluster: c, slice: SliceName(c.name, w.in.Key.Name, "clusterip/"+string(family)), family: family, ports: ports,
-		clusterIP: true, behind: *c.ready.of(family),
+		clusterIP: true, behind: c.ready[family],
 	}
 	w.fill(r, []door.Endpoint{{Addr: addr, Conditions: door.ConditionsOf(discoveryv1.EndpointConditions{Ready: &ready})}})
 	return r

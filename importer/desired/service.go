@@ -5,6 +5,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
 
 	"github.com/clusterset/clusterset/api"
 )
@@ -36,56 +37,12 @@ func (w *work) derivedService() *corev1.Service {
 			TargetPort: intstr.FromInt32(p.Port), // the API's default; the slices say where traffic goes
 		})
 	}
-	if w.in.Derived != nil {
-		has := w.in.Derived.Spec.DeepCopy()
-		s.ClusterIP, s.ClusterIPs, s.IPFamilies, s.IPFamilyPolicy = has.ClusterIP, has.ClusterIPs, has.IPFamilies, has.IPFamilyPolicy
-		w.widen(s)
+	// Of each family that this cluster has, whatever the exports have: no API says which these are, and naming one that it lacks would be refused.
+	s.IPFamilyPolicy = ptr.To(corev1.IPFamilyPolicyPreferDualStack)
+	if has := w.in.Derived; has != nil {
+		s.ClusterIP, s.ClusterIPs, s.IPFamilies = has.Spec.ClusterIP, has.Spec.ClusterIPs, has.Spec.IPFamilies
 	}
 	return svc
-}
-
-// widen requests the second family if the oldest export has one that a single-stack Service lacks. It never narrows: that
-// would give up an address, and the VIP is kept for the life of the ServiceImport. A single-stack cluster leaves a
-// Service that prefers two families as it is, so this is requested only once.
-func (w *work) widen(s *corev1.ServiceSpec) {
-	if s.IPFamilyPolicy == nil || *s.IPFamilyPolicy != corev1.IPFamilyPolicySingleStack {
-		return
-	}
-	for _, f := range w.resolved.IPFamilies {
-		if !slices.Contains(s.IPFamilies, f) {
-			policy := corev1.IPFamilyPolicyPreferDualStack
-			s.IPFamilyPolicy = &policy
-			return
-		}
-	}
-}
-
-// FamilyChoice is one way to ask for addresses. A member may have fewer families than the exporters.
-type FamilyChoice struct {
-	policy   corev1.IPFamilyPolicy
-	Families []corev1.IPFamily
-}
-
-// ApplyTo requests the families on a Service.
-func (c FamilyChoice) ApplyTo(s *corev1.ServiceSpec) {
-	s.IPFamilyPolicy, s.IPFamilies = &c.policy, c.Families
-}
-
-// FamilyChoices returns the families to request when the derived Service is created, the best choice first. A
-// single-stack cluster would refuse a Service that names both families. Naming the first and preferring two gets all
-// available families, unless the cluster lacks the first.
-func FamilyChoices(families []corev1.IPFamily) []FamilyChoice {
-	switch len(families) {
-	case 0:
-		return []FamilyChoice{{policy: corev1.IPFamilyPolicyPreferDualStack}}
-	case 1:
-		return []FamilyChoice{{corev1.IPFamilyPolicySingleStack, families}}
-	default:
-		return []FamilyChoice{
-			{corev1.IPFamilyPolicyPreferDualStack, families[:1]},
-			{corev1.IPFamilyPolicySingleStack, families[1:2]},
-		}
-	}
 }
 
 // affinityConfig sets the API server's default, so that a comparison finds no difference.

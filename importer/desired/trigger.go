@@ -1,7 +1,6 @@
 package desired
 
 import (
-	"maps"
 	"slices"
 	"time"
 
@@ -14,63 +13,24 @@ import (
 // triggerTime is the annotation that states when a slice's endpoints changed.
 const triggerTime = corev1.EndpointsLastChangeTriggerTime
 
-// TriggerTimes returns, by slice name, the annotation that states when a slice's endpoints changed, for the slices that are
-// about to bring such a change here. No other written slice may have it: DNS servers and kube-proxies that measure how long a
-// change takes regard every write of a slice as the end of the stated change. So there is none if only rank or hints changed,
-// if the service was not imported before, or if the change was too long ago.
-func TriggerTimes(cur Current, out Output, now time.Time) map[string]map[string]string {
-	if cur.ServiceImport == nil {
+// TriggerTime returns the annotation that states when a slice's endpoints changed, if writing the slice brings such a change here. is is the slice
+// that is there, or nil. No other write may have it: DNS servers and kube-proxies that measure how long a change takes regard every write as the end
+// of the stated change. So there is none if only rank or hints changed, or if the change was too long ago.
+func TriggerTime(is, want *discoveryv1.EndpointSlice, now time.Time) map[string]string {
+	stated := want.Annotations[triggerTime]
+	if _, recent := api.RecentTriggerTime(want.Annotations, now); !recent {
 		return nil
 	}
-	times := map[string]map[string]string{}
-	has := pieces(out.Slices, func(s *discoveryv1.EndpointSlice) bool {
-		_, recent := api.RecentTriggerTime(s.Annotations, now)
-		return recent
-	})
-	had := pieces(cur.Slices, func(s *discoveryv1.EndpointSlice) bool { return has[WholeSlice(s.Name)] != nil })
-	for whole, after := range has {
-		before := had[whole]
-		told := slices.ContainsFunc(before, func(s *discoveryv1.EndpointSlice) bool {
-			return s.Annotations[triggerTime] == after[0].Annotations[triggerTime]
-		})
-		if told || maps.Equal(backends(before), backends(after)) {
-			continue
-		}
-		for _, s := range after {
-			times[s.Name] = map[string]string{triggerTime: s.Annotations[triggerTime]}
-		}
+	if is != nil && (is.Annotations[triggerTime] == stated || slices.EqualFunc(is.Endpoints, want.Endpoints, sameInItsCluster)) {
+		return nil
 	}
-	return times
+	return map[string]string{triggerTime: stated}
 }
 
-// pieces returns the slices that of selects, by the names of the slices that they are pieces of.
-func pieces(all []*discoveryv1.EndpointSlice, of func(*discoveryv1.EndpointSlice) bool) map[string][]*discoveryv1.EndpointSlice {
-	byName := map[string][]*discoveryv1.EndpointSlice{}
-	for _, s := range all {
-		if of(s) {
-			whole := WholeSlice(s.Name)
-			byName[whole] = append(byName[whole], s)
-		}
+// sameInItsCluster reports whether two endpoints are the same in their own cluster. Zone and hints may be ours.
+func sameInItsCluster(a, b discoveryv1.Endpoint) bool {
+	conditions := func(c discoveryv1.EndpointConditions) [3]bool {
+		return [3]bool{c.Ready == nil || *c.Ready, c.Serving == nil || *c.Serving, c.Terminating != nil && *c.Terminating}
 	}
-	return byName
-}
-
-// backend is an endpoint in its own cluster. Zone and hints may be ours.
-type backend struct{ ready, serving, terminating bool }
-
-// backends returns the endpoints of a slice's pieces by their addresses.
-func backends(pieces []*discoveryv1.EndpointSlice) map[string]backend {
-	all := map[string]backend{}
-	for _, s := range pieces {
-		for i := range s.Endpoints {
-			e := &s.Endpoints[i]
-			c := e.Conditions
-			for _, address := range e.Addresses {
-				all[address] = backend{
-					ready: c.Ready == nil || *c.Ready, serving: c.Serving == nil || *c.Serving, terminating: c.Terminating != nil && *c.Terminating,
-				}
-			}
-		}
-	}
-	return all
+	return slices.Equal(a.Addresses, b.Addresses) && conditions(a.Conditions) == conditions(b.Conditions)
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/importer/desired"
@@ -20,7 +21,7 @@ func TestTriggerTimes(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		after func(*records.Service)
-		cur   func(*desired.Current)
+		is    func(**discoveryv1.EndpointSlice)
 		want  string
 	}{
 		{"an endpoint more", func(in *records.Service) {
@@ -32,43 +33,36 @@ func TestTriggerTimes(t *testing.T) {
 			no := false
 			in.Endpoints[0].Spec.Endpoints[0].Conditions.Ready = &no
 		}, nil, stated},
-		{"a slice more", nil, func(cur *desired.Current) { cur.Slices = nil }, stated},
+		{"a slice more", nil, func(is **discoveryv1.EndpointSlice) { *is = nil }, stated},
 		{"the same content", nil, nil, ""},
 		{"another zone, ours or theirs", func(in *records.Service) {
 			zone := "z"
 			in.Endpoints[0].Spec.Endpoints[0].Zone = &zone
 		}, nil, ""},
 		{"another rank", func(in *records.Service) { in.Nodes = []topology.Location{{Zone: "z"}} }, nil, ""},
-		{"not imported before", nil, func(cur *desired.Current) { *cur = desired.Current{} }, ""},
-		{"told before", func(in *records.Service) { in.Endpoints[0].Spec.Endpoints[0].Addresses[0] = "10.11.0.9" }, func(cur *desired.Current) {
-			cur.Slices[0].Annotations = map[string]string{key: stated}
+		{"told before", func(in *records.Service) { in.Endpoints[0].Spec.Endpoints[0].Addresses[0] = "10.11.0.9" }, func(is **discoveryv1.EndpointSlice) {
+			(*is).Annotations = map[string]string{key: stated}
 		}, ""},
 		{"too long ago", func(in *records.Service) {
 			in.Endpoints[0].Annotations[key] = "2026-01-01T11:49:59Z"
-		}, func(cur *desired.Current) { cur.Slices = nil }, ""},
-		{"to come", func(in *records.Service) { in.Endpoints[0].Annotations[key] = "2026-01-01T12:00:01Z" }, func(cur *desired.Current) { cur.Slices = nil }, ""},
-		{"garbage", func(in *records.Service) { in.Endpoints[0].Annotations[key] = "soon" }, func(cur *desired.Current) { cur.Slices = nil }, ""},
+		}, func(is **discoveryv1.EndpointSlice) { *is = nil }, ""},
+		{"to come", func(in *records.Service) { in.Endpoints[0].Annotations[key] = "2026-01-01T12:00:01Z" }, func(is **discoveryv1.EndpointSlice) { *is = nil }, ""},
+		{"garbage", func(in *records.Service) { in.Endpoints[0].Annotations[key] = "soon" }, func(is **discoveryv1.EndpointSlice) { *is = nil }, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			in := records.Input(t, desired.DataPathPods, records.Exported("a", "shop", "web", "10.1.0.1", "10.11.0.1"))
 			in.Endpoints[0].Annotations = map[string]string{key: before, "other": "note"}
-			had := in.Compute()
-			cur := desired.Current{ServiceImport: had.ServiceImport, Slices: had.Slices}
+			is := in.Compute().Slices[0]
 			in = records.Input(t, desired.DataPathPods, records.Exported("a", "shop", "web", "10.1.0.1", "10.11.0.1"))
 			in.Endpoints[0].Annotations = map[string]string{key: stated, "other": "note"}
 			if c.after != nil {
 				c.after(&in)
 			}
-			if c.cur != nil {
-				c.cur(&cur)
+			if c.is != nil {
+				c.is(&is)
 			}
-			out := in.Compute()
-			got := desired.TriggerTimes(cur, out, now)
-			if len(out.Slices) != 1 {
-				t.Fatalf("%d slices", len(out.Slices))
-			}
-			note := got[out.Slices[0].Name]
-			if note[key] != c.want || c.want == "" && len(got) != 0 || note["other"] != "" {
+			got := desired.TriggerTime(is, in.Compute().Slices[0], now)
+			if got[key] != c.want || (len(got) > 0) != (c.want != "") || got["other"] != "" {
 				t.Errorf("got %v, want the time %q", got, c.want)
 			}
 		})

@@ -143,38 +143,11 @@ type ServicePort struct {
 // GlobalServiceStatus is set by the importer on a GlobalService that it wrote and that can't hold all endpoints. Otherwise it
 // is empty: the spec has all of them.
 type GlobalServiceStatus struct {
-	// clusters that have at least one endpoint in the spec.
-	// +optional
-	Clusters int32 `json:"clusters,omitempty"`
-
-	// endpoints in the spec.
-	// +optional
-	Endpoints int32 `json:"endpoints,omitempty"`
-
-	// readyEndpoints is how many of those are ready.
-	// +optional
-	ReadyEndpoints int32 `json:"readyEndpoints,omitempty"`
-
-	// truncatedEndpoints is how many exported endpoints did not fit into the spec, which holds 4096.
+	// truncatedEndpoints is how many exported endpoints did not fit into the spec, which holds 4096 and has ready ones first, then by cluster
+	// and address.
 	// +optional
 	TruncatedEndpoints int32 `json:"truncatedEndpoints,omitempty"`
-
-	// conditions: Truncated.
-	// +listType=map
-	// +listMapKey=type
-	// +optional
-	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
-
-// Condition types and reasons of a GlobalService.
-const (
-	// ConditionTruncated is True while more endpoints are exported than fit into the spec. It has ready ones first, then by cluster and
-	// address.
-	ConditionTruncated = "Truncated"
-
-	// ReasonTooManyEndpoints is the reason for Truncated=True.
-	ReasonTooManyEndpoints = "TooManyEndpoints"
-)
 
 // GlobalServiceList is a list of GlobalServices.
 //
