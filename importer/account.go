@@ -25,7 +25,6 @@ type accounts struct {
 	rate, burst float64 // bytes a second, bytes
 	window      int     // how many services of one cluster the workers have at a time
 	add         func(service types.NamespacedName)
-	late        func(cluster string, services int) // tells how many wait for an overdrawn account
 	usedUp      func(cluster string)
 
 	mu     sync.Mutex
@@ -46,9 +45,10 @@ type account struct {
 // that owe for a reconcile that has to be repeated.
 type causes struct{ waiting, handed, owing []string }
 
-func newAccounts(c clock.WithDelayedExecution, o Options, add func(types.NamespacedName), late func(string, int), usedUp func(string)) *accounts {
+func newAccounts(c clock.WithDelayedExecution, o Options, usedUp func(string)) *accounts {
+	lateGauge.WithLabelValues(o.Cluster).Set(0) // so that the metric exists from the start; a cluster's own changes never wait
 	return &accounts{
-		clock: c, rate: float64(o.WriteRate), burst: float64(o.WriteBurst), window: max(1, o.Concurrency*3/4), add: add, late: late, usedUp: usedUp,
+		clock: c, rate: float64(o.WriteRate), burst: float64(o.WriteBurst), window: max(1, o.Concurrency*3/4), usedUp: usedUp,
 		of: map[string]*account{}, causes: map[types.NamespacedName]*causes{},
 	}
 }
@@ -104,7 +104,7 @@ func (a *accounts) hand(cluster string, of *account) {
 	if overdrawn {
 		waiting = len(of.waiting)
 	}
-	a.late(cluster, waiting)
+	lateGauge.WithLabelValues(cluster).Set(float64(waiting))
 }
 
 // take moves a cluster to those for which the workers have a service.

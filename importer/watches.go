@@ -26,8 +26,8 @@ func backedBy(o client.Object) (types.NamespacedName, bool) {
 }
 
 // sources returns the sources that enqueue services: what is known of the hub, and every kind that the importer writes here, so that foreign changes
-// and deletions are corrected. An element of places enqueues all.
-func (i *importer) sources(r *reconciler, places <-chan event.GenericEvent) []source.Source {
+// and deletions are corrected. An element of everything enqueues all services.
+func (i *importer) sources(r *reconciler, everything <-chan event.GenericEvent) []source.Source {
 	local := i.mgr.GetCache()
 	exported := func(service func(client.Object) (types.NamespacedName, bool)) handler.EventHandler {
 		return exportedHere(r, service)
@@ -39,7 +39,7 @@ func (i *importer) sources(r *reconciler, places <-chan event.GenericEvent) []so
 			return nil
 		}),
 		source.Kind[client.Object](local, &clustersetv1alpha1.MemberCluster{}, affectedBy(r), went()),
-		source.Channel(places, allServices(r)),
+		source.Channel(everything, allServices(r)),
 		source.Kind(local, client.Object(r.local.imports.NewImport()), here),
 		source.Kind[client.Object](local, &discoveryv1.EndpointSlice{}, here),
 		source.Kind[client.Object](local, &corev1.Service{}, here),
