@@ -25,7 +25,7 @@ import (
 func TestAccounts(t *testing.T) {
 	script.Run(t, "testdata/accounts.txtar", func(t *testing.T) map[string]script.Command {
 		var queue []string
-		a := newAccounts(clock.RealClock{}, Options{WriteRate: 100, WriteBurst: 1000, Concurrency: 3}, func(string) {})
+		a := newAccounts(clock.RealClock{}, Options{WriteRate: 100, WriteBurst: 1000, Concurrency: 3})
 		a.add = func(service types.NamespacedName) { queue = append(queue, service.Name) }
 		service := func(name string) types.NamespacedName { return types.NamespacedName{Namespace: "shop", Name: name} }
 		return map[string]script.Command{

@@ -10,7 +10,6 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
@@ -59,7 +58,7 @@ func (o *round) gatherMembers(ctx context.Context) {
 			member = c.Here
 		}
 		if member != nil {
-			in.Members[cluster] = usable(ctx, member)
+			in.Members[cluster], _ = member.Sanitized() // the hub says what is invalid
 		}
 		if left := o.clusters.returning(cluster, c.Member); left > 0 && cluster != in.Cluster {
 			in.Returning[cluster] = true
@@ -73,15 +72,6 @@ func (o *round) gatherMembers(ctx context.Context) {
 		}
 	}
 	in.Forbidden = o.forbidden(ctx)
-}
-
-// usable is MemberCluster.Sanitized with logging.
-func usable(ctx context.Context, member *clustersetv1alpha1.MemberCluster) *clustersetv1alpha1.MemberCluster {
-	usable, errs := member.Sanitized()
-	if len(errs) > 0 {
-		logf.FromContext(ctx).V(1).Info("Left out what is invalid in a MemberCluster", "cluster", member.Name, "errors", errs.ToAggregate().Error())
-	}
-	return usable
 }
 
 // gatherLocal reads this cluster's objects of a service: what is imported, and the EndpointSlices of the cluster's own Service. All

@@ -128,13 +128,15 @@ func (m *mirror) await(ctx context.Context, here *clustersetv1alpha1.MemberClust
 // copy makes our copy like the hub's MemberCluster, without what is invalid. If this API server still refuses its spec, because its
 // CustomResourceDefinition is of another version or a policy forbids it, an earlier copy has the phase (C48).
 func (m *mirror) copy(ctx context.Context, here, there *clustersetv1alpha1.MemberCluster) error {
-	there = usable(ctx, there)
+	there, _ = there.Sanitized()
 	mine, err := m.copySpec(ctx, here, there)
-	if err != nil && (here == nil || refusal(err) == "") {
+	if refusal(err) != "" {
+		mine = here
+	} else if err != nil {
 		return err
 	}
-	if err != nil {
-		mine = here
+	if mine == nil {
+		return err
 	}
 	return errors.Join(err, m.copyStatus(ctx, mine, there.Status))
 }

@@ -2,7 +2,6 @@ package importer
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -17,39 +16,37 @@ import (
 // namespaceRetry is when a service whose namespace wasn't created is looked at again: another namespace may have been deleted.
 const namespaceRetry = 5 * time.Minute
 
-// errTooManyNamespaces means that as many namespaces have been created for each cluster that exports a service as may be.
-var errTooManyNamespaces = errors.New("too many namespaces have been created for the clusters that export the service")
-
-// ensureNamespace reports whether objects can be created in the namespace. With --create-namespaces it creates a missing one, for the
+// ensureNamespace returns why no objects can be created in the namespace, if so: there is none, or as many have been created for each of the exporting
+// clusters as may be. With --create-namespaces it creates a missing one, for the
 // first of the exporting clusters that has room: namespaces are never deleted, so a stolen token could leave one for each service that it
 // exports and withdraws. Rule C57 of docs/spec/control-plane.md.
-func (r *reconciler) ensureNamespace(ctx context.Context, name string, exporters []string) (bool, error) {
+func (r *reconciler) ensureNamespace(ctx context.Context, name string, exporters []string) (state, error) {
 	ns := &corev1.Namespace{}
 	found, err := get(ctx, r.local, "", name, ns, client.UnsafeDisableDeepCopy)
 	switch {
-	case err != nil:
-		return false, err
+	case err != nil || found && ns.DeletionTimestamp.IsZero():
+		return "", err
 	case found || !r.options.CreateNamespaces:
-		return found && ns.DeletionTimestamp.IsZero(), nil
+		return stateNoNamespace, nil
 	}
 	r.creating.Lock()
 	defer r.creating.Unlock()
 	cluster := ""
 	for _, from := range []client.Reader{r.local.cache, r.local.live} { // the cache may lack the last ones, but most often it says enough
 		if cluster, err = r.withRoom(ctx, from, exporters); err != nil {
-			return false, err
+			return "", err
 		}
 		if cluster == "" {
-			return false, errTooManyNamespaces
+			return stateCapped, nil
 		}
 	}
 	labels := desired.Labels()
 	labels[api.LabelSourceCluster] = cluster
 	_, err = ensure(ctx, r.local, nil, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}, func(*corev1.Namespace) {})
 	if foreign, only := foreignErrors(err); only && len(foreign) > 0 {
-		return false, nil // someone else created it first; its event follows
+		return stateNoNamespace, nil // someone else created it first; its event follows
 	}
-	return err == nil, err
+	return "", err
 }
 
 // withRoom returns the first of the clusters for which fewer namespaces have been created than may be, or nothing.

@@ -34,11 +34,5 @@ func (o *round) forbidden(ctx context.Context) (forbidden []netip.Prefix) {
 		addr = addr.Unmap()
 		forbidden = append(forbidden, netip.PrefixFrom(addr, addr.BitLen()))
 	}
-	slices.SortFunc(forbidden, func(a, b netip.Prefix) int {
-		if c := a.Addr().Compare(b.Addr()); c != 0 {
-			return c
-		}
-		return a.Bits() - b.Bits()
-	})
-	return slices.Compact(forbidden)
+	return forbidden
 }

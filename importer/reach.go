@@ -72,10 +72,9 @@ func hubAnswers(is metav1.ConditionStatus, reason, message string, since time.Ti
 }
 
 func sayReach(ctx context.Context, l *local, own string, c metav1.Condition) error {
-	here := &clustersetv1alpha1.MemberCluster{}
-	found, err := get(ctx, l, "", own, here)
-	if err != nil || !found || !desired.Owned(here) {
-		return err
+	here := copies{l.cache}.Member(own)
+	if here == nil || !desired.Owned(here) {
+		return nil
 	}
 	return ensureStatus(ctx, l, here, func(m *clustersetv1alpha1.MemberCluster) {
 		meta.SetStatusCondition(&m.Status.Conditions, c) // whatever its spec is: no observedGeneration

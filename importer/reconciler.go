@@ -42,12 +42,11 @@ type reconciler struct {
 	globals  *globalKind // nil: installed
 }
 
-func newReconciler(ctx context.Context, o Options, hub hub, l *local, recorder events.EventRecorder, c clock.WithDelayedExecution) *reconciler {
+func newReconciler(o Options, hub hub, l *local, recorder events.EventRecorder, c clock.WithDelayedExecution) *reconciler {
 	memories := newMemories()
-	report := &reporter{events: recorder, memories: memories}
 	return &reconciler{
-		options: o, hub: hub, absences: &effective.Absences{}, clock: c, local: l, report: report, families: newFamilyMemory(c), clusters: newClusters(c),
-		memories: memories, accounts: newAccounts(c, o, func(cluster string) { report.late(ctx, cluster) }),
+		options: o, hub: hub, absences: &effective.Absences{}, clock: c, local: l, report: &reporter{recorder, memories}, families: newFamilyMemory(c), clusters: newClusters(c),
+		memories: memories, accounts: newAccounts(c, o),
 	}
 }
 
@@ -106,9 +105,6 @@ func (o *round) reconcile(ctx context.Context) (result reconcile.Result, err err
 		return result, err
 	}
 	o.effective()
-	if len(o.kept.Unconfirmed) > 0 {
-		o.report.outcome(o.in.Key, stateHeld)
-	}
 	o.gatherMembers(ctx)
 	o.out = desired.Compute(o.in)
 	switch {
@@ -191,20 +187,20 @@ func (o *round) end(ctx context.Context) (reconcile.Result, error) {
 
 // write writes what is wanted of a service, in its namespace.
 func (o *round) write(ctx context.Context) (reconcile.Result, error) {
-	switch ok, err := o.ensureNamespace(ctx, o.in.Key.Namespace, o.out.Resolved.Clusters); {
-	case errors.Is(err, errTooManyNamespaces):
-		o.memories.forget(o.in.Key)
-		if o.report.outcome(o.in.Key, stateCapped) {
-			o.report.namespacesFull(ctx, o.out.Resolved.Clusters[0], o.in.Key.Namespace, o.options.MaxNamespaces)
-		}
-		return reconcile.Result{RequeueAfter: namespaceRetry}, nil
+	switch missing, err := o.ensureNamespace(ctx, o.in.Key.Namespace, o.out.Resolved.Clusters); {
 	case err != nil:
 		o.report.outcome(o.in.Key, stateFailed)
 		return reconcile.Result{}, err
-	case !ok:
+	case missing != "":
 		o.memories.forget(o.in.Key)
-		o.report.outcome(o.in.Key, stateNoNamespace)
-		return o.remove(ctx) // what goes with the namespace goes in our order; its event brings us back
+		if o.report.outcome(o.in.Key, missing) && missing == stateCapped {
+			o.report.namespacesFull(ctx, o.out.Resolved.Clusters[0], o.in.Key.Namespace, o.options.MaxNamespaces)
+		}
+		result, err := o.remove(ctx) // what goes with the namespace goes in our order; its event brings us back
+		if missing == stateCapped {
+			result.RequeueAfter = sooner(result.RequeueAfter, namespaceRetry)
+		}
+		return result, err
 	}
 	writes, now := o.memories.get(o.in.Key).writes, o.clock.Now()
 	if writes.TokensAt(now) < 1 {
@@ -218,9 +214,6 @@ func (o *round) write(ctx context.Context) (reconcile.Result, error) {
 	result, err := o.finish(ctx, o.in.Key, err)
 	if err != nil {
 		return result, err
-	}
-	if len(o.kept.Unconfirmed) > 0 {
-		o.report.outcome(o.in.Key, stateHeld)
 	}
 	result.RequeueAfter = sooner(sooner(sooner(result.RequeueAfter, o.kept.Again), o.returns), again)
 	return result, nil
@@ -286,6 +279,8 @@ func (o *round) finish(ctx context.Context, key types.NamespacedName, err error)
 	foreign, only := foreignErrors(err)
 	o.report.foreign(ctx, key, foreign)
 	switch {
+	case err == nil && len(o.kept.Unconfirmed) > 0:
+		o.report.outcome(key, stateHeld)
 	case err == nil:
 		o.report.outcome(key, stateImported)
 	case only:
@@ -305,16 +300,10 @@ func (o *round) finish(ctx context.Context, key types.NamespacedName, err error)
 
 // isStale reports whether everything that failed did so because the cache was behind.
 func isStale(err error) bool {
-	if joined, ok := err.(interface{ Unwrap() []error }); ok {
-		for _, e := range joined.Unwrap() {
-			if !isStale(e) {
-				return false
-			}
-		}
-		return true
-	}
-	var foreign *foreignError
-	return apierrors.IsConflict(err) || errors.As(err, &foreign)
+	return err != nil && !slices.ContainsFunc(joined(err), func(e error) bool {
+		var foreign *foreignError
+		return !apierrors.IsConflict(e) && !errors.As(e, &foreign)
+	})
 }
 
 // removeAll deletes all of our objects of a service: first what answers names, then what these lead to. The addresses of the derived Service go last,

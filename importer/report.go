@@ -53,8 +53,6 @@ const (
 	reasonTooMuchMemory = "TooMuchMemory"
 	// reasonNotExtended: a Service of this cluster asks for endpoints of others, and gets none, or not as its policy wants.
 	reasonNotExtended = "NotExtended"
-	// reasonLate: a cluster's changes wait, because its account is overdrawn.
-	reasonLate = "WriteBudgetUsedUp"
 )
 
 // foreignError is returned for an object with the name of one of ours that isn't ours. It isn't retried: the object's next
@@ -68,26 +66,28 @@ func (e *foreignError) Error() string {
 	return fmt.Sprintf("%s %s exists and isn't the importer's; delete or rename it", e.kind, client.ObjectKeyFromObject(e.object))
 }
 
+// joined returns the errors that are joined in err.
+func joined(err error) (all []error) {
+	if of, is := err.(interface{ Unwrap() []error }); is {
+		for _, e := range of.Unwrap() {
+			all = append(all, joined(e)...)
+		}
+	} else if err != nil {
+		all = append(all, err)
+	}
+	return all
+}
+
 // foreignErrors returns the foreignErrors among joined errors, and whether there are no others.
 func foreignErrors(err error) (foreign []*foreignError, only bool) {
-	only = true
-	var visit func(error)
-	visit = func(err error) {
+	all := joined(err)
+	for _, e := range all {
 		var f *foreignError
-		if joined, ok := err.(interface{ Unwrap() []error }); ok {
-			for _, e := range joined.Unwrap() {
-				visit(e)
-			}
-		} else if errors.As(err, &f) {
+		if errors.As(e, &f) {
 			foreign = append(foreign, f)
-		} else {
-			only = false
 		}
 	}
-	if err != nil {
-		visit(err)
-	}
-	return foreign, only
+	return foreign, len(foreign) == len(all)
 }
 
 // reporter reports what happens: as metrics for as long as it is so, and in an Event when it begins. Reconciling repeats; Events shouldn't.
@@ -174,13 +174,6 @@ func (r *reporter) truncated(key types.NamespacedName, n int) {
 // lost records whether the hub has lost a cluster.
 func (r *reporter) lost(cluster string, is bool) {
 	r.memories.say(memberKey(cluster), func(s *said) { s.lost = is })
-}
-
-// late reports that a cluster's account is overdrawn (C39).
-func (r *reporter) late(ctx context.Context, cluster string) {
-	r.event(ctx, memberNamed(cluster), reasonLate, "Import",
-		"cluster %s changes its exports faster than this cluster writes them; its changes are merged and applied late, those of other clusters aren't. Check what changes there, and whether its token was stolen",
-		cluster)
 }
 
 // namespacesFull reports that no more namespaces are created for a cluster's services.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -25,6 +27,7 @@ import (
 	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
 	"github.com/clusterset/clusterset/internal/connect"
 	"github.com/clusterset/clusterset/internal/mcs"
+	"github.com/clusterset/clusterset/internal/nodes"
 )
 
 const (
@@ -84,8 +87,8 @@ func (i *importer) Start(ctx context.Context) error {
 		version, err = mcs.Served(i.mgr.GetRESTMapper(), mcsv1beta1.ServiceImportKindName)
 		return err
 	})
-	slices := &slicesOf{}
-	retry(ctx, "Waiting for this cluster's API server", func() error { return slices.add(ctx, i.mgr.GetCache()) })
+	ours := &slicesOf{}
+	retry(ctx, "Waiting for this cluster's API server", func() error { return ours.add(ctx, i.mgr.GetCache()) })
 	globals := &globalKind{cache: i.mgr.GetCache(), live: i.mgr.GetAPIReader()}
 	if !i.options.SkipGlobalServices {
 		retry(ctx, "Waiting for this cluster's API server to say whether GlobalService is installed", func() error { return globals.begin(ctx) })
@@ -102,9 +105,9 @@ func (i *importer) Start(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("create client: %w", err)
 	}
-	l := &local{cache: i.mgr.GetCache(), slices: slices, live: i.mgr.GetAPIReader(), client: writer, imports: version}
+	l := &local{cache: i.mgr.GetCache(), slices: ours, live: i.mgr.GetAPIReader(), client: writer, imports: version}
 	go reportReach(ctx, l, i.options, i.hub.Store)
-	r := newReconciler(ctx, i.options, i.hub.Store, l, i.mgr.GetEventRecorder("clusterset-importer"), clock.RealClock{})
+	r := newReconciler(i.options, i.hub.Store, l, i.mgr.GetEventRecorder("clusterset-importer"), clock.RealClock{})
 	r.globals = globals
 	all := make(chan event.GenericEvent, 1)
 	awaitNodes(ctx, i.options.Nodes, r.across, func() { reconcileAll(all) })
@@ -197,6 +200,30 @@ func (i *importer) controller(name string, r reconcile.Reconciler, concurrency i
 		}
 	}
 	return c, nil
+}
+
+// nodesTimeout is how long the start waits for the nodes. Names and addresses must work even without the right to read nodes.
+const nodesTimeout = 10 * time.Second
+
+// awaitNodes waits until the nodes are known, or for nodesTimeout. From now on it calls moved when they are in other places and, if this cluster
+// isn't in the network of all others, also when they have other addresses (D82).
+func awaitNodes(ctx context.Context, all *nodes.Nodes, across func() bool, moved func()) {
+	var had []netip.Addr
+	all.OnChange(func(_ context.Context, elsewhere bool) {
+		has := all.IPs()
+		others := !slices.Equal(had, has)
+		had = has
+		if elsewhere || others && across() {
+			moved()
+		}
+	})
+	select {
+	case <-ctx.Done():
+	case <-all.Known():
+	case <-time.After(nodesTimeout):
+		logf.FromContext(ctx).Info("Can't read this cluster's nodes: the account needs the right to get, list and watch them. " +
+			"Until then endpoints behind ClusterSetIPs are ranked from this cluster's location, not from each node's zone")
+	}
 }
 
 // retry calls f until it succeeds or ctx ends. It logs the reason once, and again whenever it changes.

@@ -261,7 +261,7 @@ func newRig(options Options) *rig {
 // start starts the importer's process anew: it remembers nothing.
 func (g *rig) start() {
 	was := g.reconciler
-	g.reconciler = newReconciler(context.Background(), was.options, g.known, was.local, events.NewFakeRecorder(1000), g.clock)
+	g.reconciler = newReconciler(was.options, g.known, was.local, events.NewFakeRecorder(1000), g.clock)
 }
 
 // node adds the node in a zone, or removes it.

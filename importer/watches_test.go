@@ -5,6 +5,7 @@ import (
 
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -22,7 +23,7 @@ func TestOwnEndpointsAreFollowedWhileTheHubHasLostThem(t *testing.T) {
 		q := priorityqueue.New[reconcile.Request](t.Name())
 		defer q.ShutDown()
 		own := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-1", Labels: map[string]string{discoveryv1.LabelServiceName: "web"}}}
-		exportedHere(g.reconciler, backedBy).Create(t.Context(), event.CreateEvent{Object: own}, q)
+		enqueue(g.exportedHere).Create(t.Context(), event.CreateEvent{Object: own}, q)
 		return q.Len()
 	}
 	if n := changed(); n != 0 {
@@ -62,10 +63,10 @@ func TestKeptServicesFollowVerdicts(t *testing.T) {
 		about   string
 		want    int
 	}{
-		{"a verdict about the cluster", affectedBy(g.reconciler), "shanghai", 1},
-		{"a verdict about another", affectedBy(g.reconciler), "beijing", 0},
-		{"this cluster's location", affectedBy(g.reconciler), "here", 1},
-		{"nodes", allServices(g.reconciler), "", 1},
+		{"a verdict about the cluster", enqueue(g.affectedBy), "shanghai", 1},
+		{"a verdict about another", enqueue(g.affectedBy), "beijing", 0},
+		{"this cluster's location", enqueue(g.affectedBy), "here", 1},
+		{"nodes", enqueue(func(client.Object) []types.NamespacedName { return g.all() }), "", 1},
 	} {
 		q := priorityqueue.New[reconcile.Request](t.Name())
 		c.handler.Generic(t.Context(), event.GenericEvent{Object: memberAt(c.about, "zone-1")}, q)
