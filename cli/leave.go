@@ -58,7 +58,7 @@ endpoint it asks for confirmation, and without a terminal it refuses.`,
 	flags.BoolVar(&l.yes, "yes", false, "don't ask, even if names lose their last endpoint")
 	flags.BoolVar(&l.keepImports, "keep-imports", false, "keep what the agent imported; names are still answered from its last state")
 	l.membership.addFlags(flags, "to clean up there as well (default: don't)", "the agent's Secret in the member",
-		"every other cluster that the hub hears from has dropped what it imported from the member")
+		"every other cluster that the hub hears from has dropped the member")
 	return cmd
 }
 

@@ -25,8 +25,6 @@ type accounts struct {
 	rate, burst float64 // bytes a second, bytes
 	window      int     // how many services of one cluster the workers have at a time
 	add         func(service types.NamespacedName)
-	late        func(cluster string, services int) // tells how many wait for an overdrawn account
-	usedUp      func(cluster string)
 
 	mu     sync.Mutex
 	of     map[string]*account
@@ -39,16 +37,16 @@ type account struct {
 	waiting []types.NamespacedName
 	handed  int  // services that the workers have
 	timed   bool // whether a look is due when it isn't overdrawn any more
-	said    bool // that it is overdrawn, until half of it is back
 }
 
 // causes are the clusters that changed a service: those in whose accounts it waits, those for which the workers have it or will have it, and those
 // that owe for a reconcile that has to be repeated.
 type causes struct{ waiting, handed, owing []string }
 
-func newAccounts(c clock.WithDelayedExecution, o Options, add func(types.NamespacedName), late func(string, int), usedUp func(string)) *accounts {
+func newAccounts(c clock.WithDelayedExecution, o Options) *accounts {
+	lateGauge.WithLabelValues(o.Cluster).Set(0) // so that the metric exists from the start; a cluster's own changes never wait
 	return &accounts{
-		clock: c, rate: float64(o.WriteRate), burst: float64(o.WriteBurst), window: max(1, o.Concurrency*3/4), add: add, late: late, usedUp: usedUp,
+		clock: c, rate: float64(o.WriteRate), burst: float64(o.WriteBurst), window: max(1, o.Concurrency*3/4),
 		of: map[string]*account{}, causes: map[types.NamespacedName]*causes{},
 	}
 }
@@ -79,7 +77,6 @@ func (a *accounts) account(cluster string) *account {
 		a.of[cluster] = of
 	}
 	of.level, of.at = min(a.burst, of.level+a.rate*now.Sub(of.at).Seconds()), now
-	of.said = of.said && of.level < a.burst/2
 	return of
 }
 
@@ -96,15 +93,11 @@ func (a *accounts) hand(cluster string, of *account) {
 		of.timed = true
 		a.clock.AfterFunc(time.Duration((1-of.level)/a.rate*float64(time.Second))+time.Millisecond, func() { a.look(cluster) })
 	}
-	if overdrawn && !of.said {
-		of.said = true
-		go a.usedUp(cluster)
-	}
 	waiting := 0
 	if overdrawn {
 		waiting = len(of.waiting)
 	}
-	a.late(cluster, waiting)
+	lateGauge.WithLabelValues(cluster).Set(float64(waiting))
 }
 
 // take moves a cluster to those for which the workers have a service.

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
@@ -24,10 +25,8 @@ import (
 func TestAccounts(t *testing.T) {
 	script.Run(t, "testdata/accounts.txtar", func(t *testing.T) map[string]script.Command {
 		var queue []string
-		late := map[string]int{}
-		a := newAccounts(clock.RealClock{}, Options{WriteRate: 100, WriteBurst: 1000, Concurrency: 3},
-			func(service types.NamespacedName) { queue = append(queue, service.Name) },
-			func(cluster string, services int) { late[cluster] = services }, func(string) {})
+		a := newAccounts(clock.RealClock{}, Options{WriteRate: 100, WriteBurst: 1000, Concurrency: 3})
+		a.add = func(service types.NamespacedName) { queue = append(queue, service.Name) }
 		service := func(name string) types.NamespacedName { return types.NamespacedName{Namespace: "shop", Name: name} }
 		return map[string]script.Command{
 			"changed": func(args ...string) error {
@@ -54,7 +53,7 @@ func TestAccounts(t *testing.T) {
 			"late": func(args ...string) error {
 				a.mu.Lock()
 				defer a.mu.Unlock()
-				if got := strconv.Itoa(late[args[0]]); got != args[1] {
+				if got := fmt.Sprint(testutil.ToFloat64(lateGauge.WithLabelValues(args[0]))); got != args[1] {
 					return fmt.Errorf("%s wait", got)
 				}
 				return nil

@@ -55,7 +55,6 @@ func (r *reconciler) apply(ctx context.Context, in desired.Input, out desired.Ou
 		if out.Derived == nil && cur.Derived != nil {
 			errs = append(errs, r.local.remove(ctx, cur.Derived))
 		}
-		r.report.drops(ctx, in.Key, out.Drops)
 	case was != nil && was.Spec.Type == out.ServiceImport.Spec.Type && (out.Derived != nil || len(was.Spec.IPs) == 0):
 		errs = append(errs, importErr, r.applySlices(ctx, out, cur, r.ownerOf(was))) // the update was refused; its owner and type are the same
 	default:

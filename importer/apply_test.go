@@ -118,7 +118,6 @@ func TestARefusedImportKeepsItsEndpointsUpToDate(t *testing.T) {
 				t.Errorf("the condition is %q", says)
 			}
 			g.local.client = g.here
-			g.clock.Step(restoreEvery)
 			g.reconcile(t)
 			if says := g.leftOut(); strings.Contains(says, refused) {
 				t.Errorf("it is written, and the condition is %q", says)

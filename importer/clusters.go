@@ -1,13 +1,17 @@
 package importer
 
 import (
+	"cmp"
 	"slices"
 	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/internal/damping"
@@ -53,11 +57,7 @@ func changeOf(was, is *clustersetv1alpha1.MemberCluster) change {
 		return change{}
 	}
 	if was == nil || is == nil {
-		there := is
-		if is == nil {
-			there = was
-		}
-		return change{now: true, networks: len(there.Spec.CIDRs) > 0}
+		return change{now: true, networks: len(cmp.Or(was, is).Spec.CIDRs) > 0}
 	}
 	return change{
 		now: was.Status.Phase != is.Status.Phase || was.Spec.Drain != is.Spec.Drain || was.Left() != is.Left() || !was.ForgottenAt().Equal(is.ForgottenAt()) ||
@@ -84,6 +84,19 @@ func (c *clusters) returning(name string, m *clustersetv1alpha1.MemberCluster) t
 	now := c.clock.Now()
 	d.Note(m.Status.Phase == clustersetv1alpha1.MemberSuspect || m.Status.Phase == clustersetv1alpha1.MemberExpired, now)
 	return d.Left(now)
+}
+
+type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+
+func add(q queue, service types.NamespacedName) { q.Add(reconcile.Request{NamespacedName: service}) }
+
+// addLater adds a service that goes after those that this cluster changed.
+func addLater(q queue, service types.NamespacedName) {
+	if prioritized, is := q.(priorityqueue.PriorityQueue[reconcile.Request]); is {
+		prioritized.AddWithOpts(priorityqueue.AddOpts{Priority: new(-1)}, reconcile.Request{NamespacedName: service})
+		return
+	}
+	add(q, service)
 }
 
 // follow enqueues services as what is known of the hub changes. What another cluster changes goes through its account (C39), but for what goes.

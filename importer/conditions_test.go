@@ -105,7 +105,6 @@ func TestAServiceImportSaysWhatIsInTheWay(t *testing.T) {
 			if err := g.here.Delete(t.Context(), theirs); err != nil {
 				t.Fatal(err)
 			}
-			g.clock.Step(restoreEvery)
 			if says() {
 				t.Errorf("it says %q, which is gone", want)
 			}

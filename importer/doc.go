@@ -8,14 +8,8 @@
 //	  ─ reconciler                    ─► the local API server
 //
 // It is level-triggered: an event enqueues a (namespace, name), and the worker makes that service's objects match the records
-// in the hub's cache at that moment. It writes only what differs.
+// in the hub's store at that moment. It writes only what differs.
 //
-// Two rules keep names alive:
-//   - Workers start only after the hub's caches have synced. An empty list on a cold start would remove every import. Until
-//     then, and while the hub is unreachable, nothing changes except this cluster's own addresses, so that a hub that is down
-//     doesn't hold up a rollout (offline).
-//   - That a record is missing says nothing (effective.Effective): an un-export is a record too. Our EndpointSlices store the records that they were
-//     made of, which are used instead, so that everything else continues.
-//
-// A third protects other people's objects: only objects with api.LabelManagedBy and our value are ever changed.
+// Absence says nothing (effective.Effective): an un-export is a record too, our EndpointSlices store the records that they were made of, and before
+// the hub has been read all stays as it is, but for this cluster's own addresses. Only objects with api.LabelManagedBy and our value are changed.
 package importer

@@ -10,9 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/clusterset/clusterset/importer/desired"
@@ -52,8 +50,8 @@ func (r *reconciler) applyExtending(ctx context.Context, in desired.Input, out d
 // extendedSources returns the sources that enqueue this cluster's Services that ask for endpoints of others, whether it exports them or not: with
 // their own events, those of their EndpointSlices and, when it is opened or closed, those of their namespace.
 func extendedSources(local cache.Cache) []source.Source {
-	asking := handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request { // of an update, both versions
-		services := []corev1.Service{{}}
+	asking := enqueue(func(o client.Object) (keys []types.NamespacedName) { // of an update, both versions
+		ctx, services := context.Background(), []corev1.Service{{}} // a cache answers at once
 		switch o := o.(type) {
 		case *corev1.Service:
 			services[0] = *o
@@ -66,13 +64,12 @@ func extendedSources(local cache.Cache) []source.Source {
 			_ = local.List(ctx, &all, client.InNamespace(o.Name), client.UnsafeDisableDeepCopy) // or it is stopping
 			services = all.Items
 		}
-		var keys []types.NamespacedName
 		for i := range services {
 			if desired.AsksToBeExtended(&services[i]) {
 				keys = append(keys, client.ObjectKeyFromObject(&services[i]))
 			}
 		}
-		return requests(keys...)
+		return keys
 	})
 	return []source.Source{
 		source.Kind[client.Object](local, &corev1.Service{}, asking),

@@ -2,24 +2,95 @@ package importer
 
 import (
 	"context"
+	"slices"
+	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/importer/desired"
+	"github.com/clusterset/clusterset/internal/namespaces"
 )
+
+// namespacesEvery is how often the namespaces are looked for.
+const namespacesEvery = time.Minute
 
 // Facts are what the importer says in its cluster's MemberReport, for others to know. The zero value is ready to use, and says nothing yet.
 type Facts struct {
-	following  following
-	namespaces present
+	mu         sync.Mutex
+	hub        members       // nil before the importer has begun
+	here       client.Reader // a cache
+	all        bool          // whether services of every namespace that exists are imported, and of no other
+	looked     time.Time     // when the namespaces were last looked for
+	namespaces string
+}
+
+// begin sets where it looks.
+func (f *Facts) begin(hub members, here client.Reader, o Options) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.hub, f.here = hub, here
+	f.all = !o.CreateNamespaces && len(o.IncludeNamespaces) == 0 && slices.Equal(o.ExcludeNamespaces, namespaces.System)
 }
 
 // Report fills them in. What isn't known is left out.
 func (f *Facts) Report(ctx context.Context, report *clustersetv1alpha1.MemberReportSpec) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.hub == nil {
+		return
+	}
 	ctx, cancel := context.WithTimeout(ctx, time.Second) // it reads caches
 	defer cancel()
-	report.Follows = f.following.digest(ctx)
-	report.CantFollow = f.following.cant()
-	if digest, known := f.namespaces.digest(ctx, time.Now()); known {
+	f.follows(ctx, report)
+	if digest, known := f.namespaceDigest(ctx, time.Now()); known {
 		report.Namespaces = &digest
 	}
+}
+
+// follows says which of the hub's drains and leaves this cluster's MemberClusters have, and so DNS servers follow (rule C76 of
+// docs/spec/control-plane.md).
+func (f *Facts) follows(ctx context.Context, report *clustersetv1alpha1.MemberReportSpec) {
+	var list clustersetv1alpha1.MemberClusterList
+	if f.here.List(ctx, &list, client.UnsafeDisableDeepCopy) != nil {
+		return
+	}
+	here := make(map[string]*clustersetv1alpha1.MemberCluster, len(list.Items))
+	for i := range list.Items {
+		here[list.Items[i].Name] = &list.Items[i]
+	}
+	var followed []clustersetv1alpha1.MemberCluster
+	for _, m := range f.hub.Members() {
+		is := here[m.Name]
+		switch {
+		case m.Left() && (is == nil || !desired.Owned(is)): // our copy of it is gone
+			followed = append(followed, *m)
+		case is != nil:
+			followed = append(followed, *is)
+			if is.UID != m.UID && !desired.Owned(is) && is.Spec.Drain != m.Spec.Drain {
+				report.CantFollow = m.Name
+			}
+		}
+	}
+	report.Follows = clustersetv1alpha1.DrainsAndLeaves(followed)
+}
+
+// namespaceDigest returns the digest of the namespaces that this cluster has (C77), empty if a missing one says nothing about what is imported. The
+// hub's cache holds only services of these, so only an exporting cluster can find out which are missing.
+func (f *Facts) namespaceDigest(ctx context.Context, now time.Time) (digest string, known bool) {
+	if !f.all || !f.looked.IsZero() && now.Sub(f.looked) < namespacesEvery {
+		return f.namespaces, true
+	}
+	var list corev1.NamespaceList
+	if f.here.List(ctx, &list, client.UnsafeDisableDeepCopy) != nil {
+		return f.namespaces, !f.looked.IsZero()
+	}
+	names := make([]string, len(list.Items))
+	for i := range list.Items {
+		names[i] = list.Items[i].Name
+	}
+	f.namespaces, f.looked = clustersetv1alpha1.NamespaceDigest(names), now
+	return f.namespaces, true
 }

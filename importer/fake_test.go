@@ -17,14 +17,14 @@ import (
 // fakeHub is a shelf, as a store.Store knows it.
 type fakeHub struct {
 	*shelf
-	clock clock.PassiveClock
-	state store.State
+	clock  clock.PassiveClock
+	state  store.State
+	unread bool
 
 	changed func(cluster string, key types.NamespacedName)
 	told    func(name string)
 
 	values map[client.Object]any // so that what is the same keeps its pointer
-	kept   []any                 // what a store would have, of objects that aren't there any more
 }
 
 func (f *fakeHub) Service(key types.NamespacedName) []store.Part {
@@ -109,7 +109,9 @@ func (f *fakeHub) All() []types.NamespacedName {
 
 func (f *fakeHub) Services(cluster string) int { return len(f.Keys(cluster)) }
 
-func (f *fakeHub) Read(string) bool { return true }
+func (f *fakeHub) HasSynced() bool { return !f.unread }
+
+func (f *fakeHub) Read(string) bool { return !f.unread }
 
 func (f *fakeHub) State() store.State { return f.state }
 

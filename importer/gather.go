@@ -5,13 +5,11 @@ import (
 	"context"
 	"net/netip"
 	"slices"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
@@ -22,21 +20,22 @@ import (
 )
 
 // gatherHub gathers what the hub has of a service, without what is of clusters that have left: it may take a while until they are deleted, and a
-// finalizer may keep one. withdrawn has the revisions of the exports that are no more.
-func (r *reconciler) gatherHub(ctx context.Context, key types.NamespacedName, in *desired.Input) (withdrawn map[string]int64) {
-	in.Capped, withdrawn = map[string]bool{}, map[string]int64{}
-	for _, part := range r.hub.Service(key) {
-		if c := r.clusterOf(part.Cluster, nil); c.Member != nil && effective.Gone(c.Member, c.Here) {
+// finalizer may keep one. Before it has been read it has nothing.
+func (o *round) gatherHub() {
+	in := &o.in
+	in.Capped, o.withdrawn = map[string]bool{}, map[string]int64{}
+	if o.alone {
+		return
+	}
+	for _, part := range o.hub.Service(in.Key) {
+		if c := o.clusterOf(part.Cluster, nil); c.Member != nil && effective.Gone(c.Member, c.Here) {
 			continue
-		}
-		if part.Cluster != in.Cluster { // which has no limit
-			r.report.capped(ctx, part.Cluster, r.hub.Services(part.Cluster), r.options.MaxServices)
 		}
 		in.Endpoints = append(in.Endpoints, part.Endpoints...)
 		switch e := part.Export; {
 		case e == nil:
 		case e.Withdrawn:
-			withdrawn[e.Cluster] = e.Revision
+			o.withdrawn[e.Cluster] = e.Revision
 		default:
 			in.Exports = append(in.Exports, e)
 			if part.Capped {
@@ -44,15 +43,14 @@ func (r *reconciler) gatherHub(ctx context.Context, key types.NamespacedName, in
 			}
 		}
 	}
-	return withdrawn
 }
 
-// gatherMembers reads this cluster's MemberCluster and those of the clusters that the records come from. again is when one of
-// them has been back for long enough, 0 if none is waited for.
-func (r *reconciler) gatherMembers(ctx context.Context, in *desired.Input) (again time.Duration) {
+// gatherMembers reads this cluster's MemberCluster and those of the clusters that the records come from.
+func (o *round) gatherMembers(ctx context.Context) {
+	in := &o.in
 	in.Members, in.Returning = make(map[string]*clustersetv1alpha1.MemberCluster, len(in.Exports)+1), map[string]bool{}
 	read := func(cluster string) {
-		c := r.clusterOf(cluster, nil)
+		c := o.clusterOf(cluster, nil)
 		// If the hub was emptied, or restored to an earlier time at which the cluster had left, the last known location counts: without one its
 		// endpoints would lose their rank.
 		member := c.Member
@@ -60,13 +58,11 @@ func (r *reconciler) gatherMembers(ctx context.Context, in *desired.Input) (agai
 			member = c.Here
 		}
 		if member != nil {
-			in.Members[cluster] = usable(ctx, member)
+			in.Members[cluster], _ = member.Sanitized() // the hub says what is invalid
 		}
-		if left := r.clusters.returning(cluster, c.Member); left > 0 && cluster != in.Cluster {
+		if left := o.clusters.returning(cluster, c.Member); left > 0 && cluster != in.Cluster {
 			in.Returning[cluster] = true
-			if again == 0 || left < again {
-				again = left
-			}
+			o.returns = sooner(o.returns, left)
 		}
 	}
 	read(in.Cluster)
@@ -75,17 +71,7 @@ func (r *reconciler) gatherMembers(ctx context.Context, in *desired.Input) (agai
 			read(e.Cluster)
 		}
 	}
-	in.Forbidden = r.forbidden(ctx, in)
-	return again
-}
-
-// usable is MemberCluster.Sanitized with logging.
-func usable(ctx context.Context, member *clustersetv1alpha1.MemberCluster) *clustersetv1alpha1.MemberCluster {
-	usable, errs := member.Sanitized()
-	if len(errs) > 0 {
-		logf.FromContext(ctx).V(1).Info("Left out what is invalid in a MemberCluster", "cluster", member.Name, "errors", errs.ToAggregate().Error())
-	}
-	return usable
+	in.Forbidden = o.forbidden(ctx)
 }
 
 // gatherLocal reads this cluster's objects of a service: what is imported, and the EndpointSlices of the cluster's own Service. All

@@ -118,6 +118,11 @@ endpoints: [{addresses: [%s], nodeName: n1}]
 `, endpoint)
 }
 
+// labelled returns a record with the label that members select by.
+func labelled(from, ns, name, clusterIP, endpoint string) string {
+	return strings.ReplaceAll(records.Exported(from, ns, name, clusterIP, endpoint), "metadata: {", "metadata: {labels: {clusterset.dev/service-namespace: "+ns+"}, ")
+}
+
 func join(manifests []string) []byte { return []byte(strings.Join(manifests, "\n---\n")) }
 
 func namespaceOf(name string) string {
@@ -139,7 +144,6 @@ type traffic struct {
 	mu      sync.Mutex
 	asked   []string // requests other than watches
 	bytes   int64    // received in responses about records
-	sent    int64    // in writes
 	writes  []string // except conflicts (409), which any client may get
 	watches map[string]bool
 }
@@ -166,7 +170,6 @@ func (c *traffic) RoundTrip(r *http.Request) (*http.Response, error) {
 	if wrote && (err != nil || response.StatusCode != http.StatusConflict) {
 		c.mu.Lock()
 		c.writes = append(c.writes, r.Method+" "+r.URL.Path)
-		c.sent += max(0, r.ContentLength)
 		c.mu.Unlock()
 	}
 	return response, err
@@ -190,12 +193,6 @@ func (c *traffic) received() int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.bytes
-}
-
-func (c *traffic) bytesSent() int64 {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.sent
 }
 
 func (c *traffic) written() []string {

@@ -20,6 +20,7 @@ type hub interface {
 	KeysIn(namespace string) []types.NamespacedName
 	All() []types.NamespacedName
 	Services(cluster string) int
+	HasSynced() bool
 	Read(cluster string) bool
 	State() store.State
 	OnRecords(changed func(cluster string, key types.NamespacedName))

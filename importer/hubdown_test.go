@@ -1,18 +1,14 @@
 package importer
 
 import (
-	"errors"
 	"fmt"
 	"maps"
-	"sync/atomic"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/clusterset/clusterset/api"
-	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/test/kube"
 	"github.com/clusterset/clusterset/test/records"
 )
@@ -129,66 +125,4 @@ func TestLocalFirstWithoutTheHub(t *testing.T) {
 	if after := w.objects("shop", "web"); after.derived.UID != before.derived.UID {
 		t.Error("the derived Service was created again")
 	}
-}
-
-// Verdicts need no hub: they take effect in an agent that starts while it is down, and when it is back. Rules D40 and D69 of
-// docs/spec/data-path.md.
-func TestVerdictsAreFollowedWithoutTheHub(t *testing.T) {
-	w := newWorld(t)
-	w.member.InstallMCS(t)
-	w.here(namespace("shop"), node("n1", "beijing-1"), askingWeb)
-	w.onHub(records.Exported("baoding", "shop", "web", "10.1.0.1", "10.11.0.5"), records.Exported("shanghai", "shop", "web", "10.2.0.1", "10.12.0.5"))
-	leads := func(want string) {
-		t.Helper()
-		kube.Eventually(t, func() error {
-			if got := w.steered("shop", "web"); got != want {
-				return fmt.Errorf("%q, want %q", got, want)
-			}
-			return nil
-		})
-	}
-	// The slices without hints are those of the Service's own name.
-	const both, toBaoding, toShanghai = "baoding routed, baoding routed beijing-1, shanghai routed, shanghai routed beijing-1",
-		"baoding routed, baoding routed beijing-1, shanghai routed none", "baoding routed none, shanghai routed, shanghai routed beijing-1"
-	run := w.start(Options{ExtendEverywhere: true})
-	leads(both)
-	run.stop()
-	w.hub.StopAPIServer()
-
-	var unreachable atomic.Value
-	unreachable.Store("")
-	moved := make(chan event.GenericEvent)
-	w.start(Options{ExtendEverywhere: true, Unreachable: func(cluster string) bool { return cluster == unreachable.Load() }, Moved: moved})
-	loses := func(clusters ...string) {
-		t.Helper()
-		unreachable.Store(clusters[0])
-		for _, cluster := range clusters {
-			kube.Eventually(t, func() error {
-				select {
-				case moved <- event.GenericEvent{Object: &clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: cluster}}}:
-					return nil
-				default:
-					return errors.New("nobody follows verdicts")
-				}
-			})
-		}
-	}
-	loses("baoding")
-	leads(toShanghai)
-	loses("shanghai", "baoding") // which is back
-	leads(toBaoding)
-
-	if err := w.hub.StartAPIServer(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	w.onHub(records.Exported("shanghai", "shop", "web", "10.2.0.2", "10.12.0.5"))
-	kube.Eventually(t, func() error {
-		if g := w.objects("shop", "web").global; g.Spec.Endpoints[1].Addresses[0] != "10.2.0.2" {
-			return fmt.Errorf("GlobalService has %+v", g.Spec.Endpoints)
-		}
-		return nil
-	})
-	leads(toBaoding)
-	loses("baoding", "shanghai")
-	leads(toShanghai)
 }

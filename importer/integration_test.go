@@ -233,30 +233,6 @@ endpoints: []
 			t.Errorf("the VIP is %s, was %s", o.derived.Spec.ClusterIP, vip)
 		}
 	})
-	t.Run("undoes what others do to its objects", func(t *testing.T) {
-		o := w.objects("shop", "web")
-		if err := w.client.Delete(t.Context(), &o.slices[0]); err != nil {
-			t.Fatal(err)
-		}
-		o.global.Spec.Endpoints = nil
-		o.global.Annotations = map[string]string{"example.com/note": "mine"}
-		if err := w.client.Update(t.Context(), o.global); err != nil {
-			t.Fatal(err)
-		}
-		o.derived.Spec.ExternalIPs = []string{"192.0.2.1"}
-		if err := w.client.Update(t.Context(), o.derived); err != nil {
-			t.Fatal(err)
-		}
-		kube.Eventually(t, func() error {
-			if o := w.objects("shop", "web"); len(o.slices) != 2 || len(o.global.Spec.Endpoints) != 2 || len(o.derived.Spec.ExternalIPs) > 0 {
-				return fmt.Errorf("%d slices, GlobalService %+v, derived Service %+v", len(o.slices), o.global.Spec, o.derived.Spec)
-			}
-			return nil
-		})
-		if o := w.objects("shop", "web"); o.global.Annotations["example.com/note"] != "mine" {
-			t.Errorf("annotations are %v: someone else's is gone", o.global.Annotations)
-		}
-	})
 	t.Run("keeps the VIP when exports change", func(t *testing.T) {
 		w.onHub(strings.ReplaceAll(records.Exported("shanghai", "shop", "web", "10.2.0.1", "10.12.0.6"), "port: 80}", "port: 80}, {name: more, port: 81}"))
 		kube.Eventually(t, func() error {
@@ -287,39 +263,6 @@ endpoints: []
 		w.withdraw(records.Exported("beijing", "shop", "web", "", ""))
 		w.gone("shop", "web")
 		w.member.Delete(t, join([]string{ownService, ownSlice("10.13.0.5")}))
-	})
-	t.Run("keeps what somebody deletes from the hub", func(t *testing.T) {
-		w.onHub(records.Exported("baoding", "shop", "kept", "10.1.0.9", "10.11.0.9"), records.Exported("shanghai", "shop", "kept", "10.2.0.9", "10.12.0.9"))
-		was := w.imported("shop", "kept", 2)
-		w.hub.ApplyStatus(t, []byte("{apiVersion: clusterset.dev/v1alpha1, kind: MemberCluster, metadata: {name: shanghai}, status: {phase: Ready}}"))
-		w.hub.Delete(t, []byte(records.Exported("shanghai", "shop", "kept", "", "")))
-		kube.Eventually(t, func() error {
-			if n := metric(t, "clusterset_importer_services", "state", "held"); n != 1 {
-				return fmt.Errorf("%v services held", n)
-			}
-			return nil
-		})
-		// Changes of other members are still applied.
-		w.onHub(records.Exported("baoding", "shop", "kept", "10.1.0.9", "10.11.0.10"))
-		kube.Eventually(t, func() error {
-			for _, s := range w.objects("shop", "kept").slices {
-				if s.Endpoints[0].Addresses[0] == "10.11.0.10" {
-					return nil
-				}
-			}
-			return errors.New("baoding's new endpoint isn't there")
-		})
-		if o := w.objects("shop", "kept"); len(o.slices) != 2 || len(o.serviceImport.Status.Clusters) != 2 {
-			t.Errorf("%d slices are left, of %v", len(o.slices), o.serviceImport.Status.Clusters)
-		}
-		// The exporter restores the record.
-		w.onHub(records.Exported("shanghai", "shop", "kept", "10.2.0.9", "10.12.0.9"))
-		if o := w.imported("shop", "kept", 2); !slices.Equal(o.serviceImport.Spec.IPs, was.serviceImport.Spec.IPs) || o.derived.UID != was.derived.UID {
-			t.Errorf("the ClusterSetIP is %v, was %v", o.serviceImport.Spec.IPs, was.serviceImport.Spec.IPs)
-		}
-		w.withdraw(records.Exported("shanghai", "shop", "kept", "", ""))
-		w.withdraw(records.Exported("baoding", "shop", "kept", "", ""))
-		w.gone("shop", "kept")
 	})
 	t.Run("waits for the namespace", func(t *testing.T) {
 		w.onHub(records.Exported("baoding", "later", "web", "10.1.0.2", "10.11.0.6"))
@@ -430,26 +373,6 @@ spec: {type: ClusterIP, endpoints: [{addresses: [10.9.9.9]}]}
 		if m, err := get("guangzhou"); err != nil || m.Spec.Zone != "mine" {
 			t.Errorf("someone else's MemberCluster is %+v, %v", m, err)
 		}
-	})
-	t.Run("deletes nothing while the hub doesn't know it", func(t *testing.T) {
-		w.imported("later", "web", 1)
-		w.hub.Delete(t, []byte(memberOf("beijing")))
-		kube.Eventually(t, func() error {
-			if run.known.Member("beijing") != nil {
-				return fmt.Errorf("the importer has not heard of it")
-			}
-			return nil
-		})
-		w.withdraw(records.Exported("baoding", "later", "web", "", ""))
-		kube.Eventually(t, func() error {
-			if n := metric(t, "clusterset_importer_services", "state", "held"); n != 1 {
-				return fmt.Errorf("%v services held", n)
-			}
-			return nil
-		})
-		w.imported("later", "web", 1)
-		w.onHub(memberOf("beijing"))
-		w.gone("later", "web")
 	})
 	t.Run("says why the API server refuses a Service", func(t *testing.T) {
 		w.here(`

@@ -54,17 +54,7 @@ func memberSources(hub *store.Store, local cache.Cache, own string) []source.Sou
 
 // Reconcile implements reconcile.Reconciler for the name of a MemberCluster.
 func (m *mirror) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
-	if err := m.count(ctx); err != nil {
-		return reconcile.Result{}, err
-	}
-	var here *clustersetv1alpha1.MemberCluster
-	found := &clustersetv1alpha1.MemberCluster{}
-	if ok, err := get(ctx, m.local, "", req.Name, found); err != nil {
-		return reconcile.Result{}, err
-	} else if ok {
-		here = found
-	}
-	there := m.hub.Member(req.Name)
+	there, here := m.hub.Member(req.Name), copies{m.local.cache}.Member(req.Name)
 	if there == nil || there.Left() {
 		return m.without(ctx, req.Name, here, there)
 	}
@@ -75,65 +65,34 @@ func (m *mirror) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 		logf.FromContext(ctx).Info("Skipped a MemberCluster of the hub", "reason", err.Error())
 		return reconcile.Result{}, nil
 	}
-	if here == nil && req.Name != m.cluster {
-		switch is, known, err := m.hubIsHere(ctx); {
-		case err != nil:
-			return reconcile.Result{}, err
-		case !known:
+	if own := m.hub.Member(m.cluster); here == nil && own != nil && req.Name != m.cluster {
+		// That it is missing here doesn't prove that the hub is another cluster. With two caches of one API server, the hub's may still have an object
+		// that a leave has just deleted. A copy of it would become the hub's own object again, and all would treat the cluster that left as a member.
+		switch is := (copies{m.local.cache}).Member(m.cluster); {
+		case is == nil:
 			return reconcile.Result{RequeueAfter: staleRetry}, nil // once our own is copied, or seen
-		case is:
-			return reconcile.Result{}, nil
+		case is.UID == own.UID:
+			return reconcile.Result{}, nil // this cluster is the hub
 		}
 	}
+	m.report.lost(req.Name, false)
 	err := m.copy(ctx, here, there)
-	var foreign *foreignError
+	foreign, only := foreignErrors(err)
+	m.report.foreign(ctx, memberKey(req.Name), foreign)
 	switch {
-	case errors.As(err, &foreign):
-		m.report.foreign(ctx, memberKey(req.Name), []*foreignError{foreign})
+	case only:
 		return reconcile.Result{}, nil
 	case isStale(err):
 		return reconcile.Result{RequeueAfter: staleRetry}, nil
 	}
-	m.report.foreign(ctx, memberKey(req.Name), nil)
 	return reconcile.Result{}, err
-}
-
-// count sets the metric of the clusters that the hub has lost. Each change of a copy is reconciled, so it is right in the end.
-func (m *mirror) count(ctx context.Context) error {
-	var here clustersetv1alpha1.MemberClusterList
-	if err := m.local.cache.List(ctx, &here, client.UnsafeDisableDeepCopy); err != nil {
-		return fmt.Errorf("list MemberClusters: %w", err)
-	}
-	lost := 0
-	for i := range here.Items {
-		if meta.IsStatusConditionFalse(here.Items[i].Status.Conditions, clustersetv1alpha1.ConditionOnHub) {
-			lost++
-		}
-	}
-	awaitedGauge.Set(float64(lost))
-	return nil
-}
-
-// hubIsHere reports whether this cluster is the hub, by its own MemberCluster. known is false until that exists here too.
-//
-// A MemberCluster that is missing here doesn't prove that the hub is another cluster. With two caches of one API server, the
-// hub's may still have an object that a leave has just deleted. A copy of it would become the hub's own object again, and
-// everyone would treat the cluster that left as a member.
-func (m *mirror) hubIsHere(ctx context.Context) (is, known bool, err error) {
-	there, here := m.hub.Member(m.cluster), &clustersetv1alpha1.MemberCluster{}
-	if there == nil {
-		return false, true, nil // there is nothing to wait for
-	}
-	if known, err = get(ctx, m.local, "", m.cluster, here); err != nil || !known {
-		return false, false, err
-	}
-	return here.UID == there.UID, true, nil
 }
 
 // without keeps or removes our copy of a MemberCluster that the hub doesn't have (there is nil), or that says that its cluster has left.
 func (m *mirror) without(ctx context.Context, name string, here, there *clustersetv1alpha1.MemberCluster) (reconcile.Result, error) {
 	ours := here != nil && desired.Owned(here)
 	gone := effective.Gone(there, here) || there == nil && !here.Joined() // what only described a cluster went with who removed it
+	m.report.lost(name, ours && !gone)
 	switch {
 	case !ours: // a user gave a location to a cluster of another MCS implementation, or this cluster is the hub
 		m.report.foreign(ctx, memberKey(name), nil)
@@ -160,36 +119,26 @@ func (m *mirror) await(ctx context.Context, here *clustersetv1alpha1.MemberClust
 		return reconcile.Result{RequeueAfter: staleRetry}, nil
 	}
 	if err == nil && !said {
-		m.report.lost(ctx, here, message)
+		m.report.event(ctx, here, reasonNotRejoined, "Import",
+			"%s. Run clusterset join %s --rejoin; or, if it won't come back, delete its MemberCluster here, in each member", message, here.Name)
 	}
 	return reconcile.Result{}, err
 }
 
-// copy makes our copy like the hub's MemberCluster, without what is invalid. Whatever this API server still refuses, because its
-// CustomResourceDefinition is of another version or a policy forbids it, takes neither drain nor phase with it (C48).
+// copy makes our copy like the hub's MemberCluster, without what is invalid. If this API server still refuses its spec, because its
+// CustomResourceDefinition is of another version or a policy forbids it, an earlier copy has the phase (C48).
 func (m *mirror) copy(ctx context.Context, here, there *clustersetv1alpha1.MemberCluster) error {
-	there = usable(ctx, there)
-	mine, refused := m.copySpec(ctx, here, there)
-	if refusal(refused) != "" {
-		least := there.DeepCopy()
-		least.Spec = clustersetv1alpha1.MemberClusterSpec{}
-		if here != nil {
-			here.Spec.DeepCopyInto(&least.Spec)
-		}
-		least.Spec.Drain = there.Spec.Drain
-		var err error
-		if mine, err = m.copySpec(ctx, here, least); err != nil {
-			return err
-		}
-	} else if refused != nil {
-		return refused
-	}
-	err := m.copyStatus(ctx, mine, there.Status)
+	there, _ = there.Sanitized()
+	mine, err := m.copySpec(ctx, here, there)
 	if refusal(err) != "" {
-		refused = errors.Join(refused, err)
-		err = m.copyStatus(ctx, mine, clustersetv1alpha1.MemberClusterStatus{Phase: there.Status.Phase, LastHeartbeatTime: there.Status.LastHeartbeatTime})
+		mine = here
+	} else if err != nil {
+		return err
 	}
-	return errors.Join(refused, err)
+	if mine == nil {
+		return err
+	}
+	return errors.Join(err, m.copyStatus(ctx, mine, there.Status))
 }
 
 func (m *mirror) copySpec(ctx context.Context, here, there *clustersetv1alpha1.MemberCluster) (*clustersetv1alpha1.MemberCluster, error) {
@@ -207,12 +156,11 @@ func (m *mirror) copySpec(ctx context.Context, here, there *clustersetv1alpha1.M
 
 func (m *mirror) copyStatus(ctx context.Context, mine *clustersetv1alpha1.MemberCluster, status clustersetv1alpha1.MemberClusterStatus) error {
 	return ensureStatus(ctx, m.local, mine, func(c *clustersetv1alpha1.MemberCluster) {
-		said := c.Status.Conditions
+		reach := meta.FindStatusCondition(c.Status.Conditions, clustersetv1alpha1.ConditionHubAnswers) // which reportReach writes
 		status.DeepCopyInto(&c.Status)
-		keepReach(said, c, c.Name == m.cluster)
+		if reach != nil {
+			meta.SetStatusCondition(&c.Status.Conditions, *reach)
+		}
 		c.Status.ExportedServices, c.Status.Namespaces = nil, "" // they change without affecting anything here; those who need them ask the hub
 	})
 }
-
-// memberKey is the reporter's key for a MemberCluster. No service can have it.
-func memberKey(name string) types.NamespacedName { return types.NamespacedName{Name: name} }

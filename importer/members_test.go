@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
-	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -50,9 +49,7 @@ func TestWhatLeftTheHubIsNotMadeAgain(t *testing.T) {
 				builder = builder.WithObjects(member("beijing", c.here))
 			}
 			here := builder.Build()
-			m := &mirror{
-				cluster: "beijing", hub: copies{hub}, local: &local{cache: here, live: here, client: here}, report: newReporter(events.NewFakeRecorder(10), clock.RealClock{}),
-			}
+			m := mirrorOf("beijing", hub, here)
 			result, err := m.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Name: "shanghai"}})
 			if err != nil || (result.RequeueAfter > 0) != c.wait {
 				t.Errorf("%+v, %v", result, err)
@@ -65,115 +62,56 @@ func TestWhatLeftTheHubIsNotMadeAgain(t *testing.T) {
 	}
 }
 
-// A MemberCluster that can't be copied as it is takes neither health nor drain with it. Rule C48 of docs/spec/control-plane.md.
+// What is invalid in a MemberCluster is left out of its copy. If this API server refuses it all the same, an earlier copy still follows the cluster's
+// health. Rule C48 of docs/spec/control-plane.md.
 func TestInvalidMemberClusterIsCopiedAsFarAsPossible(t *testing.T) {
 	there := &clustersetv1alpha1.MemberCluster{
 		ObjectMeta: metav1.ObjectMeta{Name: "shanghai", UID: "3"},
-		Spec:       clustersetv1alpha1.MemberClusterSpec{Region: "south", CIDRs: []string{"10.1.0.0/16", "10.2.0.1/16", "10.3.0.0/99"}, Drain: true},
-		Status:     clustersetv1alpha1.MemberClusterStatus{Phase: clustersetv1alpha1.MemberExpired, AgentVersion: "v9"},
+		Spec:       clustersetv1alpha1.MemberClusterSpec{CIDRs: []string{"10.1.0.0/16", "10.2.0.1/16", "10.3.0.0/99"}, Drain: true},
+		Status:     clustersetv1alpha1.MemberClusterStatus{Phase: clustersetv1alpha1.MemberExpired},
 	}
 	copied := &clustersetv1alpha1.MemberCluster{
 		ObjectMeta: metav1.ObjectMeta{Name: "shanghai", UID: "4", Labels: desired.Labels()},
-		Spec:       clustersetv1alpha1.MemberClusterSpec{Region: "north", CIDRs: []string{"10.1.0.0/16"}},
+		Spec:       clustersetv1alpha1.MemberClusterSpec{Region: "north"},
 		Status:     clustersetv1alpha1.MemberClusterStatus{Phase: clustersetv1alpha1.MemberReady},
 	}
-	for _, c := range []struct {
-		name    string
-		here    []client.Object
-		refuses func(*clustersetv1alpha1.MemberCluster) bool // whether the local API server refuses to store it
-		forbids bool                                         // it does so because a policy says so
-		spec    clustersetv1alpha1.MemberClusterSpec
-		version string
+	valid := clustersetv1alpha1.MemberClusterSpec{CIDRs: []string{"10.1.0.0/16", "10.2.0.0/16"}, Drain: true}
+	own := &clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "beijing", UID: "1"}}
+	for name, c := range map[string]struct {
+		here   []client.Object
+		refuse error
+		want   clustersetv1alpha1.MemberClusterSpec
 	}{
-		{
-			"what is valid", nil, nil, false,
-			clustersetv1alpha1.MemberClusterSpec{Region: "south", CIDRs: []string{"10.1.0.0/16", "10.2.0.0/16"}, Drain: true},
-			"v9",
-		},
-		{
-			"what is valid, over an earlier copy",
-			[]client.Object{copied},
-			nil, false,
-			clustersetv1alpha1.MemberClusterSpec{Region: "south", CIDRs: []string{"10.1.0.0/16", "10.2.0.0/16"}, Drain: true},
-			"v9",
-		},
-		{
-			"what another CustomResourceDefinition takes", nil,
-			func(m *clustersetv1alpha1.MemberCluster) bool {
-				return m.Spec.Region == "south" || m.Status.AgentVersion != ""
-			},
-			false,
-			clustersetv1alpha1.MemberClusterSpec{Drain: true},
-			"",
-		},
-		{
-			"what another CustomResourceDefinition takes, over an earlier copy",
-			[]client.Object{copied},
-			func(m *clustersetv1alpha1.MemberCluster) bool {
-				return m.Spec.Region == "south" || m.Status.AgentVersion != ""
-			},
-			false,
-			clustersetv1alpha1.MemberClusterSpec{Region: "north", CIDRs: []string{"10.1.0.0/16"}, Drain: true},
-			"",
-		},
-		{
-			"what a policy takes, over an earlier copy",
-			[]client.Object{copied},
-			func(m *clustersetv1alpha1.MemberCluster) bool {
-				return m.Spec.Region == "south" || m.Status.AgentVersion != ""
-			},
-			true,
-			clustersetv1alpha1.MemberClusterSpec{Region: "north", CIDRs: []string{"10.1.0.0/16"}, Drain: true},
-			"",
-		},
+		"a new copy":          {nil, nil, valid},
+		"an earlier copy":     {[]client.Object{copied}, nil, valid},
+		"it is refused":       {[]client.Object{copied}, apierrors.NewInvalid(schema.GroupKind{Kind: "MemberCluster"}, "shanghai", nil), copied.Spec},
+		"a policy forbids it": {[]client.Object{copied}, apierrors.NewForbidden(schema.GroupResource{}, "shanghai", errors.New("no")), copied.Spec},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			check := func(o client.Object) error {
-				if m, ok := o.(*clustersetv1alpha1.MemberCluster); ok && c.refuses != nil && c.refuses(m) {
-					if c.forbids {
-						return apierrors.NewForbidden(schema.GroupResource{Resource: "memberclusters"}, m.Name, errors.New("no"))
-					}
-					return apierrors.NewInvalid(schema.GroupKind{Kind: "MemberCluster"}, m.Name, nil)
+		hub := fake.NewClientBuilder().WithScheme(testScheme).WithObjects(there, own).Build()
+		here := fake.NewClientBuilder().WithScheme(testScheme).WithStatusSubresource(there).WithObjects(append(c.here, &clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "beijing", UID: "2"}})...).
+			WithInterceptorFuncs(interceptor.Funcs{Update: func(ctx context.Context, to client.WithWatch, o client.Object, opts ...client.UpdateOption) error {
+				if c.refuse != nil {
+					return c.refuse
 				}
-				return nil
-			}
-			hub := fake.NewClientBuilder().WithScheme(testScheme).WithObjects(there, &clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "beijing", UID: "1"}}).Build()
-			here := fake.NewClientBuilder().WithScheme(testScheme).WithStatusSubresource(&clustersetv1alpha1.MemberCluster{}).
-				WithObjects(append(c.here, &clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "beijing", UID: "2"}})...).
-				WithInterceptorFuncs(interceptor.Funcs{
-					Create: func(ctx context.Context, to client.WithWatch, o client.Object, opts ...client.CreateOption) error {
-						if err := check(o); err != nil {
-							return err
-						}
-						return to.Create(ctx, o, opts...)
-					},
-					Update: func(ctx context.Context, to client.WithWatch, o client.Object, opts ...client.UpdateOption) error {
-						if err := check(o); err != nil {
-							return err
-						}
-						return to.Update(ctx, o, opts...)
-					},
-					SubResourceUpdate: func(ctx context.Context, to client.Client, sub string, o client.Object, opts ...client.SubResourceUpdateOption) error {
-						if err := check(o); err != nil {
-							return err
-						}
-						return to.SubResource(sub).Update(ctx, o, opts...)
-					},
-				}).Build()
-			m := &mirror{
-				cluster: "beijing", hub: copies{hub}, local: &local{cache: here, live: here, client: here}, report: newReporter(events.NewFakeRecorder(10), clock.RealClock{}),
-			}
-			if _, err := m.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Name: "shanghai"}}); (err != nil) != (c.refuses != nil) {
-				t.Errorf("refused: %v", err)
-			}
-			got := &clustersetv1alpha1.MemberCluster{}
-			if err := here.Get(t.Context(), client.ObjectKey{Name: "shanghai"}, got); err != nil {
-				t.Fatal(err)
-			}
-			if !equality.Semantic.DeepEqual(got.Spec, c.spec) || got.Status.Phase != clustersetv1alpha1.MemberExpired || got.Status.AgentVersion != c.version {
-				t.Errorf("the copy has %+v and %+v, want %+v", got.Spec, got.Status, c.spec)
-			}
-		})
+				return to.Update(ctx, o, opts...)
+			}}).Build()
+		m := mirrorOf("beijing", hub, here)
+		if _, err := m.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Name: "shanghai"}}); (err != nil) != (c.refuse != nil) {
+			t.Errorf("%s: %v", name, err)
+		}
+		got := &clustersetv1alpha1.MemberCluster{}
+		if err := here.Get(t.Context(), client.ObjectKey{Name: "shanghai"}, got); err != nil {
+			t.Fatal(err)
+		}
+		if !equality.Semantic.DeepEqual(got.Spec, c.want) || got.Status.Phase != clustersetv1alpha1.MemberExpired {
+			t.Errorf("%s: the copy has %+v and %+v, want %+v", name, got.Spec, got.Status, c.want)
+		}
+	}
+}
+
+func mirrorOf(cluster string, hub, here client.Client) *mirror {
+	return &mirror{
+		cluster: cluster, hub: copies{hub}, local: &local{cache: here, live: here, client: here}, report: &reporter{events.NewFakeRecorder(10), newMemories()},
 	}
 }
 
@@ -224,10 +162,7 @@ func TestWhatTheHubDoesNotHaveStays(t *testing.T) {
 			return b
 		}
 		here := objects(c.here).Build()
-		m := &mirror{
-			cluster: "beijing", hub: copies{objects(c.hub).Build()}, report: newReporter(events.NewFakeRecorder(10), clock.RealClock{}),
-			local: &local{cache: here, live: here, client: here},
-		}
+		m := mirrorOf("beijing", objects(c.hub).Build(), here)
 		for range 2 {
 			if _, err := m.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Name: c.cluster}}); err != nil {
 				t.Errorf("%s: %v", what, err)
@@ -253,10 +188,8 @@ func TestForeignMemberClusterIsTold(t *testing.T) {
 	}
 	hub := fake.NewClientBuilder().WithScheme(testScheme).WithObjects(member("beijing", "1", nil), member("shanghai", "3", nil)).Build()
 	here := fake.NewClientBuilder().WithScheme(testScheme).WithObjects(member("beijing", "2", desired.Labels()), member("shanghai", "4", nil)).Build()
-	recorder := events.NewFakeRecorder(10)
-	m := &mirror{
-		cluster: "beijing", hub: copies{hub}, local: &local{cache: here, live: here, client: here}, report: newReporter(recorder, clock.RealClock{}),
-	}
+	m := mirrorOf("beijing", hub, here)
+	recorder := m.report.events.(*events.FakeRecorder)
 	before := count()
 	reconciled := func() {
 		t.Helper()

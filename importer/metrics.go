@@ -32,12 +32,6 @@ var (
 		Help: "Services of this cluster that ask for endpoints of other clusters (the annotation clusterset.dev/extend), by what became of that: extended, refused (an Event on the Service says why).",
 	}, []string{"state"})
 
-	droppedCounter = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "clusterset_importer_dropped_values_total",
-		Help: "Parts of exported records that were left out because they can't be imported, by the member they come from. " +
-			"Each counts once, until the service's records change.",
-	}, []string{"member"}) // not "cluster", the label that commonly identifies the scraped cluster
-
 	awaitedGauge = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "clusterset_importer_awaited_clusters",
 		Help: "Clusters that the hub has lost and that haven't joined again. Their exports stay.",
@@ -85,7 +79,7 @@ func init() { // a series that appears only with its first event looks like one 
 
 // Collectors returns the importer's metrics.
 func Collectors() []prometheus.Collector {
-	return []prometheus.Collector{servicesGauge, foreignGauge, truncatedGauge, extendedGauge, droppedCounter, awaitedGauge, lateGauge, leftOutGauge, writesCounter, hubSyncedGauge}
+	return []prometheus.Collector{servicesGauge, foreignGauge, truncatedGauge, extendedGauge, awaitedGauge, lateGauge, leftOutGauge, writesCounter, hubSyncedGauge}
 }
 
 // registerMetrics registers the metrics only in a process that imports. The hub process is the same program, and the gauge of a

@@ -22,7 +22,6 @@ import (
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
 	"github.com/clusterset/clusterset/importer/desired"
-	"github.com/clusterset/clusterset/importer/effective"
 	"github.com/clusterset/clusterset/internal/door/store"
 	"github.com/clusterset/clusterset/test/records"
 	"github.com/clusterset/clusterset/test/script"
@@ -65,7 +64,6 @@ type missing struct {
 	*rig
 	t       *testing.T
 	members map[string]int
-	alone   bool // the hub hasn't been read
 	again   time.Duration
 	before  string
 }
@@ -82,8 +80,7 @@ func newMissing(t *testing.T) *missing {
 
 // start starts the importer's process.
 func (s *missing) start() {
-	s.memories, s.clusters = newMemories(), newClusters(s.clock)
-	s.absences = &effective.Absences{}
+	s.rig.start()
 	s.known.state = store.State{Phase: store.Live, Since: s.clock.Now()}
 }
 
@@ -147,7 +144,7 @@ func (s *missing) run(command string, args []string) {
 		s.must(err)
 	case "restart":
 		s.start()
-		s.alone = len(args) > 0
+		s.known.unread = len(args) > 0
 	case "advance":
 		s.advance(s.duration(args[0]))
 	case "until":
@@ -331,11 +328,8 @@ func (s *missing) changeHub(how string) {
 // settle reconciles until nothing is written.
 func (s *missing) settle() {
 	s.t.Helper()
-	if s.alone {
-		alone := &offline{*s.reconciler}
-		alone.members = copies{s.here}
-		_, err := alone.Reconcile(s.t.Context(), reconcile.Request{NamespacedName: web})
-		s.must(err)
+	if s.known.unread {
+		s.reconcile(s.t)
 		return
 	}
 	s.again = 0

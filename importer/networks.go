@@ -5,34 +5,34 @@ import (
 	"net/netip"
 	"slices"
 
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/importer/desired"
 )
 
+// across reports whether the clusters are in several networks.
+func (r *reconciler) across() bool {
+	all := append(r.hub.Members(), copies{r.local.cache}.Members()...)
+	return slices.ContainsFunc(all, func(m *clustersetv1alpha1.MemberCluster) bool { return m.Apart(all[0]) })
+}
+
 // forbidden returns where no external address of another network's cluster may be: in the networks of this network's clusters, at this
 // cluster's nodes and API server, and at the hub (D82). It is empty if all clusters of the service are in this network.
-func (r *reconciler) forbidden(ctx context.Context, in *desired.Input) (forbidden []netip.Prefix) {
+func (o *round) forbidden(ctx context.Context) (forbidden []netip.Prefix) {
 	apart := false
-	for cluster := range in.Members {
-		apart = apart || in.Apart(cluster)
+	for cluster := range o.in.Members {
+		apart = apart || o.in.Apart(cluster)
 	}
 	if !apart {
 		return nil
 	}
-	r.external.Store(true) // before the nodes' addresses are read: whatever changes from now on, all services are looked at again
-	all, own := r.members.Members(), in.Members[in.Cluster]
+	all, own := o.members.Members(), o.in.Members[o.in.Cluster]
 	if own != nil {
 		all = append(all, own) // the hub may have lost it
 	}
 	forbidden = desired.Inside(own, slices.Values(all))
-	for _, addr := range r.options.Avoid(ctx) {
+	for _, addr := range o.options.Avoid(ctx) {
 		addr = addr.Unmap()
 		forbidden = append(forbidden, netip.PrefixFrom(addr, addr.BitLen()))
 	}
-	slices.SortFunc(forbidden, func(a, b netip.Prefix) int {
-		if c := a.Addr().Compare(b.Addr()); c != 0 {
-			return c
-		}
-		return a.Bits() - b.Bits()
-	})
-	return slices.Compact(forbidden)
+	return forbidden
 }

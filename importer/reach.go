@@ -13,21 +13,20 @@ import (
 	"github.com/clusterset/clusterset/internal/door/store"
 )
 
-const (
-	// awayAfter is how long the hub must fail this cluster before that is reported: three heartbeats.
-	awayAfter = 30 * time.Second
-	// reachCheck is how often that is checked.
-	reachCheck = 5 * time.Second
-)
+// awayAfter is how long the hub must fail this cluster before that is reported: three heartbeats.
+const awayAfter = 30 * time.Second
 
-// reportReach records on our copy of this cluster's MemberCluster whether the hub answers, whenever that changes, until ctx ends. It writes
-// only changes.
+// reportReach records, until ctx ends, whether the hub is watched, as a metric, and whether it answers, on our copy of this cluster's MemberCluster.
+// It writes only changes.
 func reportReach(ctx context.Context, l *local, o Options, hub *store.Store) {
-	tick := time.NewTicker(reachCheck)
+	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
+	defer hubSyncedGauge.Set(0)
 	var r reach
 	for {
-		if err := sayReach(ctx, l, o.Cluster, r.now(hub.State(), hub.Watched(), o.HubRefuses(), time.Now())); err != nil && ctx.Err() == nil && !isStale(err) {
+		watched := hub.Watched()
+		hubSyncedGauge.Set(map[bool]float64{true: 1}[watched])
+		if err := sayReach(ctx, l, o.Cluster, r.now(hub.State(), watched, o.HubRefuses(), time.Now())); err != nil && ctx.Err() == nil && !isStale(err) {
 			logf.FromContext(ctx).V(1).Info("Can't record whether the hub answers", "reason", err.Error())
 		}
 		select {
@@ -63,10 +62,6 @@ func (r *reach) now(hub store.State, watched bool, revoked, now time.Time) metav
 		return hubAnswers(metav1.ConditionFalse, clustersetv1alpha1.ReasonHubRefuses,
 			"the hub answers, but its records can't be read: it refuses this cluster's requests, or is too slow; everything stays as it was", refused)
 	}
-	return itAnswers()
-}
-
-func itAnswers() metav1.Condition {
 	return hubAnswers(metav1.ConditionTrue, clustersetv1alpha1.ReasonHubAnswers, "the hub answers this cluster's agent", time.Time{})
 }
 
@@ -77,25 +72,11 @@ func hubAnswers(is metav1.ConditionStatus, reason, message string, since time.Ti
 }
 
 func sayReach(ctx context.Context, l *local, own string, c metav1.Condition) error {
-	here := &clustersetv1alpha1.MemberCluster{}
-	found, err := get(ctx, l, "", own, here)
-	if err != nil || !found || !desired.Owned(here) {
-		return err
+	here := copies{l.cache}.Member(own)
+	if here == nil || !desired.Owned(here) {
+		return nil
 	}
 	return ensureStatus(ctx, l, here, func(m *clustersetv1alpha1.MemberCluster) {
 		meta.SetStatusCondition(&m.Status.Conditions, c) // whatever its spec is: no observedGeneration
 	})
-}
-
-// keepReach keeps the condition that reportReach wrote when the rest of the status is copied from the hub. A new copy of our own says that the hub
-// answers: it has it from there.
-func keepReach(was []metav1.Condition, m *clustersetv1alpha1.MemberCluster, own bool) {
-	c := meta.FindStatusCondition(was, clustersetv1alpha1.ConditionHubAnswers)
-	if c == nil && own {
-		answers := itAnswers()
-		c = &answers
-	}
-	if c != nil {
-		meta.SetStatusCondition(&m.Status.Conditions, *c)
-	}
 }

@@ -4,14 +4,16 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/importer/desired"
@@ -24,27 +26,38 @@ import (
 // of a derived Service that isn't ours doesn't say which service it blocks.
 const foreignRetry = 5 * time.Minute
 
-// reconciler makes the local objects of one service match its records on the hub. It runs only after the hub has been
-// read.
+// reconciler makes the local objects of one service match its records on the hub.
 type reconciler struct {
-	options   Options
-	hub       hub
-	members   members // the hub's, or their copies here until the hub has been read
-	absences  *effective.Absences
-	clock     clock.PassiveClock
-	local     *local
-	report    *reporter
-	clusters  *clusters
-	made      *made
-	memories  *memories
-	accounts  *accounts
-	noGlobals bool         // this cluster lacks the kind GlobalService
-	external  *atomic.Bool // set once external addresses of another network's cluster are looked at
+	options  Options
+	hub      hub
+	absences *effective.Absences
+	clock    clock.PassiveClock
+	local    *local
+	report   *reporter
+	clusters *clusters
+	memories *memories
+	creating sync.Mutex // of namespaces, so that parallel reconciles don't create more than the limit
+	accounts *accounts
+	// noGlobals: this cluster lacks the kind GlobalService.
+	noGlobals bool
 }
+
+func newReconciler(o Options, hub hub, l *local, recorder events.EventRecorder, c clock.WithDelayedExecution) *reconciler {
+	memories := newMemories()
+	return &reconciler{
+		options: o, hub: hub, absences: &effective.Absences{}, clock: c, local: l, report: &reporter{recorder, memories}, clusters: newClusters(c),
+		memories: memories, accounts: newAccounts(c, o),
+	}
+}
+
+// skipGlobal reports whether no GlobalServices are written.
+func (r *reconciler) skipGlobal() bool { return r.options.SkipGlobalServices || r.noGlobals }
 
 // round is one reconcile of a service: what it is computed from, what is wanted, and what was decided on the way.
 type round struct {
 	*reconciler
+	alone     bool    // the hub hasn't been read yet
+	members   members // the hub's; their copies here until it has been read
 	in        desired.Input
 	cur       desired.Current // what this cluster has
 	out       desired.Output
@@ -57,16 +70,12 @@ type round struct {
 // Reconcile implements reconcile.Reconciler for the (namespace, name) of a service.
 func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	key := req.NamespacedName
-	o := &round{reconciler: r, in: r.input(key)}
+	o := r.round(key)
 	ctx, spent := metered(ctx)
-	causes, drained := r.accounts.begin(key), r.options.Facts.following.drained(key)
-	o.withdrawn = r.gatherHub(ctx, key, &o.in)
+	causes := r.accounts.begin(key)
+	o.gatherHub()
 	result, err := o.reconcile(ctx)
-	done := err == nil && !o.late
-	if done {
-		r.options.Facts.following.acted(key, drained)
-	}
-	r.accounts.end(key, causes, spent.bytes.Load(), done)
+	r.accounts.end(key, causes, spent.bytes.Load(), err == nil && !o.late)
 	return result, err
 }
 
@@ -94,20 +103,48 @@ func (o *round) reconcile(ctx context.Context) (result reconcile.Result, err err
 		return result, err
 	}
 	o.effective()
-	if len(o.kept.Unconfirmed) > 0 {
-		o.report.outcome(o.in.Key, stateHeld)
-	}
-	o.out, o.returns = o.compute(ctx, &o.in)
-	if o.out.ServiceImport == nil {
+	o.gatherMembers(ctx)
+	o.out = desired.Compute(o.in)
+	switch {
+	case o.alone:
+		return o.writeAlone(ctx)
+	case o.out.ServiceImport == nil:
 		return o.end(ctx)
 	}
 	return o.write(ctx)
 }
 
+// round begins a reconcile of a service.
+func (r *reconciler) round(key types.NamespacedName) *round {
+	o := &round{reconciler: r, members: r.hub, in: desired.Input{
+		Key: key, DataPath: r.options.DataPath, Cluster: r.options.Cluster, Nodes: r.options.Nodes.Places(), Policy: r.options.Policy,
+		Unreachable: r.options.Unreachable, SkipGlobal: r.skipGlobal(),
+	}}
+	if !r.hub.HasSynced() {
+		o.alone, o.members = true, copies{r.local.cache}
+	}
+	return o
+}
+
+// writeAlone makes a service follow this cluster's own Services and what it can reach before the hub has been read: a rollout here must not wait for
+// a hub that is down, nor a failover. What the service is stays as the hub last defined it, and all of it if its slices alone don't determine it.
+func (o *round) writeAlone(ctx context.Context) (reconcile.Result, error) {
+	imp := o.cur.ServiceImport
+	unknown := func(c mcsv1beta1.ClusterStatus) bool { return !slices.Contains(o.out.Resolved.Clusters, c.Cluster) }
+	if imp == nil || !desired.Owned(imp) || o.out.ServiceImport == nil || slices.ContainsFunc(imp.Status.Clusters, unknown) {
+		return reconcile.Result{}, nil
+	}
+	err := errors.Join(o.applySlices(ctx, o.out, o.cur, o.ownerOf(imp)), o.applyExtending(ctx, o.in, o.out, o.cur), o.applyGlobal(ctx, o.out, o.cur))
+	if isStale(err) {
+		return reconcile.Result{RequeueAfter: staleRetry}, nil
+	}
+	return reconcile.Result{RequeueAfter: o.returns}, err
+}
+
 // exclude removes what is imported of a namespace that the operator excludes. That needs no answer from the hub, whose records of it may not
 // even be watched.
 func (o *round) exclude(ctx context.Context) (reconcile.Result, error) {
-	o.forget(o.in.Key)
+	o.memories.forget(o.in.Key)
 	o.report.notExtended(ctx, o.in.Key, o.in.Extended, o.in.Extended.Refused())
 	outcome := state("")
 	if len(o.in.Exports) > 0 {
@@ -130,8 +167,7 @@ func (o *round) end(ctx context.Context) (reconcile.Result, error) {
 	if !o.known() {
 		return reconcile.Result{RequeueAfter: time.Minute}, nil
 	}
-	o.forget(o.in.Key)
-	o.report.drops(ctx, o.in.Key, o.out.Drops)
+	o.memories.forget(o.in.Key)
 	o.report.notExtended(ctx, o.in.Key, o.in.Extended, o.out.NotExtended)
 	if result, err := o.remove(ctx); err != nil || result.RequeueAfter > 0 {
 		return result, err
@@ -141,43 +177,41 @@ func (o *round) end(ctx context.Context) (reconcile.Result, error) {
 		o.report.outcome(o.in.Key, "")
 	case len(o.in.Capped) > 0:
 		o.report.outcome(o.in.Key, stateCapped)
-	default:
-		o.report.outcome(o.in.Key, stateFailed) // nothing in the records was usable
+	case o.report.outcome(o.in.Key, stateFailed): // there is no ServiceImport to say so
+		o.report.unusable(ctx, o.in.Key, o.out.Drops)
 	}
 	return reconcile.Result{}, nil
 }
 
 // write writes what is wanted of a service, in its namespace.
 func (o *round) write(ctx context.Context) (reconcile.Result, error) {
-	m, now := o.memories.get(o.in.Key), o.clock.Now()
-	switch ok, err := o.ensureNamespace(ctx, o.in.Key.Namespace, o.out.Resolved.Clusters); {
-	case errors.Is(err, errTooManyNamespaces):
-		o.forget(o.in.Key)
-		o.report.outcome(o.in.Key, stateCapped)
-		return reconcile.Result{RequeueAfter: namespaceRetry}, nil
+	switch missing, err := o.ensureNamespace(ctx, o.in.Key.Namespace, o.out.Resolved.Clusters); {
 	case err != nil:
 		o.report.outcome(o.in.Key, stateFailed)
 		return reconcile.Result{}, err
-	case !ok:
-		o.forget(o.in.Key)
-		o.report.outcome(o.in.Key, stateNoNamespace)
-		return o.remove(ctx) // what goes with the namespace goes in our order; its event brings us back
+	case missing != "":
+		o.memories.forget(o.in.Key)
+		if o.report.outcome(o.in.Key, missing) && missing == stateCapped {
+			o.report.namespacesFull(ctx, o.out.Resolved.Clusters[0], o.in.Key.Namespace, o.options.MaxNamespaces)
+		}
+		result, err := o.remove(ctx) // what goes with the namespace goes in our order; its event brings us back
+		if missing == stateCapped {
+			result.RequeueAfter = sooner(result.RequeueAfter, namespaceRetry)
+		}
+		return result, err
 	}
-	if wait := m.restored.wait(now, o.out); wait > 0 {
+	writes, now := o.memories.get(o.in.Key).writes, o.clock.Now()
+	if writes.TokensAt(now) < 1 {
 		o.late = true
-		return reconcile.Result{RequeueAfter: wait}, nil
+		return reconcile.Result{RequeueAfter: writesEvery}, nil
 	}
 	err := o.apply(ctx, o.in, o.out, o.cur)
 	if meterOf(ctx).bytes.Load() > 0 {
-		m.restored.note(ctx, now, o.out, m.failed)
+		writes.AllowN(now, 1)
 	}
-	m.failed = err != nil && !isStale(err)
 	result, err := o.finish(ctx, o.in.Key, err)
 	if err != nil {
 		return result, err
-	}
-	if len(o.kept.Unconfirmed) > 0 {
-		o.report.outcome(o.in.Key, stateHeld)
 	}
 	result.RequeueAfter = sooner(sooner(result.RequeueAfter, o.kept.Again), o.returns)
 	return result, nil
@@ -207,48 +241,27 @@ func (o *round) absent(clusters []string) (s effective.State) {
 	for _, name := range clusters {
 		s.Clusters[name] = o.clusterOf(name, own)
 	}
-	s.Absent = o.absences.Note(o.in.Key, clusters, func(cluster string) bool { return s.Clusters[cluster].Ready() }, s.Now)
+	s.Absent = o.absences.Note(o.in.Key, clusters, func(cluster string) bool { return !o.alone && s.Clusters[cluster].Ready() }, s.Now)
 	s.Full = func(cluster string) bool {
 		return o.hub.Services(cluster)+o.absences.Count(cluster) > o.options.MaxServices
 	}
 	return s
 }
 
-// known reports whether the hub has a MemberCluster of this cluster that doesn't say that it has left.
-func (r *reconciler) known() bool {
-	own := r.members.Member(r.options.Cluster)
-	return own != nil && !own.Left()
+// known reports whether the hub has been read, and has a MemberCluster of this cluster that doesn't say that it has left.
+func (o *round) known() bool {
+	own := o.members.Member(o.options.Cluster)
+	return !o.alone && own != nil && !own.Left()
 }
 
 // clusterOf returns what the hub and this cluster say of a cluster.
-func (r *reconciler) clusterOf(name string, own *clustersetv1alpha1.MemberCluster) (c effective.Cluster) {
-	c.Member, c.Here = r.members.Member(name), copies{r.local.cache}.Member(name)
+func (o *round) clusterOf(name string, own *clustersetv1alpha1.MemberCluster) (c effective.Cluster) {
+	c.Member, c.Here = o.members.Member(name), copies{o.local.cache}.Member(name)
 	if c.Member != nil && own != nil {
 		c.Apart = name != own.Name && !communities.Share(own.Spec.Communities, c.Member.Spec.Communities)
 	}
-	c.Unread = !r.hub.Read(name)
+	c.Unread = o.alone || !o.hub.Read(name)
 	return c
-}
-
-// forget forgets the last computation of a service, of which nothing is to be written at this moment.
-func (r *reconciler) forget(service types.NamespacedName) {
-	r.memories.forget(service)
-	r.report.unwritten(service)
-}
-
-// input returns the part of the input that is the same for all services.
-func (r *reconciler) input(key types.NamespacedName) desired.Input {
-	return desired.Input{
-		Key: key, DataPath: r.options.DataPath, Cluster: r.options.Cluster, Nodes: r.options.Nodes.Places(), Policy: r.options.Policy,
-		Unreachable: r.options.Unreachable, SkipGlobal: r.options.SkipGlobalServices || r.noGlobals,
-	}
-}
-
-// compute returns the wanted objects of a service. again is when they change without an event, because a cluster has been back
-// for long enough; 0 is never.
-func (r *reconciler) compute(ctx context.Context, in *desired.Input) (out desired.Output, again time.Duration) {
-	again = r.gatherMembers(ctx, in)
-	return desired.Compute(*in), again
 }
 
 // sooner returns the sooner of two times to reconcile again. 0 is never.
@@ -264,6 +277,8 @@ func (o *round) finish(ctx context.Context, key types.NamespacedName, err error)
 	foreign, only := foreignErrors(err)
 	o.report.foreign(ctx, key, foreign)
 	switch {
+	case err == nil && len(o.kept.Unconfirmed) > 0:
+		o.report.outcome(key, stateHeld)
 	case err == nil:
 		o.report.outcome(key, stateImported)
 	case only:
@@ -283,16 +298,10 @@ func (o *round) finish(ctx context.Context, key types.NamespacedName, err error)
 
 // isStale reports whether everything that failed did so because the cache was behind.
 func isStale(err error) bool {
-	if joined, ok := err.(interface{ Unwrap() []error }); ok {
-		for _, e := range joined.Unwrap() {
-			if !isStale(e) {
-				return false
-			}
-		}
-		return true
-	}
-	var foreign *foreignError
-	return apierrors.IsConflict(err) || errors.As(err, &foreign)
+	return err != nil && !slices.ContainsFunc(joined(err), func(e error) bool {
+		var foreign *foreignError
+		return !apierrors.IsConflict(e) && !errors.As(e, &foreign)
+	})
 }
 
 // removeAll deletes all of our objects of a service: first what answers names, then what these lead to. The addresses of the derived Service go last,

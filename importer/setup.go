@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync/atomic"
+	"net/netip"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -23,9 +25,9 @@ import (
 
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
-	"github.com/clusterset/clusterset/importer/effective"
 	"github.com/clusterset/clusterset/internal/connect"
 	"github.com/clusterset/clusterset/internal/mcs"
+	"github.com/clusterset/clusterset/internal/nodes"
 )
 
 const (
@@ -33,6 +35,11 @@ const (
 	startRetry = 5 * time.Second
 	// reconcileTimeout limits the work on one service.
 	reconcileTimeout = 2 * time.Minute
+	// hubPatience is how long a start waits for the hub's records before the importer works without it. A hub that answers has been read
+	// by then.
+	hubPatience = 5 * time.Second
+	// hubPoll is how often it looks whether they have been read.
+	hubPoll = 50 * time.Millisecond
 )
 
 // AddToScheme adds every kind that the importer reads or writes. The manager's and the hub's scheme both need it.
@@ -80,8 +87,8 @@ func (i *importer) Start(ctx context.Context) error {
 		version, err = mcs.Served(i.mgr.GetRESTMapper(), mcsv1beta1.ServiceImportKindName)
 		return err
 	})
-	hub, slices := i.hub.Store, &slicesOf{}
-	retry(ctx, "Waiting for this cluster's API server", func() error { return slices.add(ctx, i.mgr.GetCache()) })
+	ours := &slicesOf{}
+	retry(ctx, "Waiting for this cluster's API server", func() error { return ours.add(ctx, i.mgr.GetCache()) })
 	hasGlobals := false
 	retry(ctx, "Waiting for this cluster's API server to say whether GlobalService is installed", func() (err error) {
 		hasGlobals, err = hasGlobalKind(ctx, i.mgr.GetAPIReader())
@@ -91,7 +98,6 @@ func (i *importer) Start(ctx context.Context) error {
 		log.Info("GlobalService isn't installed. Everything else is imported")
 	}
 	log.Info("Importing begins when all records of the hub are read", "serviceImports", version, "dataPath", i.options.DataPath)
-
 	if i.options.Reached != nil {
 		select {
 		case <-ctx.Done():
@@ -99,73 +105,64 @@ func (i *importer) Start(ctx context.Context) error {
 		case <-i.options.Reached:
 		}
 	}
-	l := &local{cache: i.mgr.GetCache(), slices: slices, live: i.mgr.GetAPIReader(), client: i.mgr.GetClient(), imports: version}
-	go reportReach(ctx, l, i.options, hub)
-	report := newReporter(i.mgr.GetEventRecorder("clusterset-importer"), clock.RealClock{})
-	places := make(chan event.GenericEvent, 1)
-	external := &atomic.Bool{}
-	i.awaitNodes(ctx, places, external)
-	late := func(cluster string, services int) { lateGauge.WithLabelValues(cluster).Set(float64(services)) }
-	late(i.options.Cluster, 0) // so that the metric exists from the start; a cluster's own changes never wait
-	reconciler := &reconciler{
-		options: i.options, hub: hub, members: hub, absences: &effective.Absences{}, clock: clock.RealClock{}, local: l, report: report,
-		clusters: newClusters(clock.RealClock{}), memories: newMemories(), made: newMade(),
-		noGlobals: !hasGlobals, external: external,
-		accounts: newAccounts(clock.RealClock{}, i.options, nil, late, func(cluster string) { report.late(ctx, cluster) }),
+	l := &local{cache: i.mgr.GetCache(), slices: ours, live: i.mgr.GetAPIReader(), client: i.mgr.GetClient(), imports: version}
+	go reportReach(ctx, l, i.options, i.hub.Store)
+	r := newReconciler(i.options, i.hub.Store, l, i.mgr.GetEventRecorder("clusterset-importer"), clock.RealClock{})
+	r.noGlobals = !hasGlobals
+	all := make(chan event.GenericEvent, 1)
+	awaitNodes(ctx, i.options.Nodes, r.across, func() { reconcileAll(all) })
+	if !r.skipGlobal() {
+		retry(ctx, "Reading GlobalServices", func() error { return readGlobals(ctx, l, r.memories) })
 	}
-	if hasGlobals && !i.options.SkipGlobalServices {
-		retry(ctx, "Reading GlobalServices", func() error { return readGlobals(ctx, l, reconciler.memories) })
-	}
-	if err := i.awaitHub(ctx, reconciler, places); err != nil || ctx.Err() != nil {
-		return err
-	}
-	i.options.Facts.following.begin(hub, i.mgr.GetCache(), reconciler.keysOf)
-	i.options.Facts.namespaces.begin(i.mgr.GetCache(), i.options)
-	services, err := i.controller("importer", reconciler, i.options.Concurrency, i.sources(reconciler, places))
-	if err != nil {
-		return err
-	}
-	members, err := i.controller("importer-members", &mirror{cluster: i.options.Cluster, hub: hub, local: l, report: report},
-		1, memberSources(hub, i.mgr.GetCache(), i.options.Cluster))
-	if err != nil {
-		return err
-	}
+	return i.run(ctx, r, all)
+}
 
-	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return run(ctx, services) })
-	group.Go(func() error { return run(ctx, members) })
-	if !hasGlobals && !i.options.SkipGlobalServices {
-		group.Go(func() error { return awaitGlobalKind(ctx, i.mgr.GetAPIReader()) })
+// run reconciles services from when the hub has been read, or hasn't been for a while, and MemberClusters once it has been. An element of all
+// enqueues all services.
+func (i *importer) run(ctx context.Context, r *reconciler, all chan event.GenericEvent) error {
+	services, err := i.controller("importer", r, i.options.Concurrency, i.sources(r, all))
+	if err != nil {
+		return err
 	}
+	members, err := i.controller("importer-members", &mirror{cluster: i.options.Cluster, hub: i.hub.Store, local: r.local, report: r.report},
+		1, memberSources(i.hub.Store, i.mgr.GetCache(), i.options.Cluster))
+	if err != nil {
+		return err
+	}
+	synced := func(context.Context) (bool, error) { return i.hub.Store.HasSynced(), nil }
+	alone := wait.PollUntilContextTimeout(ctx, hubPoll, hubPatience, true, synced) != nil
+	if alone {
+		logf.FromContext(ctx).Info("The hub's records aren't read yet. Until they are, imported services follow this cluster's own Services and what it can reach, and what others export stays as it is")
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return start(ctx, services) })
 	group.Go(func() error {
-		reportSynced(ctx, hub.Watched)
-		return nil
+		if wait.PollUntilContextCancel(ctx, hubPoll, true, synced) != nil {
+			return nil
+		}
+		if alone {
+			reconcileAll(all)
+		}
+		i.options.Facts.begin(i.hub.Store, i.mgr.GetCache(), i.options)
+		return start(ctx, members)
 	})
+	if r.noGlobals && !i.options.SkipGlobalServices {
+		group.Go(func() error { return awaitGlobalKind(ctx, r.local.live) })
+	}
 	return group.Wait()
 }
 
-// reportSynced keeps the metric up to date until ctx ends: whether the hub has been read and is still watched.
-func reportSynced(ctx context.Context, watched func() bool) {
-	tick := time.NewTicker(time.Second)
-	defer tick.Stop()
-	defer hubSyncedGauge.Set(0)
-	for {
-		synced := 0.0
-		if watched() {
-			synced = 1
-		}
-		hubSyncedGauge.Set(synced)
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
+// reconcileAll enqueues all services. If that is due already, it will see the latest state.
+func reconcileAll(all chan<- event.GenericEvent) {
+	select {
+	case all <- event.GenericEvent{Object: &corev1.Node{}}:
+	default:
 	}
 }
 
-// run runs a controller until ctx ends. A controller that is stopped while starting may report that its caches didn't sync.
-// That is no error, or the agent would exit if the hub comes back just as the importer begins without it.
-func run(ctx context.Context, c controller.Controller) error {
+// start runs a controller until ctx ends. A controller that is stopped while starting may report that its caches didn't sync.
+// That is no error.
+func start(ctx context.Context, c controller.Controller) error {
 	if err := c.Start(ctx); ctx.Err() == nil {
 		return err
 	}
@@ -198,6 +195,30 @@ func (i *importer) controller(name string, r reconcile.Reconciler, concurrency i
 		}
 	}
 	return c, nil
+}
+
+// nodesTimeout is how long the start waits for the nodes. Names and addresses must work even without the right to read nodes.
+const nodesTimeout = 10 * time.Second
+
+// awaitNodes waits until the nodes are known, or for nodesTimeout. From now on it calls moved when they are in other places and, if this cluster
+// isn't in the network of all others, also when they have other addresses (D82).
+func awaitNodes(ctx context.Context, all *nodes.Nodes, across func() bool, moved func()) {
+	var had []netip.Addr
+	all.OnChange(func(_ context.Context, elsewhere bool) {
+		has := all.IPs()
+		others := !slices.Equal(had, has)
+		had = has
+		if elsewhere || others && across() {
+			moved()
+		}
+	})
+	select {
+	case <-ctx.Done():
+	case <-all.Known():
+	case <-time.After(nodesTimeout):
+		logf.FromContext(ctx).Info("Can't read this cluster's nodes: the account needs the right to get, list and watch them. " +
+			"Until then endpoints behind ClusterSetIPs are ranked from this cluster's location, not from each node's zone")
+	}
 }
 
 // retry calls f until it succeeds or ctx ends. It logs the reason once, and again whenever it changes.

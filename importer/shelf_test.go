@@ -30,7 +30,6 @@ import (
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
 	"github.com/clusterset/clusterset/importer/desired"
-	"github.com/clusterset/clusterset/importer/effective"
 	"github.com/clusterset/clusterset/internal/door/store"
 	"github.com/clusterset/clusterset/internal/nodes"
 	"github.com/clusterset/clusterset/internal/topology"
@@ -45,10 +44,8 @@ type shelf struct {
 	version int
 	kinds   map[reflect.Type]cache.Indexer
 	writes  []string
-	bytes   int64 // that were written
 
-	transform func(client.Object) client.Object // of what is stored; nil: none
-	wrote     func()                            // is called after each write; nil: nothing is
+	wrote func() // is called after each write; nil: nothing is
 
 	globalReads int // how often a GlobalService was read from the API server
 }
@@ -74,9 +71,6 @@ func (s *shelf) put(o client.Object) {
 		o.SetUID(was.GetUID())
 	}
 	o.SetResourceVersion(strconv.Itoa(s.next()))
-	if s.transform != nil {
-		o = s.transform(o)
-	}
 	if err := s.of(o).Update(o); err != nil {
 		panic(err)
 	}
@@ -116,7 +110,7 @@ func (s *shelf) Get(_ context.Context, key client.ObjectKey, into client.Object,
 	return nil
 }
 
-// List lists ExportedServices, and GlobalServices page by page.
+// List lists MemberClusters, and GlobalServices page by page.
 func (s *shelf) List(_ context.Context, into client.ObjectList, opts ...client.ListOption) error {
 	var options client.ListOptions
 	options.ApplyOptions(opts)
@@ -140,23 +134,12 @@ func (s *shelf) List(_ context.Context, into client.ObjectList, opts ...client.L
 		}
 		return nil
 	}
-	list := into.(*clustersetv1alpha1.ExportedServiceList)
-	for _, o := range s.of(&clustersetv1alpha1.ExportedService{}).List() {
-		if o := o.(*clustersetv1alpha1.ExportedService); options.Namespace == "" || o.Namespace == options.Namespace {
-			list.Items = append(list.Items, *o)
-		}
-	}
-	return nil
+	panic(fmt.Sprintf("can't list %T", into))
 }
 
-func (s *shelf) Create(_ context.Context, o client.Object, opts ...client.CreateOption) error {
+func (s *shelf) Create(_ context.Context, o client.Object, _ ...client.CreateOption) error {
 	if s.get(o) != nil {
 		return apierrors.NewAlreadyExists(schema.GroupResource{}, o.GetName())
-	}
-	var options client.CreateOptions
-	options.ApplyOptions(opts)
-	if options.DryRun != nil {
-		return nil
 	}
 	if svc, ok := o.(*corev1.Service); ok {
 		svc.Spec.ClusterIP, svc.Spec.ClusterIPs, svc.Spec.IPFamilies = "10.96.0.9", []string{"10.96.0.9"}, []corev1.IPFamily{corev1.IPv4Protocol}
@@ -194,7 +177,6 @@ func (s *shelf) note(verb string, o client.Object) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.writes = append(s.writes, verb+" "+kindOf(o)+" "+o.GetName())
-	s.bytes += int64(sizeOf(o))
 }
 
 func (s *shelf) Update(_ context.Context, o client.Object, _ ...client.UpdateOption) error {
@@ -261,24 +243,25 @@ func newRig(options Options) *rig {
 	if err != nil {
 		panic(err)
 	}
-	options.Facts = &Facts{}
-	report := newReporter(events.NewFakeRecorder(1000), g.clock)
 	ours := &slicesOf{}
 	if err := ours.use(g.here.of(&discoveryv1.EndpointSlice{})); err != nil {
 		panic(err)
 	}
 	g.known = &fakeHub{shelf: g.hub, clock: g.clock, values: map[client.Object]any{}, state: store.State{Phase: store.Live, Since: time.Unix(0, 0)}}
-	g.reconciler = &reconciler{
-		options: options, hub: g.known, members: g.known, local: &local{cache: g.here, slices: ours, live: g.here, client: g.here, imports: "v1beta1"},
-		absences: &effective.Absences{}, clock: g.clock, report: report, clusters: newClusters(g.clock), memories: newMemories(),
-		accounts: newAccounts(g.clock, options, func(types.NamespacedName) {}, func(string, int) {}, func(string) {}),
-	}
+	g.reconciler = &reconciler{options: options, local: &local{cache: g.here, slices: ours, live: g.here, client: g.here, imports: "v1beta1"}}
+	g.start()
 	g.here.put(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}})
 	g.hub.put(memberAt("here", "zone-0"))
 	for _, zone := range []string{"zone-0", "zone-1", "zone-2"} {
 		g.node(zone, false)
 	}
 	return g
+}
+
+// start starts the importer's process anew: it remembers nothing.
+func (g *rig) start() {
+	was := g.reconciler
+	g.reconciler = newReconciler(was.options, g.known, was.local, events.NewFakeRecorder(1000), g.clock)
 }
 
 // node adds the node in a zone, or removes it.
@@ -346,8 +329,7 @@ func (g *rig) reconcile(t testing.TB) reconcile.Result {
 	t.Helper()
 	for range 10 {
 		g.here.writes = nil
-		// As if long ago, so that all can be written now.
-		g.memories.get(web).restored.at = time.Time{}
+		g.memories.get(web).writes.AllowN(g.clock.Now(), -writesAtOnce) // as if nothing had been written lately
 		result, err := g.Reconcile(context.Background(), reconcile.Request{NamespacedName: web})
 		if err != nil {
 			t.Fatal(err)
@@ -380,21 +362,21 @@ func large(t testing.TB, kind mcsv1beta1.ServiceImportType, clusters, endpoints 
 // gathered returns the input that Reconcile gathers.
 func (g *rig) gathered(t testing.TB) (desired.Input, desired.Current) {
 	t.Helper()
-	ctx, in := context.Background(), g.input(web)
+	ctx, o := context.Background(), g.round(web)
 	cur, own, err := g.gatherLocal(ctx, web)
 	if err != nil {
 		t.Fatal(err)
 	}
-	g.gatherHub(ctx, web, &in)
-	if in.Own, err = g.gatherOwn(ctx, web, own); err != nil {
+	o.gatherHub()
+	if o.in.Own, err = g.gatherOwn(ctx, web, own); err != nil {
 		t.Fatal(err)
 	}
-	g.gatherMembers(ctx, &in)
-	in.Derived = cur.Derived
+	o.gatherMembers(ctx)
+	o.in.Derived = cur.Derived
 	if stored := g.global(); stored != nil {
 		cur.Global = stored // whole
 	}
-	return in, cur
+	return o.in, cur
 }
 
 // flip changes the readiness of one endpoint of one cluster.
@@ -420,42 +402,17 @@ func (g *rig) ownEndpoint(address string) {
 
 func here(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: "shop", Name: name} }
 
-// has returns how many endpoints of a cluster are imported and ready, in its slices and in the GlobalService.
-func (g *rig) has(t *testing.T, cluster string) (routed, global int) {
-	t.Helper()
-	_, cur := g.gathered(t)
-	for _, s := range cur.Slices {
-		for _, e := range s.Endpoints {
-			if s.Labels[api.LabelSourceCluster] == cluster && *e.Conditions.Ready {
-				routed++
-			}
-		}
-	}
-	for _, e := range cur.Global.Spec.Endpoints {
-		if e.Cluster == cluster && e.IsReady() {
-			global++
-		}
-	}
-	return routed, global
-}
-
 // withdraw withdraws an export as its exporter does, or deletes a record of endpoints.
 func (g *rig) withdraw(o client.Object) {
 	if svc, is := o.(*clustersetv1alpha1.ExportedService); is {
 		g.hub.put(withdrawn(svc))
 		return
 	}
-	if s, is := g.hub.get(exportedBy(clusterOf(o), mcsv1beta1.ClusterSetIP, 0)).(*clustersetv1alpha1.ExportedService); is {
-		s = s.DeepCopy()
-		s.Spec.Endpoints = slices.DeleteFunc(s.Spec.Endpoints, func(suffix string) bool { return "web.shop."+suffix == o.GetName() })
-		g.hub.put(s)
-	}
-	_ = g.hub.Delete(context.Background(), o) // or it is gone
-}
-
-func clusterOf(o client.Object) string {
 	cluster, _ := api.ClusterOfNamespace(o.GetNamespace())
-	return cluster
+	s := g.hub.get(exportedBy(cluster, "", 0)).(*clustersetv1alpha1.ExportedService).DeepCopy()
+	s.Spec.Endpoints = slices.DeleteFunc(s.Spec.Endpoints, func(suffix string) bool { return "web.shop."+suffix == o.GetName() })
+	g.hub.put(s)
+	_ = g.hub.Delete(context.Background(), o) // or it is gone
 }
 
 // withdrawn returns an ExportedService that says so.

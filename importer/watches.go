@@ -26,32 +26,27 @@ func backedBy(o client.Object) (types.NamespacedName, bool) {
 }
 
 // sources returns the sources that enqueue services: what is known of the hub, and every kind that the importer writes here, so that foreign changes
-// and deletions are corrected. An element of places enqueues all.
-func (i *importer) sources(r *reconciler, places <-chan event.GenericEvent) []source.Source {
+// and deletions are corrected. An element of everything enqueues all services.
+func (i *importer) sources(r *reconciler, everything <-chan event.GenericEvent) []source.Source {
 	local := i.mgr.GetCache()
-	exported := func(service func(client.Object) (types.NamespacedName, bool)) handler.EventHandler {
-		return exportedHere(r, service)
-	}
 	here := enqueueService()
 	all := []source.Source{
 		source.Func(func(_ context.Context, q queue) error {
 			r.follow(q)
 			return nil
 		}),
-		source.Kind[client.Object](local, &clustersetv1alpha1.MemberCluster{}, affectedBy(r), went()),
-		source.Channel(places, allServices(r)),
+		source.Channel(everything, enqueue(func(client.Object) []types.NamespacedName { return r.all() })),
+		source.Kind[client.Object](local, &clustersetv1alpha1.MemberCluster{}, enqueue(r.affectedBy), went()),
 		source.Kind(local, client.Object(r.local.imports.NewImport()), here),
 		source.Kind[client.Object](local, &discoveryv1.EndpointSlice{}, here),
+		source.Kind[client.Object](local, &discoveryv1.EndpointSlice{}, enqueue(r.exportedHere)),
 		source.Kind[client.Object](local, &corev1.Service{}, here),
-		source.Kind[client.Object](local, &discoveryv1.EndpointSlice{}, exported(backedBy)),
-		source.Kind[client.Object](local, &corev1.Service{}, exported(func(o client.Object) (types.NamespacedName, bool) {
-			return client.ObjectKeyFromObject(o), !desired.Owned(o)
-		})),
-		source.Kind[client.Object](local, &corev1.Namespace{}, exportedInto(r), appearedOrWent()),
+		source.Kind[client.Object](local, &corev1.Service{}, enqueue(r.exportedHere)),
+		source.Kind[client.Object](local, &corev1.Namespace{}, enqueue(func(o client.Object) []types.NamespacedName { return r.hub.KeysIn(o.GetName()) }), appearedOrWent()),
 	}
 	all = append(all, extendedSources(local)...)
 	if i.options.Moved != nil {
-		all = append(all, source.Channel(i.options.Moved, affectedBy(r)))
+		all = append(all, source.Channel(i.options.Moved, enqueue(r.affectedBy)))
 	}
 	if !r.noGlobals {
 		all = append(all, source.Kind[client.Object](local, globalMetadata(), here))
@@ -59,60 +54,47 @@ func (i *importer) sources(r *reconciler, places <-chan event.GenericEvent) []so
 	return all
 }
 
-// enqueueService enqueues the service that an object belongs to.
+// enqueue enqueues services by what an event is about.
+func enqueue(services func(client.Object) []types.NamespacedName) handler.EventHandler {
+	return handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) (requests []reconcile.Request) {
+		for _, key := range services(o) {
+			requests = append(requests, reconcile.Request{NamespacedName: key})
+		}
+		return requests
+	})
+}
+
+// enqueueService enqueues the service that an object of ours belongs to.
 func enqueueService() handler.EventHandler {
-	return handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
+	return enqueue(func(o client.Object) []types.NamespacedName {
 		if key, ok := desired.ServiceOf(o); ok {
-			return []reconcile.Request{{NamespacedName: key}}
+			return []types.NamespacedName{key}
 		}
 		return nil
 	})
 }
 
-// exportedHere enqueues the services of this cluster's objects if it exports them. A hub that has lost its data may not know for long; then they
-// are those that were imported from this cluster.
-func exportedHere(r *reconciler, service func(client.Object) (types.NamespacedName, bool)) handler.EventHandler {
-	own := r.options.Cluster
-	return handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
-		key, ok := service(o)
-		if !ok || r.hub.Export(own, key) == nil && !slices.ContainsFunc(r.local.slices.of(key.String()), func(s *discoveryv1.EndpointSlice) bool {
-			return desired.Owned(s) && s.Labels[api.LabelSourceCluster] == own
-		}) {
-			return nil // it isn't exported, or its record follows with its own event
-		}
-		return requests(key)
-	})
-}
-
-// affectedBy enqueues the services that a cluster exports. For this cluster it enqueues all services, because its location
-// ranks them.
-func affectedBy(r *reconciler) handler.EventHandler {
-	return handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
-		if o.GetName() == r.options.Cluster {
-			return requests(r.all()...)
-		}
-		return requests(r.keysOf(o.GetName())...)
-	})
-}
-
-// allServices enqueues all services.
-func allServices(r *reconciler) handler.EventHandler {
-	return handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request { return requests(r.all()...) })
-}
-
-// exportedInto enqueues the services of a namespace.
-func exportedInto(r *reconciler) handler.EventHandler {
-	return handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
-		return requests(r.hub.KeysIn(o.GetName())...)
-	})
-}
-
-func requests(keys ...types.NamespacedName) []reconcile.Request {
-	all := make([]reconcile.Request, len(keys))
-	for i, key := range keys {
-		all[i].NamespacedName = key
+// exportedHere returns the service of an EndpointSlice or a Service of this cluster's own, if it exports that. A hub that has lost its data may not
+// know for long; then it is exported if it was imported from this cluster.
+func (r *reconciler) exportedHere(o client.Object) []types.NamespacedName {
+	key, ok := backedBy(o)
+	if _, service := o.(*corev1.Service); service {
+		key, ok = client.ObjectKeyFromObject(o), !desired.Owned(o)
 	}
-	return all
+	if !ok || r.hub.Export(r.options.Cluster, key) == nil && !slices.ContainsFunc(r.local.slices.of(key.String()), func(s *discoveryv1.EndpointSlice) bool {
+		return desired.Owned(s) && s.Labels[api.LabelSourceCluster] == r.options.Cluster
+	}) {
+		return nil // it isn't exported, or its record follows with its own event
+	}
+	return []types.NamespacedName{key}
+}
+
+// affectedBy returns the services that a cluster exports. For this cluster they are all services, because its location ranks them.
+func (r *reconciler) affectedBy(o client.Object) []types.NamespacedName {
+	if o.GetName() == r.options.Cluster {
+		return r.all()
+	}
+	return r.keysOf(o.GetName())
 }
 
 // went passes deletions: a cluster that the hub has lost is given up by deleting the copy of its MemberCluster (C44).

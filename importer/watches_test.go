@@ -5,15 +5,14 @@ import (
 
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
-	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/importer/desired"
 )
 
@@ -24,7 +23,7 @@ func TestOwnEndpointsAreFollowedWhileTheHubHasLostThem(t *testing.T) {
 		q := priorityqueue.New[reconcile.Request](t.Name())
 		defer q.ShutDown()
 		own := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-1", Labels: map[string]string{discoveryv1.LabelServiceName: "web"}}}
-		exportedHere(g.reconciler, backedBy).Create(t.Context(), event.CreateEvent{Object: own}, q)
+		enqueue(g.exportedHere).Create(t.Context(), event.CreateEvent{Object: own}, q)
 		return q.Len()
 	}
 	if n := changed(); n != 0 {
@@ -41,9 +40,8 @@ func TestOwnEndpointsAreFollowedWhileTheHubHasLostThem(t *testing.T) {
 	}
 }
 
-// What is kept although the hub has lost its records follows what this cluster can reach, its nodes, and drains. Rules D47 of
-// docs/spec/data-path.md and C76 of docs/spec/control-plane.md.
-func TestKeptServicesFollowVerdictsAndDrains(t *testing.T) {
+// What is kept although the hub has lost its records follows what this cluster can reach, and its nodes. Rule D47 of docs/spec/data-path.md.
+func TestKeptServicesFollowVerdicts(t *testing.T) {
 	g := newRig(Options{DataPath: desired.DataPathPods})
 	shanghai, exported, endpoints := memberAt("shanghai", "zone-1"), exportedBy("shanghai", mcsv1beta1.ClusterSetIP, 1), endpointsOf("shanghai", 1, 0, 1)
 	for _, o := range []client.Object{shanghai, exported, endpoints} {
@@ -65,10 +63,10 @@ func TestKeptServicesFollowVerdictsAndDrains(t *testing.T) {
 		about   string
 		want    int
 	}{
-		{"a verdict about the cluster", affectedBy(g.reconciler), "shanghai", 1},
-		{"a verdict about another", affectedBy(g.reconciler), "beijing", 0},
-		{"this cluster's location", affectedBy(g.reconciler), "here", 1},
-		{"nodes", allServices(g.reconciler), "", 1},
+		{"a verdict about the cluster", enqueue(g.affectedBy), "shanghai", 1},
+		{"a verdict about another", enqueue(g.affectedBy), "beijing", 0},
+		{"this cluster's location", enqueue(g.affectedBy), "here", 1},
+		{"nodes", enqueue(func(client.Object) []types.NamespacedName { return g.all() }), "", 1},
 	} {
 		q := priorityqueue.New[reconcile.Request](t.Name())
 		c.handler.Generic(t.Context(), event.GenericEvent{Object: memberAt(c.about, "zone-1")}, q)
@@ -76,20 +74,5 @@ func TestKeptServicesFollowVerdictsAndDrains(t *testing.T) {
 			t.Errorf("%s: %d services are enqueued, want %d", c.name, n, c.want)
 		}
 		q.ShutDown()
-	}
-
-	// The copies here say at once that it is drained.
-	drained := shanghai.DeepCopy()
-	drained.Spec.Drain = true
-	here := fake.NewClientBuilder().WithScheme(testScheme).WithObjects(drained).Build()
-	f := &g.options.Facts.following
-	f.begin(g.known, here, g.keysOf)
-	g.hub.put(drained)
-	if said := f.digest(t.Context()); said != "" {
-		t.Errorf("it is drained: says %q", said)
-	}
-	g.reconcile(t)
-	if want := clustersetv1alpha1.DrainsAndLeaves(values(g.known.Members())); f.digest(t.Context()) != want {
-		t.Errorf("the service is reconciled: says %q, want %q", f.digest(t.Context()), want)
 	}
 }

@@ -42,8 +42,6 @@ type Outcome struct {
 	Use Records
 	// Unconfirmed are the clusters whose parts stay without a record, sorted.
 	Unconfirmed []string
-	// Whole means that all that is imported has a record.
-	Whole bool
 	// Again is when to look again without an event; 0: never.
 	Again time.Duration
 }
@@ -51,14 +49,13 @@ type Outcome struct {
 // Effective applies the one rule about parts that the hub has no record of (C41). last are the records that the service was imported from last. It
 // is pure.
 func Effective(hub, last Records, s State) Outcome {
-	o := Outcome{Use: hub.clone(), Whole: true}
+	o := Outcome{Use: hub.clone()}
 	for _, was := range last.Exports {
 		cluster := was.Cluster
 		if is := hub.Export(cluster); is != nil {
-			o.Whole = o.Use.keep(last, cluster, func(e *door.Endpoints) bool { return lists(is, e) }) && o.Whole
+			o.Use.keep(last, cluster, func(e *door.Endpoints) bool { return lists(is, e) })
 			continue
 		}
-		o.Whole = false
 		if s.goes(cluster, was.Revision, hub) {
 			o.Use.drop(cluster)
 			continue

@@ -112,21 +112,19 @@ func (r Records) clone() Records {
 	return Records{Exports: slices.Clip(r.Exports), Endpoints: slices.Clip(r.Endpoints)}
 }
 
-// keep adds those of a cluster's records of endpoints in last that are missing and stay. It reports whether there is none.
-func (r *Records) keep(last Records, cluster string, stays func(*door.Endpoints) bool) (none bool) {
+// keep adds those of a cluster's records of endpoints in last that are missing and stay.
+func (r *Records) keep(last Records, cluster string, stays func(*door.Endpoints) bool) {
 	there := map[string]bool{}
 	for _, e := range r.Endpoints {
 		if e.Cluster == cluster {
 			there[e.Name] = true
 		}
 	}
-	none = true
 	for _, e := range last.Endpoints {
 		if e.Cluster == cluster && !there[e.Name] && stays(e) {
-			r.Endpoints, none = append(r.Endpoints, e), false
+			r.Endpoints = append(r.Endpoints, e)
 		}
 	}
-	return none
 }
 
 // lists reports whether an export lists a record of endpoints (C43).

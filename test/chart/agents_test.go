@@ -68,7 +68,6 @@ endpoints: [{addresses: [10.1.0.7]}]
 		user, _ := identity(d)
 		kube.Eventually(t, func() error { return c.noneForbidden(user) })
 	}
-	c.dropsAValue(t)
 	kube.Eventually(t, func() error { return exportsMetrics(t, addresses...) })
 	c.doctorIsContent(t, all) // last, because it makes requests in these accounts' names that are forbidden
 }
@@ -109,32 +108,6 @@ func (c *cluster) doctorIsContent(t *testing.T, all []*unstructured.Unstructured
 			t.Errorf("doctor --for %s says nothing of rights: %s", component, out)
 		}
 	}
-}
-
-// dropsAValue lets a second member export a ClusterIP that no cluster accepts. Values that are dropped from records are counted by
-// the member that wrote them, so the series doesn't exist before.
-func (c *cluster) dropsAValue(t *testing.T) {
-	t.Helper()
-	c.Apply(t, []byte(`
-apiVersion: clusterset.dev/v1alpha1
-kind: MemberCluster
-metadata: {name: shanghai}
-spec: {}
----
-apiVersion: v1
-kind: Namespace
-metadata: {name: clusterset-member-shanghai}
----
-apiVersion: v1
-kind: ConfigMap
-metadata: {namespace: clusterset-member-shanghai, name: clusterset-networks}
-data: {cidrs: ""}
----
-apiVersion: clusterset.dev/v1alpha1
-kind: ExportedService
-metadata: {namespace: clusterset-member-shanghai, name: web.shop, labels: {clusterset.dev/service-namespace: shop}}
-spec: {serviceNamespace: shop, serviceName: web, exportedAt: "2026-01-01T00:00:00Z", type: ClusterSetIP, clusterIPs: [127.0.0.53], ports: [{name: http, port: 80}]}
-`))
 }
 
 // start runs a Deployment's process with its account, and returns the address of its metrics. folders maps the pod's volume paths

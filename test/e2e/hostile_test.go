@@ -14,7 +14,7 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-// Values that the hub's CRDs accept but no cluster should trust are left out, counted and reported. The rest of the record
+// Values that the hub's CRDs accept but no cluster should trust are left out and reported. The rest of the record
 // is imported.
 func TestHostilePayloads(t *testing.T) {
 	f := cities(t)
@@ -23,14 +23,6 @@ func TestHostilePayloads(t *testing.T) {
 	victim.Apply(exported(ns, "web", httpPort), unranked(ns, "web"), slice(ns, "web", "1", "IPv4", port8080, endpoint("10.202.15.1")))
 	f.Eventually(func(m *fleettest.Member) error { return importedFrom(m, ns, "web", "minhang") })
 	others := f.Members[1:]
-	dropped := map[string]float64{}
-	for _, m := range others {
-		n, err := m.Metrics.Sum("clusterset_importer_dropped_values_total", "member", "xicheng")
-		if err != nil {
-			t.Fatal(err)
-		}
-		dropped[m.Spec.Name] = n
-	}
 	write := attack(f, "xicheng")
 
 	t.Run("the hub refuses what can't be", func(t *testing.T) {
@@ -86,10 +78,6 @@ func TestHostilePayloads(t *testing.T) {
 			})
 			m.DNS.Eventually("web."+ns+".svc.global", "A", victim.ClusterIP(ns, "web", v4))
 			m.DNS.Eventually("bare."+ns+".svc.clusterset.local", "A", "10.200.15.1")
-			n, err := m.Metrics.Sum("clusterset_importer_dropped_values_total", "member", "xicheng")
-			if err != nil || n-dropped[m.Spec.Name] < float64(2*len(addresses)) {
-				t.Errorf("%v values were counted, %v before, %v", n, dropped[m.Spec.Name], err)
-			}
 		})
 	}
 

@@ -4,15 +4,11 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
-	"github.com/clusterset/clusterset/api"
 	"github.com/clusterset/clusterset/importer/desired"
 	"github.com/clusterset/clusterset/test/kube"
 	"github.com/clusterset/clusterset/test/records"
@@ -84,22 +80,5 @@ func TestOneMemberCannotCreateNamespacesWithoutEnd(t *testing.T) {
 	w.imported("one-more", "x", 2)
 	if names := created(); len(names) != 4 {
 		t.Errorf("the namespaces are %v, want 4", names)
-	}
-}
-
-// Namespaces that are deleted again don't count, also if the cache never had them when the next one was created. Rule C57 of
-// docs/spec/control-plane.md.
-func TestCreatedNamespacesCountAsLongAsTheyAreThere(t *testing.T) {
-	here := fake.NewClientBuilder().WithScheme(testScheme).WithObjects(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
-		Name: "shop", Labels: map[string]string{api.LabelManagedBy: api.ManagedByImporter, api.LabelSourceCluster: "shanghai"},
-	}}).Build()
-	m, now := newMade(), time.Now()
-	m.unseen["shop"], m.unseen["new"] = unseen{"shanghai", now}, unseen{"shanghai", now}
-	for after, want := range map[time.Duration]int{time.Second: 2, unseenFor + time.Second: 1} {
-		count, err := m.count(t.Context(), here, now.Add(after))
-		if err != nil || count["shanghai"] != want {
-			t.Errorf("after %s %v count, %v; want %d", after, count, err, want)
-		}
-		m.unseen["new"] = unseen{"shanghai", now}
 	}
 }
