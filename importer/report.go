@@ -23,8 +23,6 @@ import (
 const (
 	// reasonForeign: an object with the name of one of ours isn't ours.
 	reasonForeign = "ForeignObject"
-	// reasonNotRejoined: a cluster is missing on a hub that has lost it, and is waited for.
-	reasonNotRejoined = clustersetv1alpha1.ReasonNotRejoined
 	// reasonRefused: the API server rejects one of our objects.
 	reasonRefused = "ImportRefused"
 	// reasonTooManyNamespaces: as many namespaces have been created for a cluster's services as may be.
