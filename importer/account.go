@@ -133,9 +133,9 @@ func (a *accounts) begin(service types.NamespacedName) []string {
 	for _, cluster := range c.owing {
 		a.take(c, cluster)
 	}
-	taken := c.handed
+	clusters := c.handed
 	c.handed, c.owing = nil, nil
-	return taken
+	return clusters
 }
 
 // end charges what was written to the clusters that changed the service. If that wasn't all, they also pay for the next time.

@@ -52,7 +52,7 @@ func TestWhatWaitsForAnAccount(t *testing.T) {
 			m := g.known.Member("thief").DeepCopy()
 			change(m)
 			g.hub.put(m)
-			g.known.told(m.Name)
+			g.known.member(m.Name)
 		}
 	}
 	changed := func() { g.known.changed("thief", web) }

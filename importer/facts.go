@@ -14,17 +14,12 @@ import (
 	"github.com/clusterset/clusterset/internal/namespaces"
 )
 
-// namespacesEvery is how often the namespaces are looked for.
-const namespacesEvery = time.Minute
-
 // Facts are what the importer says in its cluster's MemberReport, for others to know. The zero value is ready to use, and says nothing yet.
 type Facts struct {
-	mu         sync.Mutex
-	hub        members       // nil before the importer has begun
-	here       client.Reader // a cache
-	all        bool          // whether services of every namespace that exists are imported, and of no other
-	looked     time.Time     // when the namespaces were last looked for
-	namespaces string
+	mu   sync.Mutex
+	hub  members       // nil before the importer has begun
+	here client.Reader // a cache
+	all  bool          // whether services of every namespace that exists are imported, and of no other
 }
 
 // begin sets where it looks.
@@ -45,9 +40,7 @@ func (f *Facts) Report(ctx context.Context, report *clustersetv1alpha1.MemberRep
 	ctx, cancel := context.WithTimeout(ctx, time.Second) // it reads caches
 	defer cancel()
 	f.follows(ctx, report)
-	if digest, known := f.namespaceDigest(ctx, time.Now()); known {
-		report.Namespaces = &digest
-	}
+	f.has(ctx, report)
 }
 
 // follows says which of the hub's drains and leaves this cluster's MemberClusters have, and so DNS servers follow (rule C76 of
@@ -77,20 +70,20 @@ func (f *Facts) follows(ctx context.Context, report *clustersetv1alpha1.MemberRe
 	report.Follows = clustersetv1alpha1.DrainsAndLeaves(followed)
 }
 
-// namespaceDigest returns the digest of the namespaces that this cluster has (C77), empty if a missing one says nothing about what is imported. The
-// hub's cache holds only services of these, so only an exporting cluster can find out which are missing.
-func (f *Facts) namespaceDigest(ctx context.Context, now time.Time) (digest string, known bool) {
-	if !f.all || !f.looked.IsZero() && now.Sub(f.looked) < namespacesEvery {
-		return f.namespaces, true
+// has says which namespaces this cluster has (C77), and nothing if a missing one says nothing about what is imported. The hub's store has only
+// services of these, so only an exporting cluster can find out which are missing.
+func (f *Facts) has(ctx context.Context, report *clustersetv1alpha1.MemberReportSpec) {
+	digest := ""
+	if f.all {
+		var list corev1.NamespaceList
+		if f.here.List(ctx, &list, client.UnsafeDisableDeepCopy) != nil {
+			return
+		}
+		names := make([]string, len(list.Items))
+		for i := range list.Items {
+			names[i] = list.Items[i].Name
+		}
+		digest = clustersetv1alpha1.NamespaceDigest(names)
 	}
-	var list corev1.NamespaceList
-	if f.here.List(ctx, &list, client.UnsafeDisableDeepCopy) != nil {
-		return f.namespaces, !f.looked.IsZero()
-	}
-	names := make([]string, len(list.Items))
-	for i := range list.Items {
-		names[i] = list.Items[i].Name
-	}
-	f.namespaces, f.looked = clustersetv1alpha1.NamespaceDigest(names), now
-	return f.namespaces, true
+	report.Namespaces = &digest
 }

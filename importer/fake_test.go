@@ -22,7 +22,7 @@ type fakeHub struct {
 	unread bool
 
 	changed func(cluster string, key types.NamespacedName)
-	told    func(name string)
+	member  func(name string)
 
 	values map[client.Object]any // so that what is the same keeps its pointer
 }
@@ -119,7 +119,7 @@ func (f *fakeHub) OnRecords(changed func(cluster string, key types.NamespacedNam
 	f.changed = changed
 }
 
-func (f *fakeHub) OnMember(told func(name string)) { f.told = told }
+func (f *fakeHub) OnMember(changed func(name string)) { f.member = changed }
 
 func (f *fakeHub) Member(name string) *clustersetv1alpha1.MemberCluster {
 	return copies{f.shelf}.Member(name)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"net/netip"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -15,9 +16,36 @@ import (
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/importer/desired"
 	"github.com/clusterset/clusterset/importer/effective"
+	"github.com/clusterset/clusterset/internal/communities"
 	"github.com/clusterset/clusterset/internal/door"
 	"github.com/clusterset/clusterset/internal/record"
 )
+
+// round is one reconcile of a service: what it is computed from, what is wanted, and what was decided on the way.
+type round struct {
+	*reconciler
+	alone     bool    // the hub hasn't been read yet
+	members   members // the hub's; their copies here until it has been read
+	in        desired.Input
+	cur       desired.Current // what this cluster has
+	out       desired.Output
+	withdrawn map[string]int64  // revisions of the records that say so, by cluster
+	kept      effective.Outcome // which records are used
+	returns   time.Duration     // until a cluster has been back for long enough, 0: none is waited for
+	late      bool              // something is still to be done without another event
+}
+
+// round begins a reconcile of a service.
+func (r *reconciler) round(key types.NamespacedName) *round {
+	o := &round{reconciler: r, members: r.hub, in: desired.Input{
+		Key: key, DataPath: r.options.DataPath, Cluster: r.options.Cluster, Nodes: r.options.Nodes.Places(), Policy: r.options.Policy,
+		Unreachable: r.options.Unreachable, SkipGlobal: r.skipGlobal(),
+	}}
+	if !r.hub.HasSynced() {
+		o.alone, o.members = true, copies{r.local.cache}
+	}
+	return o
+}
 
 // gatherHub gathers what the hub has of a service, without what is of clusters that have left: it may take a while until they are deleted, and a
 // finalizer may keep one. Before it has been read it has nothing.
@@ -147,4 +175,56 @@ func (r *reconciler) gatherOwn(ctx context.Context, key types.NamespacedName, al
 		}
 	}
 	return own, nil
+}
+
+// known reports whether the hub has been read, and has a MemberCluster of this cluster that doesn't say that it has left.
+func (o *round) known() bool {
+	own := o.members.Member(o.options.Cluster)
+	return !o.alone && own != nil && !own.Left()
+}
+
+// clusterOf returns what the hub and this cluster say of a cluster.
+func (o *round) clusterOf(name string, own *clustersetv1alpha1.MemberCluster) (c effective.Cluster) {
+	c.Member, c.Here = o.members.Member(name), copies{o.local.cache}.Member(name)
+	if c.Member != nil && own != nil {
+		c.Apart = name != own.Name && !communities.Share(own.Spec.Communities, c.Member.Spec.Communities)
+	}
+	c.Unread = o.alone || !o.hub.Read(name)
+	return c
+}
+
+// across reports whether the clusters are in several networks.
+func (r *reconciler) across() bool {
+	all := append(r.hub.Members(), copies{r.local.cache}.Members()...)
+	return slices.ContainsFunc(all, func(m *clustersetv1alpha1.MemberCluster) bool { return m.Apart(all[0]) })
+}
+
+// forbidden returns where no external address of another network's cluster may be: in the networks of this network's clusters, at this
+// cluster's nodes and API server, and at the hub (D82). It is empty if all clusters of the service are in this network.
+func (o *round) forbidden(ctx context.Context) (forbidden []netip.Prefix) {
+	apart := false
+	for cluster := range o.in.Members {
+		apart = apart || o.in.Apart(cluster)
+	}
+	if !apart {
+		return nil
+	}
+	all, own := o.members.Members(), o.in.Members[o.in.Cluster]
+	if own != nil {
+		all = append(all, own) // the hub may have lost it
+	}
+	forbidden = desired.Inside(own, slices.Values(all))
+	for _, addr := range o.options.Avoid(ctx) {
+		addr = addr.Unmap()
+		forbidden = append(forbidden, netip.PrefixFrom(addr, addr.BitLen()))
+	}
+	return forbidden
+}
+
+// sooner returns the sooner of two times to reconcile again. 0 is never.
+func sooner(a, b time.Duration) time.Duration {
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+	return a
 }

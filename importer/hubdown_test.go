@@ -1,8 +1,10 @@
 package importer
 
 import (
+	"errors"
 	"fmt"
 	"maps"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,32 +15,45 @@ import (
 	"github.com/clusterset/clusterset/test/records"
 )
 
-func TestAHubThatIsDownDeletesNothing(t *testing.T) {
+// An agent that starts while the hub is down writes nothing, nor when the hub is back and nothing has changed. Rule C40 of docs/spec/control-plane.md.
+func TestAStartWithoutTheHubWritesNothing(t *testing.T) {
 	w := newWorld(t)
 	w.member.InstallMCS(t)
 	w.here(namespace("shop"))
-	w.onHub(records.Exported("baoding", "shop", "web", "10.1.0.1", "10.11.0.5"))
+	web := records.Exported("baoding", "shop", "web", "10.1.0.1", "10.11.0.5")
+	w.onHub(web, strings.Replace(records.Exported("baoding", "shop", "partly", "10.1.0.2", "10.11.0.6"), "{addresses: [10.11.0.6]}", "{addresses: [10.11.0.6]}, {addresses: [127.0.0.1]}", 1))
 	run := w.start(Options{})
-	before := w.imported("shop", "web", 1)
+	w.imported("shop", "web", 1)
+	before := w.imported("shop", "partly", 1)
+	w.quiet(run, 1)
 	run.stop()
 
 	w.hub.StopAPIServer()
 	run = w.start(Options{})
-	kube.Eventually(t, func() error {
-		if len(run.local.watched()) == 0 {
-			return fmt.Errorf("the local API server isn't watched yet")
+	wroteNothing := func(when string) {
+		t.Helper()
+		w.quiet(run, 2)
+		for _, write := range run.local.written() {
+			if !strings.Contains(write, "/memberclusters/") { // that the hub is away
+				t.Errorf("%s: wrote %s", when, write)
+			}
 		}
-		return nil
-	})
-	if got := run.local.written(); len(got) > 0 {
-		t.Errorf("wrote %v", got)
 	}
+	wroteNothing("without the hub")
 	if err := w.hub.StartAPIServer(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	w.onHub(records.Exported("shanghai", "shop", "web", "10.2.0.1", "10.12.0.5"))
-	after := w.imported("shop", "web", 2)
-	if after.derived.UID != before.derived.UID {
+	kube.Eventually(t, func() error {
+		if !run.known.HasSynced() {
+			return errors.New("the hub hasn't been read")
+		}
+		return nil
+	})
+	wroteNothing("with the hub")
+	w.withdraw(web)
+	w.gone("shop", "web")
+	w.onHub(records.Exported("shanghai", "shop", "partly", "10.2.0.1", "10.12.0.5"))
+	if after := w.imported("shop", "partly", 2); after.derived.UID != before.derived.UID {
 		t.Error("the derived Service was created again")
 	}
 }

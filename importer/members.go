@@ -119,7 +119,7 @@ func (m *mirror) await(ctx context.Context, here *clustersetv1alpha1.MemberClust
 		return reconcile.Result{RequeueAfter: staleRetry}, nil
 	}
 	if err == nil && !said {
-		m.report.event(ctx, here, reasonNotRejoined, "Import",
+		m.report.event(ctx, here, clustersetv1alpha1.ReasonNotRejoined, "Import",
 			"%s. Run clusterset join %s --rejoin; or, if it won't come back, delete its MemberCluster here, in each member", message, here.Name)
 	}
 	return reconcile.Result{}, err

@@ -14,6 +14,25 @@ import (
 // fast as the API server allows.
 const writesAtOnce, writesEvery = 20, time.Second / 5
 
+// state is the result of importing an exported service.
+type state string
+
+const (
+	stateImported    state = "imported"
+	stateForeign     state = "foreign"
+	stateNoNamespace state = "no_namespace"
+	stateExcluded    state = "excluded"
+	stateHeld        state = "held"
+	stateCapped      state = "capped"
+	stateFailed      state = "failed"
+)
+
+// Of a Service of this cluster that asks to be extended.
+const (
+	stateExtended state = "extended"
+	stateRefused  state = "refused"
+)
+
 // memories has what is remembered of each imported service. Several services are reconciled in parallel, each by one worker at a time.
 type memories struct {
 	mu sync.Mutex

@@ -8,23 +8,16 @@ import (
 	"time"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
-	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/importer/desired"
 	"github.com/clusterset/clusterset/importer/effective"
-	"github.com/clusterset/clusterset/internal/communities"
 	"github.com/clusterset/clusterset/internal/door/store"
 )
-
-// foreignRetry is when to check whether a foreign object is out of the way. Usually its own event triggers that, but the name
-// of a derived Service that isn't ours doesn't say which service it blocks.
-const foreignRetry = 5 * time.Minute
 
 // reconciler makes the local objects of one service match its records on the hub.
 type reconciler struct {
@@ -52,20 +45,6 @@ func newReconciler(o Options, hub hub, l *local, recorder events.EventRecorder, 
 
 // skipGlobal reports whether no GlobalServices are written.
 func (r *reconciler) skipGlobal() bool { return r.options.SkipGlobalServices || r.noGlobals }
-
-// round is one reconcile of a service: what it is computed from, what is wanted, and what was decided on the way.
-type round struct {
-	*reconciler
-	alone     bool    // the hub hasn't been read yet
-	members   members // the hub's; their copies here until it has been read
-	in        desired.Input
-	cur       desired.Current // what this cluster has
-	out       desired.Output
-	withdrawn map[string]int64  // revisions of the records that say so, by cluster
-	kept      effective.Outcome // which records are used
-	returns   time.Duration     // until a cluster has been back for long enough, 0: none is waited for
-	late      bool              // something is still to be done without another event
-}
 
 // Reconcile implements reconcile.Reconciler for the (namespace, name) of a service.
 func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
@@ -112,18 +91,6 @@ func (o *round) reconcile(ctx context.Context) (result reconcile.Result, err err
 		return o.end(ctx)
 	}
 	return o.write(ctx)
-}
-
-// round begins a reconcile of a service.
-func (r *reconciler) round(key types.NamespacedName) *round {
-	o := &round{reconciler: r, members: r.hub, in: desired.Input{
-		Key: key, DataPath: r.options.DataPath, Cluster: r.options.Cluster, Nodes: r.options.Nodes.Places(), Policy: r.options.Policy,
-		Unreachable: r.options.Unreachable, SkipGlobal: r.skipGlobal(),
-	}}
-	if !r.hub.HasSynced() {
-		o.alone, o.members = true, copies{r.local.cache}
-	}
-	return o
 }
 
 // writeAlone makes a service follow this cluster's own Services and what it can reach before the hub has been read: a rollout here must not wait for
@@ -248,30 +215,6 @@ func (o *round) absent(clusters []string) (s effective.State) {
 	return s
 }
 
-// known reports whether the hub has been read, and has a MemberCluster of this cluster that doesn't say that it has left.
-func (o *round) known() bool {
-	own := o.members.Member(o.options.Cluster)
-	return !o.alone && own != nil && !own.Left()
-}
-
-// clusterOf returns what the hub and this cluster say of a cluster.
-func (o *round) clusterOf(name string, own *clustersetv1alpha1.MemberCluster) (c effective.Cluster) {
-	c.Member, c.Here = o.members.Member(name), copies{o.local.cache}.Member(name)
-	if c.Member != nil && own != nil {
-		c.Apart = name != own.Name && !communities.Share(own.Spec.Communities, c.Member.Spec.Communities)
-	}
-	c.Unread = o.alone || !o.hub.Read(name)
-	return c
-}
-
-// sooner returns the sooner of two times to reconcile again. 0 is never.
-func sooner(a, b time.Duration) time.Duration {
-	if a == 0 || b != 0 && b < a {
-		return b
-	}
-	return a
-}
-
 // finish turns the result of apply into a state, and an error if a retry makes sense.
 func (o *round) finish(ctx context.Context, key types.NamespacedName, err error) (reconcile.Result, error) {
 	foreign, only := foreignErrors(err)
@@ -294,14 +237,6 @@ func (o *round) finish(ctx context.Context, key types.NamespacedName, err error)
 		return reconcile.Result{}, err
 	}
 	return reconcile.Result{}, nil
-}
-
-// isStale reports whether everything that failed did so because the cache was behind.
-func isStale(err error) bool {
-	return err != nil && !slices.ContainsFunc(joined(err), func(e error) bool {
-		var foreign *foreignError
-		return !apierrors.IsConflict(e) && !errors.As(e, &foreign)
-	})
 }
 
 // removeAll deletes all of our objects of a service: first what answers names, then what these lead to. The addresses of the derived Service go last,

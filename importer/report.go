@@ -2,7 +2,6 @@ package importer
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -20,31 +19,10 @@ import (
 	"github.com/clusterset/clusterset/internal/text"
 )
 
-// state is the result of importing an exported service.
-type state string
-
-const (
-	stateImported    state = "imported"
-	stateForeign     state = "foreign"
-	stateNoNamespace state = "no_namespace"
-	stateExcluded    state = "excluded"
-	stateHeld        state = "held"
-	stateCapped      state = "capped"
-	stateFailed      state = "failed"
-)
-
-// Of a Service of this cluster that asks to be extended.
-const (
-	stateExtended state = "extended"
-	stateRefused  state = "refused"
-)
-
 // Reasons of our Events.
 const (
 	// reasonForeign: an object with the name of one of ours isn't ours.
 	reasonForeign = "ForeignObject"
-	// reasonNotRejoined: a cluster is missing on a hub that has lost it, and is waited for.
-	reasonNotRejoined = clustersetv1alpha1.ReasonNotRejoined
 	// reasonRefused: the API server rejects one of our objects.
 	reasonRefused = "ImportRefused"
 	// reasonTooManyNamespaces: as many namespaces have been created for a cluster's services as may be.
@@ -54,41 +32,6 @@ const (
 	// reasonNotExtended: a Service of this cluster asks for endpoints of others, and gets none, or not as its policy wants.
 	reasonNotExtended = "NotExtended"
 )
-
-// foreignError is returned for an object with the name of one of ours that isn't ours. It isn't retried: the object's next
-// event enqueues the service again.
-type foreignError struct {
-	kind   string
-	object client.Object
-}
-
-func (e *foreignError) Error() string {
-	return fmt.Sprintf("%s %s exists and isn't the importer's; delete or rename it", e.kind, client.ObjectKeyFromObject(e.object))
-}
-
-// joined returns the errors that are joined in err.
-func joined(err error) (all []error) {
-	if of, is := err.(interface{ Unwrap() []error }); is {
-		for _, e := range of.Unwrap() {
-			all = append(all, joined(e)...)
-		}
-	} else if err != nil {
-		all = append(all, err)
-	}
-	return all
-}
-
-// foreignErrors returns the foreignErrors among joined errors, and whether there are no others.
-func foreignErrors(err error) (foreign []*foreignError, only bool) {
-	all := joined(err)
-	for _, e := range all {
-		var f *foreignError
-		if errors.As(e, &f) {
-			foreign = append(foreign, f)
-		}
-	}
-	return foreign, len(foreign) == len(all)
-}
 
 // reporter reports what happens: as metrics for as long as it is so, and in an Event when it begins. Reconciling repeats; Events shouldn't.
 type reporter struct {

@@ -12,13 +12,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset/clusterset/api"
-	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/importer/desired"
 )
 
@@ -59,53 +57,6 @@ func TestWhatOthersChangeIsRestoredFiveTimesASecond(t *testing.T) {
 	}
 	if is := g.here.of(&discoveryv1.EndpointSlice{}).List()[0].(*discoveryv1.EndpointSlice).Endpoints[0].Addresses[0]; is != "10.1.0.7" {
 		t.Errorf("the slice has %s", is)
-	}
-}
-
-// A Service of this cluster is extended, and isn't any more; its own pods become ready, and fail; all at once. That is no fight. Rules C79 of
-// docs/spec/control-plane.md, D60 and D64 of docs/spec/data-path.md.
-func TestWhatTheOwnServiceAsksForIsNotDelayed(t *testing.T) {
-	g := newRig(Options{DataPath: desired.DataPathPods, ExtendEverywhere: true})
-	exported := exportedBy("shanghai", mcsv1beta1.ClusterSetIP, 1)
-	exported.Spec.Policy = &clustersetv1alpha1.ServicePolicy{MinReady: 2}
-	g.hub.put(memberAt("shanghai", "zone-1"))
-	g.hub.put(exported)
-	g.hub.put(endpointsOf("shanghai", 1, 0, 1))
-	asks := func(extend string) { g.here.put(extendedWeb(extend)) }
-	ready := func(own ...string) {
-		s := &discoveryv1.EndpointSlice{
-			ObjectMeta:  metav1.ObjectMeta{Namespace: web.Namespace, Name: "web-own", Labels: map[string]string{discoveryv1.LabelServiceName: web.Name}},
-			AddressType: discoveryv1.AddressTypeIPv4, Ports: []discoveryv1.EndpointPort{{Name: ptr.To("http"), Protocol: ptr.To(corev1.ProtocolTCP), Port: ptr.To[int32](8080)}},
-		}
-		for _, addr := range own {
-			s.Endpoints = append(s.Endpoints, discoveryv1.Endpoint{Addresses: []string{addr}})
-		}
-		g.here.put(s)
-	}
-	uses := func(want string) {
-		t.Helper()
-		if _, err := g.Reconcile(t.Context(), reconcile.Request{NamespacedName: web}); err != nil {
-			t.Fatal(err)
-		}
-		got := "none"
-		for _, o := range g.here.of(&discoveryv1.EndpointSlice{}).List() {
-			if s := o.(*discoveryv1.EndpointSlice); desired.Extends(s) {
-				got = map[bool]string{true: "shared", false: "last resort"}[*s.Endpoints[0].Conditions.Ready]
-			}
-		}
-		if got != want {
-			t.Errorf("other clusters' endpoints behind the own Service: %s, want %s", got, want)
-		}
-	}
-	for range 3 {
-		asks("true")
-		uses("shared")
-		ready("10.0.0.1", "10.0.0.2")
-		uses("last resort")
-		ready("10.0.0.1")
-		uses("shared")
-		asks("false")
-		uses("none")
 	}
 }
 
