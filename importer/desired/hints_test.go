@@ -383,32 +383,6 @@ func TestClusterIPOfAFamilyWithoutEndpointsIsNotUsed(t *testing.T) {
 	chosen("10.2.0.1", "fd00:2::1")
 }
 
-// A cluster whose Service has a port that its pods don't listen on yet gets no traffic of that port. Rules D6 and D7.
-func TestClusterIPOfAPortWithoutEndpointsIsNotUsed(t *testing.T) {
-	in := records.Input(t, desired.DataPathClusterIPs,
-		records.Exported("b", "shop", "web", "10.2.0.1", "10.2.1.1"), records.Exported("c", "shop", "web", "10.3.0.1", "10.3.1.1"),
-		member("a", "b1", "north", "Ready", ""), member("b", "b1", "north", "Ready", ""), member("c", "c1", "north", "Ready", ""))
-	in.Cluster, in.Nodes = "a", []topology.Location{{Zone: "b1"}}
-	name, port := "admin", int32(9000)
-	for _, s := range in.Services {
-		s.Spec.Ports = append(s.Spec.Ports, clustersetv1alpha1.ServicePort{Name: name, Port: 81, Protocol: "TCP"})
-	}
-	chosen := func(of, want string) {
-		t.Helper()
-		all := slices.DeleteFunc(in.Compute().Slices, func(s *discoveryv1.EndpointSlice) bool {
-			return !slices.ContainsFunc(s.Ports, func(p discoveryv1.EndpointPort) bool { return *p.Name == of })
-		})
-		if got := chosenByKubeProxy(all, "b1"); !slices.Equal(got, []string{want}) {
-			t.Errorf("port %s: got %q, want %q", of, got, want)
-		}
-	}
-	chosen("http", "10.2.0.1")
-	chosen("admin", "10.2.0.1") // no cluster has endpoints with it
-	in.Endpoints[1].Spec.Ports = append(in.Endpoints[1].Spec.Ports, clustersetv1alpha1.EndpointPort{Name: &name, Port: &port})
-	chosen("http", "10.2.0.1")
-	chosen("admin", "10.3.0.1")
-}
-
 // A cluster's own endpoints and ClusterIPs are the local ones, whatever the hub's records contain. With --data-path=clusterips, its
 // ClusterSetIP leads to its pods and not to its ClusterIP, which would be a second translation. Rule D9 of docs/spec/data-path.md.
 func TestLocalFirst(t *testing.T) {

@@ -15,9 +15,9 @@ import (
 )
 
 // serviceImport returns the ServiceImport with its status (KEP-1645, "ServiceImport").
-func (w *work) serviceImport(hasSlices bool, g Given) *mcsv1beta1.ServiceImport {
+func (w *work) serviceImport(hasSlices bool, derived *corev1.Service) *mcsv1beta1.ServiceImport {
 	r := &w.resolved
-	families, ips := w.addresses(g.Derived)
+	families, ips := w.addresses(derived)
 	imp := &mcsv1beta1.ServiceImport{
 		ObjectMeta: w.objectMeta(w.in.Key.Name),
 		Spec: mcsv1beta1.ServiceImportSpec{
@@ -32,7 +32,7 @@ func (w *work) serviceImport(hasSlices bool, g Given) *mcsv1beta1.ServiceImport 
 		},
 		Status: mcsv1beta1.ServiceImportStatus{
 			EndpointSliceObjects: mcsv1beta1.EndpointSliceObjectsAbsent,
-			Conditions:           []metav1.Condition{w.ready(ips, g)},
+			Conditions:           []metav1.Condition{w.ready(ips, derived)},
 		},
 	}
 	for i, p := range r.Ports {
@@ -79,7 +79,7 @@ func (w *work) addresses(derived *corev1.Service) (families []corev1.IPFamily, i
 }
 
 // ready returns the Ready condition. LastTransitionTime is left to meta.SetStatusCondition.
-func (w *work) ready(ips []string, g Given) metav1.Condition {
+func (w *work) ready(ips []string, derived *corev1.Service) metav1.Condition {
 	status, reason := metav1.ConditionTrue, mcsv1beta1.ServiceImportReasonReady
 	message := fmt.Sprintf("imported from %s", Counted(len(w.resolved.Clusters), "cluster"))
 	switch {
@@ -90,7 +90,7 @@ func (w *work) ready(ips []string, g Given) metav1.Condition {
 		status, reason = metav1.ConditionFalse, mcsv1beta1.ServiceImportReasonPending
 		message = "no ClusterSetIP: the exports have no port that can be imported"
 	case len(ips) > 0:
-	case g.Derived != nil && len(ClusterIPs(g.Derived)) > 0:
+	case derived != nil && len(ClusterIPs(derived)) > 0:
 		status, reason = metav1.ConditionFalse, mcsv1beta1.ServiceImportReasonIPFamilyNotSupported
 		message = fmt.Sprintf("no ClusterSetIP: the oldest export has %s, which Services of this cluster can't have",
 			sayFamilies(w.resolved.IPFamilies))
