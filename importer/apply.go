@@ -82,7 +82,7 @@ func (r *reconciler) applyDerived(ctx context.Context, in desired.Input, out des
 		return nil, nil
 	}
 	fresh := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: want.Namespace, Name: want.Name}}
-	svc, err := ensure(ctx, r.local, existing(cur.Derived), fresh, func(s *corev1.Service) {
+	svc, err := ensure(ctx, r.local, cur.Derived, fresh, func(s *corev1.Service) {
 		s.Labels = labels.Merge(s.Labels, want.Labels, nil)
 		s.Annotations = labels.Merge(s.Annotations, want.Annotations, nil)
 		s.OwnerReferences = nil
@@ -133,19 +133,11 @@ func (r *reconciler) ownerOf(imp *mcsv1beta1.ServiceImport) []metav1.OwnerRefere
 	}}
 }
 
-// existing returns what ensure takes: a pointer to the current object, or nil if there is none.
-func existing[T any](current *T) **T {
-	if current == nil {
-		return nil
-	}
-	return &current
-}
-
 // applyImport creates or updates the ServiceImport. Where its definition has room for one address, it gets the first. All are tried each time,
 // because somebody may have upgraded the definition.
 func (r *reconciler) applyImport(ctx context.Context, current, want *mcsv1beta1.ServiceImport) (*mcsv1beta1.ServiceImport, error) {
 	fresh := &mcsv1beta1.ServiceImport{ObjectMeta: metav1.ObjectMeta{Namespace: want.Namespace, Name: want.Name}}
-	imp, err := ensure(ctx, r.local, existing(current), fresh, func(imp *mcsv1beta1.ServiceImport) {
+	imp, err := ensure(ctx, r.local, current, fresh, func(imp *mcsv1beta1.ServiceImport) {
 		imp.Labels = labels.Merge(imp.Labels, want.Labels, desired.NotedKeys(imp.Annotations, api.AnnotationExportedLabels))
 		imp.Annotations = labels.Merge(imp.Annotations, want.Annotations, slices.Concat(policy.Keys, desired.NotedKeys(imp.Annotations, api.AnnotationExportedAnnotations),
 			[]string{api.AnnotationExportedLabels, api.AnnotationExportedAnnotations, api.AnnotationDerivedService}))
@@ -206,7 +198,7 @@ func (r *reconciler) writeSlice(ctx context.Context, want *discoveryv1.EndpointS
 		trigger = desired.TriggerTime(is, want, time.Now())
 	}
 	fresh := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: want.Namespace, Name: want.Name}, AddressType: want.AddressType}
-	_, err := ensure(ctx, r.local, existing(is), fresh, func(s *discoveryv1.EndpointSlice) {
+	_, err := ensure(ctx, r.local, is, fresh, func(s *discoveryv1.EndpointSlice) {
 		full := want.DeepCopy() // the API server's answer is decoded into the object, and parts of want are shared
 		s.Labels, s.OwnerReferences = labels.Merge(s.Labels, want.Labels, sliceLabels), owner
 		s.Annotations = labels.Merge(s.Annotations, trigger, []string{corev1.EndpointsLastChangeTriggerTime})

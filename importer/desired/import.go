@@ -64,12 +64,11 @@ func (w *work) serviceImport(hasSlices bool, derived *corev1.Service) *mcsv1beta
 // addresses keep their order. A family that the winner no longer has is left out. The Service keeps its address, so
 // it is the same when the family comes back.
 func (w *work) addresses(derived *corev1.Service) (families []corev1.IPFamily, ips []string) {
-	if !w.hasVIP() || derived == nil {
-		return slices.Clone(w.resolved.IPFamilies), nil
-	}
-	for _, ip := range ClusterIPs(derived) {
-		if f := familyOf(ip); len(w.resolved.IPFamilies) == 0 || slices.Contains(w.resolved.IPFamilies, f) {
-			families, ips = append(families, f), append(ips, ip)
+	if w.hasVIP() && derived != nil {
+		for _, ip := range ClusterIPs(derived) {
+			if f := familyOf(ip); len(w.resolved.IPFamilies) == 0 || slices.Contains(w.resolved.IPFamilies, f) {
+				families, ips = append(families, f), append(ips, ip)
+			}
 		}
 	}
 	if len(ips) == 0 {

@@ -30,7 +30,7 @@ func (w *work) routed() (routed, others []*record) {
 
 // endpointSlices returns the EndpointSlices, sorted by name: one for each ExportedEndpoints, so that a change in one cluster's slice
 // is a change in one slice here, or an empty one for a cluster that has none; and with --data-path=clusterips also one for each cluster and family that holds its ClusterIP. If
-// kube-proxy is to use only some of a slice's endpoints, or use them differently for different ports, the slice is cut into pieces.
+// kube-proxy is to use only some of a slice's endpoints, or use them differently for different ports, the slice is split into pieces.
 //
 // If kube-proxy sends a VIP's traffic to pods, the slices that DNS and gateways find by the MCS labels also have the derived
 // Service's name. A second set with the same content would double what etcd stores and every node watches. The slices that are not
@@ -44,7 +44,7 @@ func (w *work) endpointSlices(routed, others []*record) []*discoveryv1.EndpointS
 	}
 	choices := w.choices(routed)
 	for _, r := range routed {
-		all = append(all, w.cut(r, choices)...)
+		all = append(all, w.split(r, choices)...)
 	}
 	all = append(all, w.placeholders()...)
 	slices.SortFunc(all, func(a, b *discoveryv1.EndpointSlice) int { return cmp.Compare(a.Name, b.Name) })
