@@ -96,7 +96,7 @@ type Output struct {
 // ImportWith returns the ServiceImport once it is known what became of the derived Service, nil if there is none. blocked is why something couldn't
 // be written until somebody changes that, or else empty. Nothing else depends on that.
 func (o Output) ImportWith(derived *corev1.Service, blocked string) *mcsv1beta1.ServiceImport {
-	imp := o.work.serviceImport(slices.ContainsFunc(o.Slices, hasRecord), derived)
+	imp := o.work.serviceImport(derived)
 	imp.Status.Conditions = slices.Concat(imp.Status.Conditions, complete(o.Drops, blocked), o.work.endpoints(), confirmed(o.work.in.Unconfirmed))
 	return imp
 }

@@ -15,7 +15,7 @@ import (
 )
 
 // serviceImport returns the ServiceImport with its status (KEP-1645, "ServiceImport").
-func (w *work) serviceImport(hasSlices bool, derived *corev1.Service) *mcsv1beta1.ServiceImport {
+func (w *work) serviceImport(derived *corev1.Service) *mcsv1beta1.ServiceImport {
 	r := &w.resolved
 	families, ips := w.addresses(derived)
 	imp := &mcsv1beta1.ServiceImport{
@@ -38,7 +38,7 @@ func (w *work) serviceImport(hasSlices bool, derived *corev1.Service) *mcsv1beta
 	for i, p := range r.Ports {
 		imp.Spec.Ports[i] = mcsv1beta1.ServicePort{Name: p.Name, Protocol: p.Protocol, AppProtocol: p.AppProtocol, Port: p.Port}
 	}
-	if hasSlices {
+	if len(w.records) > 0 {
 		imp.Status.EndpointSliceObjects = mcsv1beta1.EndpointSliceObjectsPresent
 	}
 	for _, cluster := range r.Clusters {
