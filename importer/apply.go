@@ -1,7 +1,6 @@
 package importer
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -43,36 +42,31 @@ func (r *reconciler) apply(ctx context.Context, in desired.Input, out desired.Ou
 		r.report.notExtended(ctx, in.Key, in.Extended, "the ServiceImport of that name isn't the agent's; delete or rename it")
 		return errors.Join(&foreignError{kindOf(imp), imp}, err, r.applyGlobal(ctx, out, cur))
 	}
-	var errs []error
 	derived, derivedErr := r.applyDerived(ctx, in, out, cur)
-	errs = append(errs, derivedErr)
-	given := desired.Given{Derived: derived}
-	out.ServiceImport = out.ImportWith(given)
-	imp, lacks, importErr := r.applyImport(ctx, cur.ServiceImport, out.ServiceImport)
-	switch was := cur.ServiceImport; {
+	was := cur.ServiceImport
+	imp, importErr := r.applyImport(ctx, was, out.ImportWith(derived, ""))
+	errs := []error{derivedErr, importErr}
+	switch {
 	case importErr == nil:
 		errs = append(errs, r.applySlices(ctx, out, cur, r.ownerOf(imp)))
 		if out.Derived == nil && cur.Derived != nil {
 			errs = append(errs, r.local.remove(ctx, cur.Derived))
 		}
 	case was != nil && was.Spec.Type == out.ServiceImport.Spec.Type && (out.Derived != nil || len(was.Spec.IPs) == 0):
-		errs = append(errs, importErr, r.applySlices(ctx, out, cur, r.ownerOf(was))) // the update was refused; its owner and type are the same
-	default:
-		errs = append(errs, importErr) // the slices would have no owner, be of another type than it, or not be behind its addresses
+		// The update was refused. Its owner and type are the same; else the slices would be of another type than it, or not be behind its addresses.
+		errs = append(errs, r.applySlices(ctx, out, cur, r.ownerOf(was)))
 	}
 	errs = append(errs, r.applyExtending(ctx, in, out, cur), r.applyGlobal(ctx, out, cur))
-	if given.Blocked = cmp.Or(blocked(errors.Join(errs...)), lacks); given.Blocked != "" {
-		out.ServiceImport = out.ImportWith(given)
-	}
+	blocked := blocked(errors.Join(errs...))
 	if importErr != nil {
-		imp = cur.ServiceImport // as it is
+		imp = was
 	}
-	if importErr == nil || imp != nil && given.Blocked != "" {
-		errs = append(errs, r.applyImportStatus(ctx, imp, out.ServiceImport))
+	if importErr == nil || imp != nil && blocked != "" {
+		errs = append(errs, r.applyImportStatus(ctx, imp, out.ImportWith(derived, blocked)))
 	}
 	err := errors.Join(errs...)
 	if err == nil {
-		r.report.refused(ctx, in.Key, lacks)
+		r.report.refused(ctx, in.Key, "")
 	}
 	return err
 }
@@ -87,7 +81,7 @@ func (r *reconciler) applyDerived(ctx context.Context, in desired.Input, out des
 		return nil, nil
 	}
 	fresh := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: want.Namespace, Name: want.Name}}
-	svc, err := ensure(ctx, r.local, existing(cur.Derived), fresh, func(s *corev1.Service) {
+	svc, err := ensure(ctx, r.local, cur.Derived, fresh, func(s *corev1.Service) {
 		s.Labels = labels.Merge(s.Labels, want.Labels, nil)
 		s.Annotations = labels.Merge(s.Annotations, want.Annotations, nil)
 		s.OwnerReferences = nil
@@ -101,15 +95,6 @@ func (r *reconciler) applyDerived(ctx context.Context, in desired.Input, out des
 		return in.Derived, err
 	}
 	return svc, nil
-}
-
-// refusesField reports whether the API server rejected an object because of what is in a field.
-func refusesField(err error, field string) bool {
-	var status apierrors.APIStatus
-	if !apierrors.IsInvalid(err) || !errors.As(err, &status) || status.Status().Details == nil {
-		return false
-	}
-	return slices.ContainsFunc(status.Status().Details.Causes, func(c metav1.StatusCause) bool { return c.Field == field })
 }
 
 // refusal returns the API server's message if it rejects an object for good: it is invalid, or a quota, a policy or a role
@@ -147,32 +132,21 @@ func (r *reconciler) ownerOf(imp *mcsv1beta1.ServiceImport) []metav1.OwnerRefere
 	}}
 }
 
-// existing returns what ensure takes: a pointer to the current object, or nil if there is none.
-func existing[T any](current *T) **T {
-	if current == nil {
-		return nil
-	}
-	return &current
-}
-
 // applyImport creates or updates the ServiceImport. Where its definition has room for one address, it gets the first. All are tried each time,
-// because somebody may have upgraded the definition. lacks says what is left out.
-func (r *reconciler) applyImport(ctx context.Context, current, want *mcsv1beta1.ServiceImport) (imp *mcsv1beta1.ServiceImport, lacks string, err error) {
-	write := func() (*mcsv1beta1.ServiceImport, error) {
-		fresh := &mcsv1beta1.ServiceImport{ObjectMeta: metav1.ObjectMeta{Namespace: want.Namespace, Name: want.Name}}
-		return ensure(ctx, r.local, existing(current), fresh, func(imp *mcsv1beta1.ServiceImport) {
-			imp.Labels = labels.Merge(imp.Labels, want.Labels, desired.NotedKeys(imp.Annotations, api.AnnotationExportedLabels))
-			imp.Annotations = labels.Merge(imp.Annotations, want.Annotations, slices.Concat(policy.Keys, desired.NotedKeys(imp.Annotations, api.AnnotationExportedAnnotations),
-				[]string{api.AnnotationExportedLabels, api.AnnotationExportedAnnotations, api.AnnotationDerivedService}))
-			want.Spec.DeepCopyInto(&imp.Spec)
-		})
-	}
-	if imp, err = write(); len(want.Spec.IPs) > 1 && refusesField(err, "spec.ips") {
-		lacks = want.Spec.IPs[1] + " is left out, because spec.ips has room for one address in this cluster's definition of ServiceImport; upgrade the definition"
+// because somebody may have upgraded the definition.
+func (r *reconciler) applyImport(ctx context.Context, current, want *mcsv1beta1.ServiceImport) (*mcsv1beta1.ServiceImport, error) {
+	fresh := &mcsv1beta1.ServiceImport{ObjectMeta: metav1.ObjectMeta{Namespace: want.Namespace, Name: want.Name}}
+	imp, err := ensure(ctx, r.local, current, fresh, func(imp *mcsv1beta1.ServiceImport) {
+		imp.Labels = labels.Merge(imp.Labels, want.Labels, desired.NotedKeys(imp.Annotations, api.AnnotationExportedLabels))
+		imp.Annotations = labels.Merge(imp.Annotations, want.Annotations, slices.Concat(policy.Keys, desired.NotedKeys(imp.Annotations, api.AnnotationExportedAnnotations),
+			[]string{api.AnnotationExportedLabels, api.AnnotationExportedAnnotations, api.AnnotationDerivedService}))
+		want.Spec.DeepCopyInto(&imp.Spec)
+	})
+	if len(want.Spec.IPs) > 1 && apierrors.IsInvalid(err) {
 		want.Spec.IPs, want.Spec.IPFamilies = want.Spec.IPs[:1], want.Spec.IPFamilies[:1]
-		imp, err = write()
+		return r.applyImport(ctx, current, want)
 	}
-	return imp, lacks, err
+	return imp, err
 }
 
 func (r *reconciler) applyImportStatus(ctx context.Context, current, want *mcsv1beta1.ServiceImport) error {
@@ -223,7 +197,7 @@ func (r *reconciler) writeSlice(ctx context.Context, want *discoveryv1.EndpointS
 		trigger = desired.TriggerTime(is, want, time.Now())
 	}
 	fresh := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: want.Namespace, Name: want.Name}, AddressType: want.AddressType}
-	_, err := ensure(ctx, r.local, existing(is), fresh, func(s *discoveryv1.EndpointSlice) {
+	_, err := ensure(ctx, r.local, is, fresh, func(s *discoveryv1.EndpointSlice) {
 		full := want.DeepCopy() // the API server's answer is decoded into the object, and parts of want are shared
 		s.Labels, s.OwnerReferences = labels.Merge(s.Labels, want.Labels, sliceLabels), owner
 		s.Annotations = labels.Merge(s.Annotations, trigger, []string{corev1.EndpointsLastChangeTriggerTime})

@@ -109,7 +109,7 @@ func (r *reconciler) writeGlobal(ctx context.Context, is, want *fabedgev1alpha1.
 			g.Spec = *want.Spec.DeepCopy()
 		}
 		fresh := &fabedgev1alpha1.GlobalService{ObjectMeta: metav1.ObjectMeta{Namespace: want.Namespace, Name: want.Name}}
-		if is, err = ensure(ctx, r.local, existing(is), fresh, change); err != nil {
+		if is, err = ensure(ctx, r.local, is, fresh, change); err != nil {
 			return err
 		}
 		known = knownOf(is)

@@ -50,10 +50,16 @@ func (l *local) getImport(ctx context.Context, namespace, name string) (*mcsv1be
 	return mcs.DecodeImport(o)
 }
 
+// object is a pointer to an API object.
+type object[T any] interface {
+	*T
+	client.Object
+}
+
 // ensure applies change to an object and returns the result. current is the object from the cache, or nil if there is none;
 // then fresh is created. Nothing is written if change changes nothing. An object that isn't ours is left alone and returned as
 // a foreignError.
-func ensure[T client.Object](ctx context.Context, l *local, current *T, fresh T, change func(T)) (T, error) {
+func ensure[T any, P object[T]](ctx context.Context, l *local, current, fresh P, change func(P)) (P, error) {
 	if current == nil {
 		change(fresh)
 		err := l.write(ctx, "create", fresh, func(o client.Object) error {
@@ -67,15 +73,15 @@ func ensure[T client.Object](ctx context.Context, l *local, current *T, fresh T,
 		if getErr != nil {
 			return fresh, errors.Join(err, getErr)
 		}
-		current = &live
+		current = live
 	}
-	if !desired.Owned(*current) {
-		return *current, &foreignError{kindOf(*current), *current}
+	if !desired.Owned(current) {
+		return current, &foreignError{kindOf(current), current}
 	}
-	updated := (*current).DeepCopyObject().(T)
+	updated := current.DeepCopyObject().(P)
 	change(updated)
-	if equality.Semantic.DeepEqual(*current, updated) {
-		return *current, nil
+	if equality.Semantic.DeepEqual(current, updated) {
+		return current, nil
 	}
 	return updated, l.update(ctx, updated)
 }
@@ -87,7 +93,7 @@ func (l *local) update(ctx context.Context, o client.Object) error {
 }
 
 // getLive reads the object with o's name from the API server.
-func getLive[T client.Object](ctx context.Context, l *local, o T) (T, error) {
+func getLive[T any, P object[T]](ctx context.Context, l *local, o P) (P, error) {
 	if imp, ok := client.Object(o).(*mcsv1beta1.ServiceImport); ok {
 		wire := l.imports.NewImport()
 		if err := l.live.Get(ctx, client.ObjectKeyFromObject(imp), wire); err != nil {
@@ -97,9 +103,9 @@ func getLive[T client.Object](ctx context.Context, l *local, o T) (T, error) {
 		if err != nil {
 			return o, err
 		}
-		return client.Object(decoded).(T), nil
+		return client.Object(decoded).(P), nil
 	}
-	live := reflect.New(reflect.TypeOf(o).Elem()).Interface().(T)
+	live := P(new(T))
 	return live, l.live.Get(ctx, client.ObjectKeyFromObject(o), live)
 }
 

@@ -147,7 +147,7 @@ func (m *mirror) copySpec(ctx context.Context, here, there *clustersetv1alpha1.M
 		said[api.AnnotationJoined] = there.JoinedAt().UTC().Format(time.RFC3339)
 	}
 	fresh := &clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: there.Name}}
-	return ensure(ctx, m.local, existing(here), fresh, func(c *clustersetv1alpha1.MemberCluster) {
+	return ensure(ctx, m.local, here, fresh, func(c *clustersetv1alpha1.MemberCluster) {
 		c.Labels = labels.Merge(c.Labels, desired.Labels(), nil)
 		c.Annotations = labels.Merge(c.Annotations, said, nil)
 		there.Spec.DeepCopyInto(&c.Spec)

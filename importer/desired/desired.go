@@ -93,18 +93,11 @@ type Output struct {
 	work *work
 }
 
-// Given is what became of the derived Service.
-type Given struct {
-	// Derived is the Service, nil if there is none.
-	Derived *corev1.Service
-	// Blocked is why something couldn't be written until somebody changes that, or else empty.
-	Blocked string
-}
-
-// ImportWith returns the ServiceImport once it is known what became of the derived Service. Nothing else depends on that.
-func (o Output) ImportWith(g Given) *mcsv1beta1.ServiceImport {
-	imp := o.work.serviceImport(slices.ContainsFunc(o.Slices, hasRecord), g)
-	imp.Status.Conditions = slices.Concat(imp.Status.Conditions, complete(o.Drops, g.Blocked), o.work.endpoints(), confirmed(o.work.in.Unconfirmed))
+// ImportWith returns the ServiceImport once it is known what became of the derived Service, nil if there is none. blocked is why something couldn't
+// be written until somebody changes that, or else empty. Nothing else depends on that.
+func (o Output) ImportWith(derived *corev1.Service, blocked string) *mcsv1beta1.ServiceImport {
+	imp := o.work.serviceImport(derived)
+	imp.Status.Conditions = slices.Concat(imp.Status.Conditions, complete(o.Drops, blocked), o.work.endpoints(), confirmed(o.work.in.Unconfirmed))
 	return imp
 }
 
@@ -159,7 +152,7 @@ func Compute(in Input) Output {
 	out.Slices = w.endpointSlices(routed, others)
 	out.Extending, out.NotExtended = w.extending(here, routed)
 	out.work = w
-	out.ServiceImport = out.ImportWith(Given{Derived: in.Derived})
+	out.ServiceImport = out.ImportWith(in.Derived, "")
 	if !in.SkipGlobal {
 		out.Global = w.globalService()
 	}

@@ -11,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/utils/ptr"
-	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset/clusterset/api"
 	"github.com/clusterset/clusterset/internal/door"
@@ -75,7 +74,7 @@ func (w *work) extending(here *Own, routed []*record) (all []*discoveryv1.Endpoi
 		return nil, "no other cluster exports the service; export it there"
 	}
 	if !w.hasVIP() {
-		return nil, "other clusters' endpoints can't be used behind an address here: " + w.whyNoVIP()
+		return nil, "other clusters' endpoints can't be used behind an address here: the service is exported as a headless one or without a usable port, or the agent runs with --data-path=none"
 	}
 	x := &extension{work: w, svc: e.Service, here: here}
 	x.shares, why = SharesTraffic(e.Service, w.policy(), w.in.DataPath)
@@ -101,17 +100,6 @@ func (w *work) extending(here *Own, routed []*record) (all []*discoveryv1.Endpoi
 	}
 	slices.SortFunc(all, func(a, b *discoveryv1.EndpointSlice) int { return cmp.Compare(a.Name, b.Name) })
 	return all, why
-}
-
-// whyNoVIP returns why the service has no ClusterSetIP here.
-func (w *work) whyNoVIP() string {
-	switch {
-	case w.in.DataPath == DataPathNone:
-		return "the agent runs with --data-path=none"
-	case w.resolved.Type == mcsv1beta1.Headless:
-		return "the service is exported as a headless one"
-	}
-	return "its exports have no usable port"
 }
 
 // SharesTraffic reports whether some endpoints of other clusters are to be used while the Service has ready ones of its own, and why not

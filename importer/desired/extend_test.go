@@ -106,7 +106,7 @@ func TestExtending(t *testing.T) {
 		{name: "D61: nobody else exports it", records: []string{beijing}, why: "no other cluster exports"},
 		{name: "D61: nobody exports it", why: "no other cluster exports"},
 		{name: "D61: headless elsewhere", records: []string{strings.NewReplacer("type: ClusterSetIP", "type: Headless", "clusterIPs: [10.2.0.1]", "clusterIPs: []").Replace(shanghai)}, why: "headless"},
-		{name: "D61: no port elsewhere", records: []string{strings.Replace(shanghai, "ports: [{name: http, port: 80}]", "ports: []", 1)}, why: "have no usable port"},
+		{name: "D61: no port elsewhere", records: []string{strings.Replace(shanghai, "ports: [{name: http, port: 80}]", "ports: []", 1)}, why: "without a usable port"},
 		{name: "D61: no data path", path: desired.DataPathNone, records: []string{shanghai}, why: "--data-path=none"},
 		{name: "D63: no port in common", service: "http|grpc", records: []string{shanghai}, why: "must have the same name"},
 		{name: "D63: a port that others lack stays local", service: "ports: [|ports: [{name: admin, port: 81}, ", records: []string{shanghai}, want: "10.12.0.5 http:8080 last"},

@@ -15,9 +15,9 @@ import (
 )
 
 // serviceImport returns the ServiceImport with its status (KEP-1645, "ServiceImport").
-func (w *work) serviceImport(hasSlices bool, g Given) *mcsv1beta1.ServiceImport {
+func (w *work) serviceImport(derived *corev1.Service) *mcsv1beta1.ServiceImport {
 	r := &w.resolved
-	families, ips := w.addresses(g.Derived)
+	families, ips := w.addresses(derived)
 	imp := &mcsv1beta1.ServiceImport{
 		ObjectMeta: w.objectMeta(w.in.Key.Name),
 		Spec: mcsv1beta1.ServiceImportSpec{
@@ -32,13 +32,13 @@ func (w *work) serviceImport(hasSlices bool, g Given) *mcsv1beta1.ServiceImport 
 		},
 		Status: mcsv1beta1.ServiceImportStatus{
 			EndpointSliceObjects: mcsv1beta1.EndpointSliceObjectsAbsent,
-			Conditions:           []metav1.Condition{w.ready(ips, g)},
+			Conditions:           []metav1.Condition{w.ready(ips, derived)},
 		},
 	}
 	for i, p := range r.Ports {
 		imp.Spec.Ports[i] = mcsv1beta1.ServicePort{Name: p.Name, Protocol: p.Protocol, AppProtocol: p.AppProtocol, Port: p.Port}
 	}
-	if hasSlices {
+	if len(w.records) > 0 {
 		imp.Status.EndpointSliceObjects = mcsv1beta1.EndpointSliceObjectsPresent
 	}
 	for _, cluster := range r.Clusters {
@@ -64,12 +64,11 @@ func (w *work) serviceImport(hasSlices bool, g Given) *mcsv1beta1.ServiceImport 
 // addresses keep their order. A family that the winner no longer has is left out. The Service keeps its address, so
 // it is the same when the family comes back.
 func (w *work) addresses(derived *corev1.Service) (families []corev1.IPFamily, ips []string) {
-	if !w.hasVIP() || derived == nil {
-		return slices.Clone(w.resolved.IPFamilies), nil
-	}
-	for _, ip := range ClusterIPs(derived) {
-		if f := familyOf(ip); len(w.resolved.IPFamilies) == 0 || slices.Contains(w.resolved.IPFamilies, f) {
-			families, ips = append(families, f), append(ips, ip)
+	if w.hasVIP() && derived != nil {
+		for _, ip := range ClusterIPs(derived) {
+			if f := familyOf(ip); len(w.resolved.IPFamilies) == 0 || slices.Contains(w.resolved.IPFamilies, f) {
+				families, ips = append(families, f), append(ips, ip)
+			}
 		}
 	}
 	if len(ips) == 0 {
@@ -79,7 +78,7 @@ func (w *work) addresses(derived *corev1.Service) (families []corev1.IPFamily, i
 }
 
 // ready returns the Ready condition. LastTransitionTime is left to meta.SetStatusCondition.
-func (w *work) ready(ips []string, g Given) metav1.Condition {
+func (w *work) ready(ips []string, derived *corev1.Service) metav1.Condition {
 	status, reason := metav1.ConditionTrue, mcsv1beta1.ServiceImportReasonReady
 	message := fmt.Sprintf("imported from %s", Counted(len(w.resolved.Clusters), "cluster"))
 	switch {
@@ -90,7 +89,7 @@ func (w *work) ready(ips []string, g Given) metav1.Condition {
 		status, reason = metav1.ConditionFalse, mcsv1beta1.ServiceImportReasonPending
 		message = "no ClusterSetIP: the exports have no port that can be imported"
 	case len(ips) > 0:
-	case g.Derived != nil && len(ClusterIPs(g.Derived)) > 0:
+	case derived != nil && len(ClusterIPs(derived)) > 0:
 		status, reason = metav1.ConditionFalse, mcsv1beta1.ServiceImportReasonIPFamilyNotSupported
 		message = fmt.Sprintf("no ClusterSetIP: the oldest export has %s, which Services of this cluster can't have",
 			sayFamilies(w.resolved.IPFamilies))

@@ -11,12 +11,12 @@ import (
 	"github.com/clusterset/clusterset/api"
 )
 
-// cut returns the slice of a record, labelled and hinted for kube-proxy, in pieces.
+// split returns the slice of a record, labelled and hinted for kube-proxy, in pieces.
 //
 // kube-proxy chooses separately for each port and family, among the endpoints of all slices that have the port. But the label
 // applies to a whole slice, and an endpoint's hints to all ports of its slice. If ports or endpoints need different ones, the
-// slice is cut into pieces.
-func (w *work) cut(r *record, choices map[portKey]*choice) []*discoveryv1.EndpointSlice {
+// slice is split into pieces.
+func (w *work) split(r *record, choices map[portKey]*choice) []*discoveryv1.EndpointSlice {
 	s := w.whole(r)
 	var groups [][]discoveryv1.EndpointPort // of ports for which the endpoints are used alike
 	var uses [][]use

@@ -176,11 +176,11 @@ func (c *cluster) zone(stated door.Zone) *string {
 }
 
 // clusterIPRecord returns a ClusterIP of a cluster as if it were a record of one endpoint.
-func (w *work) clusterIPRecord(c *cluster, ip string, ports []discoveryv1.EndpointPort, ready bool) *record {
+func (w *work) clusterIPRecord(c *cluster, ip string, ready bool) *record {
 	addr, _ := netip.ParseAddr(ip) // it has been parsed before
 	family := discoveryv1.AddressType(familyOf(ip))
 	r := &record{
-		cluster: c, slice: SliceName(c.name, w.in.Key.Name, "clusterip/"+string(family)), family: family, ports: ports,
+		cluster: c, slice: SliceName(c.name, w.in.Key.Name, "clusterip/"+string(family)), family: family, ports: c.servicePorts(),
 		clusterIP: true, behind: c.ready[family],
 	}
 	w.fill(r, []door.Endpoint{{Addr: addr, Conditions: door.ConditionsOf(discoveryv1.EndpointConditions{Ready: &ready})}})

@@ -30,7 +30,7 @@ func (w *work) routed() (routed, others []*record) {
 
 // endpointSlices returns the EndpointSlices, sorted by name: one for each ExportedEndpoints, so that a change in one cluster's slice
 // is a change in one slice here, or an empty one for a cluster that has none; and with --data-path=clusterips also one for each cluster and family that holds its ClusterIP. If
-// kube-proxy is to use only some of a slice's endpoints, or use them differently for different ports, the slice is cut into pieces.
+// kube-proxy is to use only some of a slice's endpoints, or use them differently for different ports, the slice is split into pieces.
 //
 // If kube-proxy sends a VIP's traffic to pods, the slices that DNS and gateways find by the MCS labels also have the derived
 // Service's name. A second set with the same content would double what etcd stores and every node watches. The slices that are not
@@ -44,7 +44,7 @@ func (w *work) endpointSlices(routed, others []*record) []*discoveryv1.EndpointS
 	}
 	choices := w.choices(routed)
 	for _, r := range routed {
-		all = append(all, w.cut(r, choices)...)
+		all = append(all, w.split(r, choices)...)
 	}
 	all = append(all, w.placeholders()...)
 	slices.SortFunc(all, func(a, b *discoveryv1.EndpointSlice) int { return cmp.Compare(a.Name, b.Name) })
@@ -76,47 +76,25 @@ func (w *work) unroute(s *discoveryv1.EndpointSlice) {
 
 // clusterIPs returns the exporting Services' ClusterIPs as if they were records of endpoints. Their slices have no MCS service name,
 // because readers that find slices by it expect backends. A cluster that exports a Headless Service, and lost the conflict, has no
-// ClusterIP and gets no traffic. Ports that only others serve are left out. A ClusterIP of which none is left, or whose cluster has
-// no ready endpoint while another has, has all of them and isn't ready.
+// ClusterIP and gets no traffic. A ClusterIP whose cluster has no ready endpoint, or none of its family, while another has, isn't ready.
 func (w *work) clusterIPs() (all []*record) {
-	serving := w.serving()
 	for _, c := range w.clusters {
 		if c.own != nil {
 			continue // its own ClusterIP behind the ClusterSetIP would need a second translation, but a connection is translated only once
 		}
 		for _, ip := range c.ips {
-			family, ports := discoveryv1.AddressType(familyOf(ip)), c.servicePorts()
-			used := slices.DeleteFunc(slices.Clone(ports), func(p discoveryv1.EndpointPort) bool {
-				by := serving[keyOf(family, &p)]
-				return len(by) > 0 && !slices.Contains(by, c)
-			})
-			ready := len(used) > 0 && !w.without(c)
-			if ready {
-				ports = used
-			}
-			all = append(all, w.clusterIPRecord(c, ip, ports, ready))
+			all = append(all, w.clusterIPRecord(c, ip, !w.without(c) && !w.lacks(c, discoveryv1.AddressType(familyOf(ip)))))
 		}
 	}
 	return all
 }
 
-// serving returns the clusters behind the ClusterSetIP that have a ready endpoint, by port and family. What is sent to that port of another
-// cluster's ClusterIP would be dropped or rejected.
-func (w *work) serving() map[portKey][]*cluster {
-	all := map[portKey][]*cluster{}
-	for _, r := range w.records { // ordered by cluster
-		of := func(ip string) bool { return discoveryv1.AddressType(familyOf(ip)) == r.family }
-		if r.ready == 0 || !w.routes(r.cluster) && !slices.ContainsFunc(r.cluster.ips, of) {
-			continue
-		}
-		for i := range r.ports {
-			key := keyOf(r.family, &r.ports[i])
-			if n := len(all[key]); n == 0 || all[key][n-1] != r.cluster {
-				all[key] = append(all[key], r.cluster)
-			}
-		}
-	}
-	return all
+// lacks reports whether the cluster has no ready endpoint of a family while another cluster behind the ClusterSetIP has one.
+func (w *work) lacks(c *cluster, family discoveryv1.AddressType) bool {
+	return c.ready[family] == 0 && slices.ContainsFunc(w.clusters, func(o *cluster) bool {
+		of := func(ip string) bool { return discoveryv1.AddressType(familyOf(ip)) == family }
+		return o.ready[family] > 0 && (w.routes(o) || slices.ContainsFunc(o.ips, of))
+	})
 }
 
 // SliceName returns the name of the EndpointSlice for a record, or for another origin.

@@ -72,11 +72,6 @@ func (w *work) placeholders() (all []*discoveryv1.EndpointSlice) {
 	return all
 }
 
-// hasRecord reports whether a slice is more than a placeholder.
-func hasRecord(s *discoveryv1.EndpointSlice) bool {
-	return s.Annotations[api.AnnotationExport] == "" || s.Annotations[api.AnnotationRecord] != ""
-}
-
 // FromRecord reports whether one of the importer's slices has the endpoints of an ExportedEndpoints, and not a ClusterIP.
 func FromRecord(s *discoveryv1.EndpointSlice) bool { return s.Labels[api.LabelServiceName] != "" }
 
