@@ -147,7 +147,7 @@ func TestHubThatIsCutOffLetsNobodyExpire(t *testing.T) {
 	w.awaitPhase(clustersetv1alpha1.MemberReady, "b")
 	w.awaitPhase(clustersetv1alpha1.MemberExpired, "c")
 	mc, err := w.member("b")
-	if err != nil || !meta.IsStatusConditionFalse(mc.Status.Conditions, clustersetv1alpha1.ConditionExpiryPaused) {
+	if err != nil || meta.FindStatusCondition(mc.Status.Conditions, clustersetv1alpha1.ConditionExpiryPaused) != nil {
 		t.Errorf("b: %+v, %v", mc.Status, err)
 	}
 }

@@ -63,33 +63,35 @@ func (r *reconciler) leave(ctx context.Context, mc *clustersetv1alpha1.MemberClu
 }
 
 // takeAway deletes a member's rights, then its records, so that an agent that is still running can't write them again. It
-// leaves the empty namespace, and the binding of the member's account to the readers' role, to `clusterset leave`: their names
-// differ between members, so a role for them would let this process delete any namespace and any binding of the hub's cluster.
+// leaves the empty namespace, the Role, and the binding of the member's account to the readers' role, to `clusterset leave`: the names of
+// namespaces and bindings differ between members, so a role for them would let this process delete any of the hub's cluster.
 func (r *reconciler) takeAway(ctx context.Context, cluster string) error {
 	if !isMember(cluster) {
 		return nil
 	}
-	mine, account := []client.Object{access.RoleBinding(cluster)}, access.ServiceAccount(cluster)
+	account, in := access.ServiceAccount(cluster), api.MemberNamespace(cluster)
+	mine := []client.Object{access.RoleBinding(cluster)}
 	switch err := r.live.Get(ctx, client.ObjectKeyFromObject(account), account); {
 	case client.IgnoreNotFound(err) != nil:
 		return fmt.Errorf("get the account of %s: %w", cluster, err)
 	case err == nil && access.Ours(account): // not one that someone else has created since
 		mine = append(mine, account)
 	}
-	for _, o := range mine {
-		if err := client.IgnoreNotFound(r.client.Delete(ctx, o)); err != nil {
-			return fmt.Errorf("remove the rights of %s: delete its %T: %w", cluster, o, err)
-		}
+	if err := r.remove(ctx, mine...); err != nil {
+		return err
 	}
 	if err := r.deleteRecords(ctx, cluster); err != nil {
 		return err
 	}
-	for _, o := range []client.Object{
-		&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace(cluster), Name: api.HeartbeatLease}},
-		&clustersetv1alpha1.MemberReport{ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace(cluster), Name: clustersetv1alpha1.MemberReportName}},
-	} {
+	return r.remove(ctx,
+		&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: in, Name: api.HeartbeatLease}},
+		&clustersetv1alpha1.MemberReport{ObjectMeta: metav1.ObjectMeta{Namespace: in, Name: clustersetv1alpha1.MemberReportName}})
+}
+
+func (r *reconciler) remove(ctx context.Context, objects ...client.Object) error {
+	for _, o := range objects {
 		if err := client.IgnoreNotFound(r.client.Delete(ctx, o)); err != nil {
-			return fmt.Errorf("delete the %T of %s: %w", o, cluster, err)
+			return fmt.Errorf("delete %T %s: %w", o, access.NameOf(o), err)
 		}
 	}
 	return nil

@@ -11,15 +11,13 @@ import (
 )
 
 var (
-	metricMembers = gauges("clusterset_hub_members",
-		"Members by phase: Ready, Suspect, Expired, or Unknown if there has never been a heartbeat.", "phase")
 	metricPhase = gauges("clusterset_hub_member_phase",
-		"1 for the phase that a member is in, 0 for the others.", "member", "phase")
+		"1 for the phase that a member is in, 0 for the others: Ready, Suspect, Expired, or Unknown if there has never been a heartbeat.", "member", "phase")
 	metricHeard = gauges("clusterset_hub_member_last_heartbeat_timestamp_seconds",
 		"When a member's Lease was last seen to change, in seconds since the epoch, by the hub process's clock; 0 if it never was.", "member")
 	metricInvalid = gauges("clusterset_hub_member_invalid",
 		"1 while something in a member's MemberCluster can't be used and the condition Valid names it, or WithinCIDRs says what spec.cidrs leave out; else 0.", "member")
-	metricBrake = collected(prometheus.NewGauge(prometheus.GaugeOpts{
+	metricPaused = collected(prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "clusterset_hub_expiry_paused",
 		Help: "1 while most members are silent together: the hub then assumes that it is cut off and lets none expire.",
 	}))
@@ -52,7 +50,6 @@ var phaseLabels = map[string]clustersetv1alpha1.MemberClusterPhase{
 
 func init() { // a series that appears only with its first event looks like one whose process is missing
 	for label, phase := range phaseLabels {
-		metricMembers.WithLabelValues(label)
 		if phase != "" {
 			metricTransitions.WithLabelValues(label)
 		}
@@ -68,26 +65,7 @@ func Collectors() []prometheus.Collector {
 // that doesn't run there would look like one of a broken part.
 var registerMetrics = sync.OnceFunc(func() { metrics.Registry.MustRegister(Collectors()...) })
 
-// count sets the gauges. Members in before that aren't in decisions have left.
-func count(before, decisions map[string]liveness.Decision, braked bool) {
-	phases := map[clustersetv1alpha1.MemberClusterPhase]int{}
-	for name, d := range decisions {
-		phases[d.Phase]++
-		countMember(name, d)
-	}
-	for name := range before {
-		if _, still := decisions[name]; !still {
-			metricPhase.DeletePartialMatch(prometheus.Labels{"member": name})
-			metricHeard.DeleteLabelValues(name)
-			metricInvalid.DeleteLabelValues(name)
-		}
-	}
-	for label, phase := range phaseLabels {
-		metricMembers.WithLabelValues(label).Set(float64(phases[phase]))
-	}
-	metricBrake.Set(gauge(braked))
-}
-
+// countMember sets the gauges of a member.
 func countMember(name string, d liveness.Decision) {
 	for label, phase := range phaseLabels {
 		metricPhase.WithLabelValues(name, label).Set(gauge(phase == d.Phase))
@@ -97,6 +75,13 @@ func countMember(name string, d liveness.Decision) {
 		heard = float64(d.Heard.UnixMilli()) / 1000
 	}
 	metricHeard.WithLabelValues(name).Set(heard)
+}
+
+// dropMetrics removes the gauges of a cluster that has left.
+func dropMetrics(name string) {
+	metricPhase.DeletePartialMatch(prometheus.Labels{"member": name})
+	metricHeard.DeleteLabelValues(name)
+	metricInvalid.DeleteLabelValues(name)
 }
 
 // gauge is the value of a gauge that says whether something is so.

@@ -242,7 +242,6 @@ metadata: {name: half}
 		}
 		w.gone(&corev1.ServiceAccount{}, in, api.MemberServiceAccount)
 		w.gone(&rbacv1.RoleBinding{}, in, api.MemberRole)
-		w.gone(&rbacv1.Role{}, in, api.MemberRole)
 		kube.Eventually(t, func() error {
 			if err := w.admin.Get(t.Context(), client.ObjectKeyFromObject(mc), mc); err != nil || !meta.IsStatusConditionTrue(mc.Status.Conditions, clustersetv1alpha1.ConditionLeft) {
 				return fmt.Errorf("%+v, %w", mc.Status, err)

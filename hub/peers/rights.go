@@ -1,12 +1,8 @@
 package peers
 
 import (
-	"strings"
-
 	rbacv1 "k8s.io/api/rbac/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/hub/access"
 	"github.com/clusterset/clusterset/internal/communities"
@@ -59,29 +55,14 @@ func (s *state) bindings() map[string]*rbacv1.RoleBinding {
 	}
 	set := s.set()
 	all := make(map[string]*rbacv1.RoleBinding, len(s.members))
-	same := map[string][]rbacv1.Subject{} // of members in the same communities
-	for cluster, of := range set {
-		key := strings.Join(of, ",")
-		subjects, known := same[key]
-		if !known {
-			for _, peer := range set.Peers(cluster) {
-				if s.accounts[peer] {
-					subjects = append(subjects, access.Subjects(peer)...)
-				}
-			}
-			same[key] = subjects
-		}
+	for cluster := range set {
 		binding := access.PeersBinding(cluster)
-		binding.Subjects = subjects
+		for _, peer := range set.Peers(cluster) {
+			if s.accounts[peer] {
+				binding.Subjects = append(binding.Subjects, access.Subjects(peer)...)
+			}
+		}
 		all[binding.Namespace] = binding
 	}
 	return all
-}
-
-// peerRole is the ClusterRole to which those RoleBindings refer.
-func peerRole() *rbacv1.ClusterRole {
-	return &rbacv1.ClusterRole{
-		ObjectMeta: metav1.ObjectMeta{Name: api.MemberPeerRole, Labels: map[string]string{api.LabelManagedBy: api.ManagedByHub}},
-		Rules:      access.PeerRules(),
-	}
 }
