@@ -3,7 +3,6 @@ package hub
 import (
 	"context"
 	"fmt"
-	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -32,14 +31,20 @@ func leaves(mc *clustersetv1alpha1.MemberCluster) bool {
 // `clusterset leave` does the same and more, and may be running.
 func (r *reconciler) leave(ctx context.Context, mc *clustersetv1alpha1.MemberCluster) (reconcile.Result, error) {
 	if mc.DeletionTimestamp != nil {
-		switch going, err := r.kindGoes(ctx); {
-		case err != nil:
-			return reconcile.Result{}, err
-		case going: // with all MemberClusters, which isn't a leave
-			return reconcile.Result{}, r.letGo(ctx, mc)
+		// With the CustomResourceDefinition, all MemberClusters are deleted, which isn't a leave.
+		crd := &metav1.PartialObjectMetadata{}
+		crd.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"})
+		if err := r.live.Get(ctx, client.ObjectKey{Name: memberCRD}, crd); err != nil {
+			return reconcile.Result{}, fmt.Errorf("get CustomResourceDefinition %s: %w", memberCRD, err)
+		}
+		if crd.DeletionTimestamp != nil {
+			return reconcile.Result{}, r.release(ctx, mc)
 		}
 	}
-	status := leftStatus(mc, r.now())
+	left := mc.DeepCopy()
+	left.SetLeft(r.now())
+	said := *meta.FindStatusCondition(left.Status.Conditions, clustersetv1alpha1.ConditionLeft)
+	status := clustersetv1alpha1.MemberClusterStatus{Phase: clustersetv1alpha1.MemberExpired, ExportedServices: new(int32), Conditions: []metav1.Condition{said}}
 	if !equality.Semantic.DeepEqual(status, mc.Status) {
 		// Our cache may be behind a join that has reused the name.
 		var now clustersetv1alpha1.MemberCluster
@@ -56,10 +61,10 @@ func (r *reconciler) leave(ctx context.Context, mc *clustersetv1alpha1.MemberClu
 			return reconcile.Result{}, err
 		}
 	}
-	if due := status.Conditions[0].LastTransitionTime.Add(r.keepLeft).Sub(r.now()); due > 0 {
+	if due := said.LastTransitionTime.Add(r.keepLeft).Sub(r.now()); due > 0 {
 		return reconcile.Result{RequeueAfter: due}, nil
 	}
-	return reconcile.Result{}, r.letGo(ctx, mc)
+	return reconcile.Result{}, r.release(ctx, mc)
 }
 
 // takeAway deletes a member's rights, then its records, so that an agent that is still running can't write them again. It
@@ -97,21 +102,11 @@ func (r *reconciler) remove(ctx context.Context, objects ...client.Object) error
 	return nil
 }
 
-// kindGoes reports whether the CustomResourceDefinition of MemberCluster is being deleted.
-func (r *reconciler) kindGoes(ctx context.Context) (bool, error) {
-	crd := &metav1.PartialObjectMetadata{}
-	crd.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"})
-	if err := r.live.Get(ctx, client.ObjectKey{Name: memberCRD}, crd); err != nil {
-		return false, fmt.Errorf("get CustomResourceDefinition %s: %w", memberCRD, err)
-	}
-	return crd.DeletionTimestamp != nil, nil
-}
-
-// letGo removes our finalizer.
-func (r *reconciler) letGo(ctx context.Context, mc *clustersetv1alpha1.MemberCluster) error {
+// release removes our finalizer. Another one may still keep the object.
+func (r *reconciler) release(ctx context.Context, mc *clustersetv1alpha1.MemberCluster) error {
 	released := mc.DeepCopy()
 	if !controllerutil.RemoveFinalizer(released, api.MemberFinalizer) {
-		return nil // only another finalizer keeps it
+		return nil
 	}
 	// The list is replaced as a whole, hence the optimistic lock.
 	patch := client.MergeFromWithOptions(mc, client.MergeFromWithOptimisticLock{})
@@ -119,14 +114,4 @@ func (r *reconciler) letGo(ctx context.Context, mc *clustersetv1alpha1.MemberClu
 		return fmt.Errorf("remove finalizer from MemberCluster %s: %w", mc.Name, err)
 	}
 	return nil
-}
-
-// leftStatus returns the status of a cluster that has left.
-func leftStatus(mc *clustersetv1alpha1.MemberCluster, now time.Time) clustersetv1alpha1.MemberClusterStatus {
-	left := mc.DeepCopy()
-	left.SetLeft(now)
-	return clustersetv1alpha1.MemberClusterStatus{
-		Phase: clustersetv1alpha1.MemberExpired, ExportedServices: new(int32),
-		Conditions: []metav1.Condition{*meta.FindStatusCondition(left.Status.Conditions, clustersetv1alpha1.ConditionLeft)},
-	}
 }

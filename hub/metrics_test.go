@@ -32,7 +32,7 @@ func TestMembersAreCountedAndForgottenByTheMetrics(t *testing.T) {
 		t.Error("beijing is still Ready")
 	}
 	dropMetrics("shanghai")
-	if n := testutil.CollectAndCount(metricPhase); n != len(phaseLabels) {
+	if n := testutil.CollectAndCount(metricPhase); n != len(phases) {
 		t.Errorf("%d series of phases: shanghai, which has left, is among them", n)
 	}
 	registry := prometheus.NewPedanticRegistry()

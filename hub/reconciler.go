@@ -38,8 +38,9 @@ type reconciler struct {
 
 	mu       sync.Mutex
 	liveness *liveness.Liveness
-	allKnown bool                 // whether the Liveness knows all members that the hub had at the start
-	copied   map[string]time.Time // when what a member reports was last copied to its MemberCluster
+	allKnown bool // whether the Liveness knows all members that the hub had at the start
+
+	copied sync.Map // when what a member reports was last copied to its MemberCluster, by its name
 }
 
 // copyEvery is how often, at most, what a member says about itself changes its MemberCluster, which is copied to all members (rule C29 of
@@ -75,28 +76,22 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err := r.write(ctx, &mc, decision, exported); err != nil {
 		return reconcile.Result{}, err
 	}
-	again := r.every
-	switch err := r.keepLimits(ctx, &mc); {
-	case apierrors.IsConflict(err): // the API server or a kube-controller-manager has counted; our cache will have that in a moment
-		again = RetryConflict
-	case err != nil:
+	if err := r.keepLimits(ctx, &mc); err != nil {
 		return reconcile.Result{}, err
 	}
 	if decision.Forget {
 		return reconcile.Result{RequeueAfter: forgottenEvery}, r.forget(ctx, &mc, exported)
 	}
-	return reconcile.Result{RequeueAfter: again}, nil
+	return reconcile.Result{RequeueAfter: r.every}, nil
 }
 
 // decide decides about a member by its heartbeat. A cache alone can't prove a silence, because it may be behind, so what is worse than before is
 // decided by what the API server has.
 func (r *reconciler) decide(ctx context.Context, mc *clustersetv1alpha1.MemberCluster) (decision liveness.Decision, err error) {
 	for _, from := range []client.Reader{r.client, r.live} {
-		var lease *coordinationv1.Lease
-		if isMember(mc.Name) {
-			if lease, err = access.Heartbeat(ctx, from, mc.Name); err != nil {
-				return decision, err
-			}
+		lease, err := access.Heartbeat(ctx, from, mc.Name) // a cluster that is only described here has none
+		if err != nil {
+			return decision, err
 		}
 		if decision, err = r.observe(ctx, mc, lease); err != nil {
 			return decision, err
@@ -152,24 +147,27 @@ func (r *reconciler) drop(name string) {
 	r.liveness.Drop(name)
 	r.liveness.Decide(r.now())
 	metricPaused.Set(gauge(r.liveness.Braked()))
-	delete(r.copied, name)
+	r.copied.Delete(name)
 	dropMetrics(name)
 }
 
 // write writes the status if it changes.
 func (r *reconciler) write(ctx context.Context, mc *clustersetv1alpha1.MemberCluster, d liveness.Decision, exported int) error {
-	report, err := r.report(ctx, mc.Name)
-	if err != nil {
-		return err
+	var report clustersetv1alpha1.MemberReport // empty if the member says nothing
+	key := client.ObjectKey{Namespace: api.MemberNamespace(mc.Name), Name: clustersetv1alpha1.MemberReportName}
+	if err := client.IgnoreNotFound(r.client.Get(ctx, key, &report)); err != nil {
+		return fmt.Errorf("get MemberReport %s: %w", key, err)
 	}
 	status := statusOf(mc, d, r.now())
 	copied := *status.DeepCopy()
-	copyReport(&copied, report, exported >= r.maxServices)
-	copies := r.mayCopy(mc.Name) && !equality.Semantic.DeepEqual(copied, status)
+	copyReport(&copied, report.Spec, exported >= r.maxServices)
+	last, _ := r.copied.LoadOrStore(mc.Name, time.Time{})
+	copies := r.now().Sub(last.(time.Time)) >= copyEvery && !equality.Semantic.DeepEqual(copied, status)
 	if copies {
 		status = copied
 	}
-	metricInvalid.WithLabelValues(mc.Name).Set(gauge(invalid(&status)))
+	wrong := func(kind string) bool { return meta.IsStatusConditionFalse(status.Conditions, kind) }
+	metricInvalid.WithLabelValues(mc.Name).Set(gauge(wrong(clustersetv1alpha1.ConditionValid) || wrong(clustersetv1alpha1.ConditionWithinCIDRs)))
 	if equality.Semantic.DeepEqual(status, mc.Status) {
 		return nil
 	}
@@ -178,30 +176,9 @@ func (r *reconciler) write(ctx context.Context, mc *clustersetv1alpha1.MemberClu
 		return err
 	}
 	if copies {
-		r.mu.Lock()
-		r.copied[mc.Name] = r.now()
-		r.mu.Unlock()
+		r.copied.Store(mc.Name, r.now())
 	}
 	return nil
-}
-
-func (r *reconciler) mayCopy(member string) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.now().Sub(r.copied[member]) >= copyEvery
-}
-
-// report reads what a member says about itself. It is empty if the member says nothing.
-func (r *reconciler) report(ctx context.Context, cluster string) (said clustersetv1alpha1.MemberReportSpec, err error) {
-	if !isMember(cluster) {
-		return said, nil
-	}
-	var report clustersetv1alpha1.MemberReport
-	key := client.ObjectKey{Namespace: api.MemberNamespace(cluster), Name: clustersetv1alpha1.MemberReportName}
-	if err := client.IgnoreNotFound(r.client.Get(ctx, key, &report)); err != nil {
-		return said, fmt.Errorf("get MemberReport %s: %w", key, err)
-	}
-	return report.Spec, nil
 }
 
 // writeStatus writes a status, and Events about what has changed.
@@ -212,7 +189,6 @@ func (r *reconciler) writeStatus(ctx context.Context, mc *clustersetv1alpha1.Mem
 		return err
 	}
 	if mc.Status.Phase != status.Phase {
-		metricTransitions.WithLabelValues(string(status.Phase)).Inc()
 		log.FromContext(ctx).Info("Member changed phase", "member", mc.Name, "from", mc.Status.Phase, "to", status.Phase, "lastHeartbeat", status.LastHeartbeatTime)
 	}
 	for _, c := range status.Conditions {

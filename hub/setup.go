@@ -9,6 +9,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
@@ -98,7 +99,6 @@ func Setup(mgr manager.Manager, opts Options) error {
 		events:   mgr.GetEventRecorder("clusterset-hub"),
 		now:      time.Now,
 		liveness: liveness.New(opts.Thresholds),
-		copied:   make(map[string]time.Time),
 		// Often enough that a threshold is exceeded by an eighth at most, and that Decide notices a pause of its own.
 		every:       opts.Suspect / 8,
 		keepLeft:    opts.Left,
@@ -119,12 +119,20 @@ func Setup(mgr manager.Manager, opts Options) error {
 	})
 }
 
-// RetryConflict is how long the controllers wait until their caches have what was written, by themselves or by others.
-const RetryConflict = 200 * time.Millisecond
+// retryConflict is how long a controller waits until its cache has what was written, by itself or by others.
+const retryConflict = 200 * time.Millisecond
 
 // Control adds a controller to the hub's manager. Its rights may be granted later, and several hubs may run in one process, as in tests.
 func Control(mgr manager.Manager, name string, opts controller.Options, sources []source.Source) error {
 	opts.CacheSyncTimeout, opts.SkipNameValidation = connect.Forever, new(true)
+	reconciler := opts.Reconciler
+	opts.Reconciler = reconcile.Func(func(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+		result, err := reconciler.Reconcile(ctx, req)
+		if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
+			return reconcile.Result{RequeueAfter: retryConflict}, nil
+		}
+		return result, err
+	})
 	ctrl, err := controller.New(name, mgr, opts)
 	if err != nil {
 		return fmt.Errorf("set up %s: %w", name, err)

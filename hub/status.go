@@ -119,12 +119,6 @@ func setCondition(status *clustersetv1alpha1.MemberClusterStatus, c metav1.Condi
 	}
 }
 
-// invalid reports whether a status says that something in the MemberCluster can't be used.
-func invalid(status *clustersetv1alpha1.MemberClusterStatus) bool {
-	return meta.IsStatusConditionFalse(status.Conditions, clustersetv1alpha1.ConditionValid) ||
-		meta.IsStatusConditionFalse(status.Conditions, clustersetv1alpha1.ConditionWithinCIDRs)
-}
-
 // beatOf returns what identifies a Lease's renewal. Its holder may change without a heartbeat.
 func beatOf(lease *coordinationv1.Lease) string {
 	if t := lease.Spec.RenewTime; t != nil {

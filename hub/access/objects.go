@@ -84,23 +84,16 @@ func rule(group string, resources []string, name string, verbs ...string) rbacv1
 	return r
 }
 
-const (
-	services  = "exportedservices"
-	endpoints = "exportedendpoints"
-	reports   = "memberreports"
-	members   = "memberclusters"
-)
-
 // WriterRules are a member's rights in its own namespace: to write its records, its report and its heartbeat, and to request a new token of
 // its own account.
 func WriterRules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
-		rule(clustersetv1alpha1.GroupName, []string{services, endpoints}, "", "create", "update", "patch", "delete"),
+		rule(clustersetv1alpha1.GroupName, []string{"exportedservices", "exportedendpoints"}, "", "create", "update", "patch", "delete"),
 		// A POST is authorized before the object has a name, so this rule refuses it. The agent creates its Lease by an update, whose
 		// request has the name.
 		rule("coordination.k8s.io", []string{"leases"}, api.HeartbeatLease, "get", "create", "update"),
-		rule(clustersetv1alpha1.GroupName, []string{reports}, "", "create"), // its schema allows only one name
-		rule(clustersetv1alpha1.GroupName, []string{reports}, clustersetv1alpha1.MemberReportName, "get", "update"),
+		rule(clustersetv1alpha1.GroupName, []string{"memberreports"}, "", "create"), // its schema allows only one name
+		rule(clustersetv1alpha1.GroupName, []string{"memberreports"}, clustersetv1alpha1.MemberReportName, "get", "update"),
 		rule("", []string{"serviceaccounts/token"}, api.MemberServiceAccount, "create"),
 	}
 }
@@ -108,16 +101,16 @@ func WriterRules() []rbacv1.PolicyRule {
 // ReaderRules are every member's rights on the whole hub: to read our group, whose records it imports, and the others' reports.
 func ReaderRules() []rbacv1.PolicyRule {
 	rules := PeerRules()
-	rules[0].Resources = append(rules[0].Resources, members)
+	rules[0].Resources = append(rules[0].Resources, "memberclusters")
 	return rules
 }
 
 // PeerRules are what members may do in the namespaces of those that they share a community with, where MemberClusters name communities.
 func PeerRules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
-		rule(clustersetv1alpha1.GroupName, []string{services, endpoints}, "", "get", "list", "watch"),
+		rule(clustersetv1alpha1.GroupName, []string{"exportedservices", "exportedendpoints"}, "", "get", "list", "watch"),
 		// An agent finds out where the others' beacons are.
-		rule(clustersetv1alpha1.GroupName, []string{reports}, clustersetv1alpha1.MemberReportName, "get"),
+		rule(clustersetv1alpha1.GroupName, []string{"memberreports"}, clustersetv1alpha1.MemberReportName, "get"),
 	}
 }
 
@@ -136,7 +129,7 @@ func Confine(role *rbacv1.ClusterRole, confined bool) {
 		return
 	}
 	role.Rules = role.Rules[:1]
-	role.Rules[0].Resources = []string{members}
+	role.Rules[0].Resources = []string{"memberclusters"}
 	metav1.SetMetaDataAnnotation(&role.ObjectMeta, api.AnnotationConfined, "by communities")
 }
 

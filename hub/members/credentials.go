@@ -37,13 +37,12 @@ type handover struct {
 type step string
 
 const (
-	nothing step = "nothing" // the credentials are in use
-	wait    step = "wait"    // the credentials are in the Secret, or must not be there yet
+	nothing step = "nothing" // but to wait, if the credentials aren't used yet
 	issue   step = "issue"   // create credentials
 	finish  step = "finish"  // the credentials have just been used
 )
 
-// next returns the next step, and for wait the latest time to look again.
+// next returns the next step, and after how long to look again at the latest.
 func (h handover) next(now time.Time) (step, time.Duration) {
 	at, before, issued := strings.Cut(h.state, " ")
 	replace, err := time.Parse(time.RFC3339, at)
@@ -56,7 +55,7 @@ func (h handover) next(now time.Time) (step, time.Duration) {
 		replace, err = h.made.Add(settle), nil
 	}
 	if err == nil && now.Before(replace) {
-		return wait, replace.Sub(now)
+		return nothing, replace.Sub(now)
 	}
 	return issue, 0
 }
@@ -82,7 +81,7 @@ func (r *reconciler) handOver(ctx context.Context, cluster string, account *core
 		_, err := r.annotate(ctx, account, used)
 		return false, 0, err
 	default:
-		return step == wait && h.state != "", again, nil
+		return h.state != "" && h.state != used, again, nil
 	}
 }
 
@@ -97,7 +96,7 @@ func (r *reconciler) issue(ctx context.Context, cluster string, account *corev1.
 	if account, err = r.annotate(ctx, account, issuing); err != nil {
 		return 0, err
 	}
-	token, err := connect.RequestToken(ctx, r.client, cluster, r.lifetime)
+	token, err := connect.RequestToken(ctx, r.client, cluster, access.DefaultTokenLifetime)
 	if err != nil {
 		return 0, err
 	}
@@ -121,7 +120,7 @@ func (r *reconciler) issue(ctx context.Context, cluster string, account *corev1.
 	if err := r.client.Create(ctx, secret); err != nil {
 		return 0, fmt.Errorf("create Secret %s: %w", access.NameOf(secret), err)
 	}
-	again := r.lifetime / 2
+	again := access.DefaultTokenLifetime / 2
 	if life, ok := connect.Lifetime(token); ok { // the API server may have shortened it
 		again = life / 2
 	}

@@ -38,7 +38,7 @@ func newWorld(t *testing.T) *world {
 	w := &world{T: t, plane: kube.Start(t)}
 	w.admin = hubtest.Admin(t, w.plane)
 	hubtest.Run(t, hubtest.Account(t, w.plane, "hub", "hub-members"), func(mgr manager.Manager) error {
-		return errors.Join(hub.Setup(mgr, hub.Options{}), members.Setup(mgr, members.Options{Server: w.plane.URL()}))
+		return errors.Join(hub.Setup(mgr, hub.Options{}), members.Setup(mgr, w.plane.URL()))
 	})
 	return w
 }
@@ -151,7 +151,10 @@ func TestMembersByTheirMemberClusters(t *testing.T) {
 			if err := w.admin.Delete(t.Context(), o); err != nil {
 				t.Fatal(err)
 			}
-			kube.Eventually(t, func() error { return w.admin.Get(t.Context(), client.ObjectKeyFromObject(o), o) })
+			kube.Eventually(t, func() error {
+				w.beat("beijing", w.admin)
+				return w.admin.Get(t.Context(), client.ObjectKeyFromObject(o), o)
+			})
 		}
 	})
 

@@ -1,7 +1,6 @@
 package members
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,7 +11,6 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -29,68 +27,40 @@ import (
 	"github.com/clusterset/clusterset/hub/access"
 )
 
-// Options of Setup. The zero value of each field stands for its default.
-type Options struct {
-	// Server is the URL at which members reach the hub. Default: the one that this process uses.
-	Server string
-
-	// TokenLifetime is the lifetime of a new member's token. Default: access.DefaultTokenLifetime. The agent renews the token.
-	TokenLifetime time.Duration
-}
-
-// Setup adds the controller to the hub's manager, which is created with hub.CacheOptions. It runs on the leader only.
-func Setup(mgr manager.Manager, opts Options) error {
+// Setup adds the controller to the hub's manager, which is created with hub.CacheOptions. It runs on the leader only. server is the URL at
+// which members reach the hub; by default the one that this process uses.
+func Setup(mgr manager.Manager, server string) error {
 	r := &reconciler{
 		client: client.WithFieldOwner(mgr.GetClient(), api.FieldManagerHub), live: mgr.GetAPIReader(),
-		config: mgr.GetConfig(), now: time.Now, server: opts.Server, lifetime: cmp.Or(opts.TokenLifetime, access.DefaultTokenLifetime),
+		config: mgr.GetConfig(), now: time.Now, server: server,
 	}
 	return hub.Control(mgr, "clusterset-hub-members", controller.Options{Reconciler: r}, sources(mgr.GetCache()))
 }
 
-// sources returns the sources of events: MemberClusters and the objects created for them, so that a deleted object is created again.
+// sources returns the sources of events: MemberClusters and the objects created for them, so that a deleted object is created again. What all
+// members share is, at the next heartbeat.
 func sources(c cache.Cache) []source.Source {
-	all := handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, _ client.Object) []reconcile.Request {
-		var members clustersetv1alpha1.MemberClusterList
-		if err := c.List(ctx, &members, client.UnsafeDisableDeepCopy); err != nil {
-			return nil // the cache answers once it has synced; each MemberCluster then has an event of its own
-		}
-		requests := make([]reconcile.Request, 0, len(members.Items))
-		for i := range members.Items {
-			requests = append(requests, reconcile.Request{NamespacedName: types.NamespacedName{Name: members.Items[i].Name}})
-		}
-		return requests
-	})
 	return []source.Source{
 		source.Kind(c, client.Object(&clustersetv1alpha1.MemberCluster{}), &handler.EnqueueRequestForObject{}),
 		source.Kind(c, client.Object(&corev1.ServiceAccount{}), hub.MemberOf(api.MemberServiceAccount)),
 		source.Kind(c, client.Object(&rbacv1.Role{}), hub.MemberOf(api.MemberRole)),
 		source.Kind(c, client.Object(&rbacv1.RoleBinding{}), hub.MemberOf(api.MemberRole)),
 		source.Kind(c, client.Object(&coordinationv1.Lease{}), hub.MemberOf(api.HeartbeatLease)),
-		source.Kind(c, client.Object(&rbacv1.ClusterRole{}), all),
-		source.Kind(c, client.Object(&rbacv1.ClusterRoleBinding{}), all),
 	}
 }
 
 // reconciler reconciles one MemberCluster at a time. It has one worker, because all members share a binding.
 type reconciler struct {
-	client   client.Client // reads from the cache
-	live     client.Reader // reads from the API server
-	config   *rest.Config
-	server   string
-	lifetime time.Duration
-	now      func() time.Time
+	client client.Client // reads from the cache
+	live   client.Reader // reads from the API server
+	config *rest.Config
+	server string
+	now    func() time.Time
 }
 
 // Reconcile implements reconcile.Reconciler. The request names a MemberCluster.
 func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
-	result, err := r.reconcile(ctx, req.Name)
-	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
-		return reconcile.Result{RequeueAfter: hub.RetryConflict}, nil
-	}
-	return result, err
-}
-
-func (r *reconciler) reconcile(ctx context.Context, cluster string) (reconcile.Result, error) {
+	cluster := req.Name
 	if api.CheckMemberName(cluster) != nil {
 		return reconcile.Result{}, nil //nolint:nilerr // it describes a cluster of another MCS implementation
 	}

@@ -96,8 +96,6 @@ func (r *reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (reconc
 	switch {
 	case errors.As(err, &foreign): // whatever else failed is tried again, too
 		again = foreignEvery
-	case apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err):
-		return reconcile.Result{RequeueAfter: hub.RetryConflict}, nil
 	case err != nil:
 		return reconcile.Result{}, err
 	}
@@ -199,22 +197,20 @@ func (r *reconciler) say(ctx context.Context, s *state, foreign *access.ForeignE
 
 // read reads the objects that decide the rights.
 func (r *reconciler) read(ctx context.Context) (*state, error) {
-	s := &state{
-		members: map[string]*clustersetv1alpha1.MemberCluster{}, accounts: map[string]bool{}, reader: &rbacv1.ClusterRole{},
-	}
+	s := &state{members: map[string]*clustersetv1alpha1.MemberCluster{}, accounts: map[string]bool{}, reader: &rbacv1.ClusterRole{}}
 	var (
 		members  clustersetv1alpha1.MemberClusterList
 		accounts corev1.ServiceAccountList
 		bound    rbacv1.RoleBindingList
 	)
-	if err := r.granted.List(ctx, &bound, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("list RoleBindings: %w", err)
-	}
-	s.bound = bound.Items
-	for _, list := range []client.ObjectList{&members, &accounts} {
-		if err := r.client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
-			return nil, fmt.Errorf("list %T: %w", list, err)
-		}
+	err := errors.Join(
+		r.client.List(ctx, &members, client.UnsafeDisableDeepCopy),
+		r.client.List(ctx, &accounts, client.UnsafeDisableDeepCopy),
+		r.granted.List(ctx, &bound, client.UnsafeDisableDeepCopy),
+		client.IgnoreNotFound(r.client.Get(ctx, client.ObjectKey{Name: api.MemberClusterRole}, s.reader)),
+	)
+	if err != nil {
+		return nil, fmt.Errorf("read members and their rights: %w", err)
 	}
 	for i := range members.Items {
 		if mc := &members.Items[i]; access.IsMember(mc) {
@@ -226,11 +222,6 @@ func (r *reconciler) read(ctx context.Context) (*state, error) {
 			s.accounts[cluster] = true
 		}
 	}
-	switch err := r.client.Get(ctx, client.ObjectKey{Name: api.MemberClusterRole}, s.reader); {
-	case apierrors.IsNotFound(err):
-		s.reader = nil
-	case err != nil:
-		return nil, fmt.Errorf("get ClusterRole %s: %w", api.MemberClusterRole, err)
-	}
+	s.bound = bound.Items
 	return s, nil
 }

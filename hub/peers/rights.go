@@ -12,12 +12,12 @@ import (
 type state struct {
 	members  map[string]*clustersetv1alpha1.MemberCluster // members that haven't left
 	accounts map[string]bool                              // members with an account of ours
-	reader   *rbacv1.ClusterRole                          // of all members, or nil
+	reader   *rbacv1.ClusterRole                          // of all members, empty if there is none
 	bound    []rbacv1.RoleBinding                         // those that there are
 }
 
 // enforced reports whether the ClusterRole of all members no longer grants reading records.
-func (s *state) enforced() bool { return s.reader != nil && access.Confined(s.reader) }
+func (s *state) enforced() bool { return access.Confined(s.reader) }
 
 // on reports whether the set has communities. The communities of an account whose MemberCluster the hub has lost are
 // unknown, so a set with communities keeps them while there is such an account. Otherwise the loss of all MemberClusters
@@ -47,8 +47,7 @@ func (s *state) set() communities.Set {
 
 // bindings returns the wanted RoleBindings by namespace, including those of members whose account is being replaced (join
 // --revoke), because others keep their right to read. It binds only accounts of ours: for an account in a namespace that
-// somebody else made, anybody might hold a token. Members in the same communities share one list of subjects, which must not be
-// changed.
+// somebody else made, anybody might hold a token.
 func (s *state) bindings() map[string]*rbacv1.RoleBinding {
 	if !s.on() {
 		return nil
