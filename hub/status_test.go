@@ -12,10 +12,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 )
 
@@ -122,5 +124,41 @@ func TestInvalidValuesAreNamed(t *testing.T) {
 	h.drop("lyon")
 	if n := testutil.CollectAndCount(metricInvalid); n != 0 {
 		t.Errorf("%d series are left of a member that is gone", n)
+	}
+}
+
+// All members watch MemberClusters, so neither a heartbeat nor an export may change them.
+func TestHeartbeatsReachNobody(t *testing.T) {
+	h := newFakeHub(t, member("a")...)
+	h.beat("a")
+	was, _ := h.look("a")
+	if was.Status.Phase != clustersetv1alpha1.MemberReady {
+		t.Errorf("after a heartbeat it is %q", was.Status.Phase)
+	}
+	for range 5 {
+		h.at = h.at.Add(10 * time.Second)
+		h.beat("a")
+		h.put(&clustersetv1alpha1.ExportedService{ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace("a"), Name: fmt.Sprint("web.", h.at.Unix())}})
+		if is, _ := h.look("a"); is.ResourceVersion != was.ResourceVersion {
+			t.Errorf("the MemberCluster was written: %+v", is.Status)
+		}
+	}
+}
+
+// The networks that an administrator declares are copied to the ConfigMap that the admission policy reads.
+func TestNetworksAreKeptInStep(t *testing.T) {
+	h := newFakeHub(t, member("a")...)
+	for _, cidrs := range [][]string{{"10.1.0.0/16"}, {"10.1.0.0/16", "fd00::/48"}, nil} {
+		mc, _ := h.look("a")
+		mc.Spec.CIDRs = cidrs
+		if err := h.Update(t.Context(), mc); err != nil {
+			t.Fatal(err)
+		}
+		h.look("a")
+		networks := &corev1.ConfigMap{}
+		err := h.Get(t.Context(), client.ObjectKey{Namespace: api.MemberNamespace("a"), Name: api.NetworksConfigMap}, networks)
+		if got := networks.Data[api.NetworksKey]; err != nil || got != strings.Join(cidrs, ",") {
+			t.Errorf("got %q, want %q, %v", got, cidrs, err)
+		}
 	}
 }
