@@ -161,8 +161,9 @@ func (r *reconciler) write(ctx context.Context, mc *clustersetv1alpha1.MemberClu
 	status := statusOf(mc, d, r.now())
 	copied := *status.DeepCopy()
 	copyReport(&copied, report.Spec, exported >= r.maxServices)
-	last, _ := r.copied.LoadOrStore(mc.Name, time.Time{})
-	copies := r.now().Sub(last.(time.Time)) >= copyEvery && !equality.Semantic.DeepEqual(copied, status)
+	last, _ := r.copied.Load(mc.Name)
+	at, _ := last.(time.Time) // zero at first
+	copies := r.now().Sub(at) >= copyEvery && !equality.Semantic.DeepEqual(copied, status)
 	if copies {
 		status = copied
 	}
