@@ -39,7 +39,8 @@ func (r confiner) Reconcile(ctx context.Context, req reconcile.Request) (reconci
 		return reconcile.Result{}, err
 	}
 	return reconcile.Result{RequeueAfter: confineEvery}, Say(ctx, r.client, &mc, when(leftOut.String() != "", metav1.Condition{
-		Type: clustersetv1alpha1.ConditionWithinCIDRs, Status: metav1.ConditionFalse, Reason: clustersetv1alpha1.ReasonOutsideCIDRs, Message: leftOut.String(),
+		Type: clustersetv1alpha1.ConditionWithinCIDRs, Status: metav1.ConditionFalse, Reason: clustersetv1alpha1.ReasonOutsideCIDRs,
+		Message: leftOut.String(),
 	}))
 }
 

@@ -44,7 +44,9 @@ func (r *reconciler) leave(ctx context.Context, mc *clustersetv1alpha1.MemberClu
 	left := mc.DeepCopy()
 	left.SetLeft(r.now())
 	said := *meta.FindStatusCondition(left.Status.Conditions, clustersetv1alpha1.ConditionLeft)
-	status := clustersetv1alpha1.MemberClusterStatus{Phase: clustersetv1alpha1.MemberExpired, ExportedServices: new(int32), Conditions: []metav1.Condition{said}}
+	status := clustersetv1alpha1.MemberClusterStatus{
+		Phase: clustersetv1alpha1.MemberExpired, ExportedServices: new(int32), Conditions: []metav1.Condition{said},
+	}
 	if !equality.Semantic.DeepEqual(status, mc.Status) {
 		// Our cache may be behind a join that has reused the name.
 		var now clustersetv1alpha1.MemberCluster
