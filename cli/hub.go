@@ -28,7 +28,7 @@ type hubCommand struct {
 	installCRDs bool
 
 	manageMembers bool
-	members       members.Options
+	server        string // where members reach the hub
 }
 
 func newHub() *cobra.Command {
@@ -85,7 +85,7 @@ Nothing depends on this process. While it is down, every member stays as it was.
 				return err
 			}
 			if h.manageMembers {
-				if err := members.Setup(mgr, h.members); err != nil {
+				if err := members.Setup(mgr, h.server); err != nil {
 					return err
 				}
 			}
@@ -100,20 +100,19 @@ Nothing depends on this process. While it is down, every member stays as it was.
 	flags.DurationVar(&h.options.Forget, "forget-after", liveness.DefaultThresholds.Forget, "how long a member may be silent before its exports are deleted")
 	flags.IntVar(&h.options.MaxServices, "max-services", hub.DefaultMaxServices, "how many services a member may have on the hub; its API server refuses more (ResourceQuota). By default, agents import as many from one cluster")
 	flags.BoolVar(&h.manageMembers, "manage-members", false, "make every cluster with a MemberCluster a member, without clusterset join: create its namespace, its account, and a Secret with its agent's kubeconfig, which is deleted at the first heartbeat")
-	flags.StringVar(&h.members.Server, "hub-server", "", "with --manage-members: `address` of the hub as members reach it (default: the one in --kubeconfig; in a pod it is required)")
+	flags.StringVar(&h.server, "hub-server", "", "with --manage-members: `address` of the hub as members reach it (default: the one in --kubeconfig; in a pod it is required)")
 	flags.BoolVar(&h.installCRDs, "install-crds", false, "install or update clusterset's CRDs on the hub at the start")
 	return cmd
 }
 
 // checkMembers returns what is wrong with the flags about members.
 func (h *hubCommand) checkMembers() error {
-	server := h.members.Server
-	switch u, err := url.Parse(server); {
-	case server != "" && !h.manageMembers:
+	switch u, err := url.Parse(h.server); {
+	case h.server != "" && !h.manageMembers:
 		return usagef("--hub-server requires --manage-members")
-	case server != "" && (err != nil || u.Scheme != "https" || u.Host == ""):
-		return usagef("--hub-server is %q; want a URL such as https://hub.example.com:6443", server)
-	case server == "" && h.manageMembers && h.kubeconfig == "" && os.Getenv("KUBERNETES_SERVICE_HOST") != "":
+	case h.server != "" && (err != nil || u.Scheme != "https" || u.Host == ""):
+		return usagef("--hub-server is %q; want a URL such as https://hub.example.com:6443", h.server)
+	case h.server == "" && h.manageMembers && h.kubeconfig == "" && os.Getenv("KUBERNETES_SERVICE_HOST") != "":
 		return usagef("--hub-server is required with --manage-members in a pod: the URL at which members reach the hub, such as https://hub.example.com:6443")
 	}
 	return nil

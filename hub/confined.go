@@ -25,39 +25,38 @@ const confineEvery, page = 2 * time.Minute, 50
 type confiner struct{ *reconciler }
 
 // Reconcile implements reconcile.Reconciler. The request names a MemberCluster.
-func (r confiner) Reconcile(ctx context.Context, req reconcile.Request) (again reconcile.Result, err error) {
+func (r confiner) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	var mc clustersetv1alpha1.MemberCluster
 	if err := r.client.Get(ctx, req.NamespacedName, &mc); err != nil {
-		return again, client.IgnoreNotFound(err)
+		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	want := metav1.Condition{Type: clustersetv1alpha1.ConditionWithinCIDRs}
-	if usable, _ := mc.Sanitized(); isMember(mc.Name) && len(usable.Spec.CIDRs) > 0 && !mc.Left() {
-		again.RequeueAfter = confineEvery
-		if want.Message, err = r.leftOut(ctx, &usable.Spec, api.MemberNamespace(mc.Name)); err != nil {
-			return again, err
-		}
-		if want.Message != "" {
-			want.Status, want.Reason = metav1.ConditionFalse, clustersetv1alpha1.ReasonOutsideCIDRs
-		}
+	usable, _ := mc.Sanitized()
+	if !isMember(mc.Name) || len(usable.Spec.CIDRs) == 0 || mc.Left() {
+		return reconcile.Result{}, Say(ctx, r.client, &mc, metav1.Condition{Type: clustersetv1alpha1.ConditionWithinCIDRs})
 	}
-	_, err = Say(ctx, r.client, &mc, want)
-	return again, err
+	leftOut := merge.Confined{CIDRs: usable.Spec.CIDRs}
+	if err := r.eachRecord(ctx, api.MemberNamespace(mc.Name), leftOut.Add); err != nil {
+		return reconcile.Result{}, err
+	}
+	return reconcile.Result{RequeueAfter: confineEvery}, Say(ctx, r.client, &mc, when(leftOut.String() != "", metav1.Condition{
+		Type: clustersetv1alpha1.ConditionWithinCIDRs, Status: metav1.ConditionFalse, Reason: clustersetv1alpha1.ReasonOutsideCIDRs,
+		Message: leftOut.String(),
+	}))
 }
 
-// leftOut says what the networks leave out of a cluster's records, by the rule of every importer.
-func (r confiner) leftOut(ctx context.Context, spec *clustersetv1alpha1.MemberClusterSpec, namespace string) (string, error) {
-	confined := merge.Confined{CIDRs: spec.CIDRs}
+// eachRecord reads a member's records page by page.
+func (r confiner) eachRecord(ctx context.Context, namespace string, do func(runtime.Object)) error {
 	for _, kind := range []client.ObjectList{&clustersetv1alpha1.ExportedServiceList{}, &clustersetv1alpha1.ExportedEndpointsList{}} {
 		for more := ""; ; {
 			list := kind.DeepCopyObject().(client.ObjectList) //nolint:forcetypeassert // it is one
 			if err := r.live.List(ctx, list, client.InNamespace(namespace), client.Limit(page), client.Continue(more)); err != nil {
-				return "", fmt.Errorf("read the records in %s: %w", namespace, err)
+				return fmt.Errorf("read the records in %s: %w", namespace, err)
 			}
-			_ = meta.EachListItem(list, func(record runtime.Object) error { confined.Add(record); return nil })
+			_ = meta.EachListItem(list, func(record runtime.Object) error { do(record); return nil })
 			if more = list.GetContinue(); more == "" {
 				break
 			}
 		}
 	}
-	return confined.String(), nil
+	return nil
 }

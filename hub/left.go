@@ -3,7 +3,6 @@ package hub
 import (
 	"context"
 	"fmt"
-	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -32,14 +31,22 @@ func leaves(mc *clustersetv1alpha1.MemberCluster) bool {
 // `clusterset leave` does the same and more, and may be running.
 func (r *reconciler) leave(ctx context.Context, mc *clustersetv1alpha1.MemberCluster) (reconcile.Result, error) {
 	if mc.DeletionTimestamp != nil {
-		switch going, err := r.kindGoes(ctx); {
-		case err != nil:
-			return reconcile.Result{}, err
-		case going: // with all MemberClusters, which isn't a leave
-			return reconcile.Result{}, r.letGo(ctx, mc)
+		// With the CustomResourceDefinition, all MemberClusters are deleted, which isn't a leave.
+		crd := &metav1.PartialObjectMetadata{}
+		crd.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"})
+		if err := r.live.Get(ctx, client.ObjectKey{Name: memberCRD}, crd); err != nil {
+			return reconcile.Result{}, fmt.Errorf("get CustomResourceDefinition %s: %w", memberCRD, err)
+		}
+		if crd.DeletionTimestamp != nil {
+			return reconcile.Result{}, r.release(ctx, mc)
 		}
 	}
-	status := leftStatus(mc, r.now())
+	left := mc.DeepCopy()
+	left.SetLeft(r.now())
+	said := *meta.FindStatusCondition(left.Status.Conditions, clustersetv1alpha1.ConditionLeft)
+	status := clustersetv1alpha1.MemberClusterStatus{
+		Phase: clustersetv1alpha1.MemberExpired, ExportedServices: new(int32), Conditions: []metav1.Condition{said},
+	}
 	if !equality.Semantic.DeepEqual(status, mc.Status) {
 		// Our cache may be behind a join that has reused the name.
 		var now clustersetv1alpha1.MemberCluster
@@ -56,60 +63,52 @@ func (r *reconciler) leave(ctx context.Context, mc *clustersetv1alpha1.MemberClu
 			return reconcile.Result{}, err
 		}
 	}
-	if due := status.Conditions[0].LastTransitionTime.Add(r.keepLeft).Sub(r.now()); due > 0 {
+	if due := said.LastTransitionTime.Add(r.keepLeft).Sub(r.now()); due > 0 {
 		return reconcile.Result{RequeueAfter: due}, nil
 	}
-	return reconcile.Result{}, r.letGo(ctx, mc)
+	return reconcile.Result{}, r.release(ctx, mc)
 }
 
 // takeAway deletes a member's rights, then its records, so that an agent that is still running can't write them again. It
-// leaves the empty namespace, and the binding of the member's account to the readers' role, to `clusterset leave`: their names
-// differ between members, so a role for them would let this process delete any namespace and any binding of the hub's cluster.
+// leaves the empty namespace, the Role, and the binding of the member's account to the readers' role, to `clusterset leave`: the names of
+// namespaces and bindings differ between members, so a role for them would let this process delete any of the hub's cluster.
 func (r *reconciler) takeAway(ctx context.Context, cluster string) error {
 	if !isMember(cluster) {
 		return nil
 	}
-	mine, account := []client.Object{access.RoleBinding(cluster)}, access.ServiceAccount(cluster)
+	account, in := access.ServiceAccount(cluster), api.MemberNamespace(cluster)
+	mine := []client.Object{access.RoleBinding(cluster)}
 	switch err := r.live.Get(ctx, client.ObjectKeyFromObject(account), account); {
 	case client.IgnoreNotFound(err) != nil:
 		return fmt.Errorf("get the account of %s: %w", cluster, err)
 	case err == nil && access.Ours(account): // not one that someone else has created since
 		mine = append(mine, account)
 	}
-	for _, o := range mine {
-		if err := client.IgnoreNotFound(r.client.Delete(ctx, o)); err != nil {
-			return fmt.Errorf("remove the rights of %s: delete its %T: %w", cluster, o, err)
-		}
+	if err := r.remove(ctx, mine...); err != nil {
+		return err
 	}
 	if err := r.deleteRecords(ctx, cluster); err != nil {
 		return err
 	}
-	for _, o := range []client.Object{
-		&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace(cluster), Name: api.HeartbeatLease}},
-		&clustersetv1alpha1.MemberReport{ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace(cluster), Name: clustersetv1alpha1.MemberReportName}},
-	} {
+	return r.remove(ctx,
+		&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: in, Name: api.HeartbeatLease}},
+		&clustersetv1alpha1.MemberReport{ObjectMeta: metav1.ObjectMeta{Namespace: in, Name: clustersetv1alpha1.MemberReportName}})
+}
+
+func (r *reconciler) remove(ctx context.Context, objects ...client.Object) error {
+	for _, o := range objects {
 		if err := client.IgnoreNotFound(r.client.Delete(ctx, o)); err != nil {
-			return fmt.Errorf("delete the %T of %s: %w", o, cluster, err)
+			return fmt.Errorf("delete %T %s: %w", o, access.NameOf(o), err)
 		}
 	}
 	return nil
 }
 
-// kindGoes reports whether the CustomResourceDefinition of MemberCluster is being deleted.
-func (r *reconciler) kindGoes(ctx context.Context) (bool, error) {
-	crd := &metav1.PartialObjectMetadata{}
-	crd.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"})
-	if err := r.live.Get(ctx, client.ObjectKey{Name: memberCRD}, crd); err != nil {
-		return false, fmt.Errorf("get CustomResourceDefinition %s: %w", memberCRD, err)
-	}
-	return crd.DeletionTimestamp != nil, nil
-}
-
-// letGo removes our finalizer.
-func (r *reconciler) letGo(ctx context.Context, mc *clustersetv1alpha1.MemberCluster) error {
+// release removes our finalizer. Another one may still keep the object.
+func (r *reconciler) release(ctx context.Context, mc *clustersetv1alpha1.MemberCluster) error {
 	released := mc.DeepCopy()
 	if !controllerutil.RemoveFinalizer(released, api.MemberFinalizer) {
-		return nil // only another finalizer keeps it
+		return nil
 	}
 	// The list is replaced as a whole, hence the optimistic lock.
 	patch := client.MergeFromWithOptions(mc, client.MergeFromWithOptimisticLock{})
@@ -117,14 +116,4 @@ func (r *reconciler) letGo(ctx context.Context, mc *clustersetv1alpha1.MemberClu
 		return fmt.Errorf("remove finalizer from MemberCluster %s: %w", mc.Name, err)
 	}
 	return nil
-}
-
-// leftStatus returns the status of a cluster that has left.
-func leftStatus(mc *clustersetv1alpha1.MemberCluster, now time.Time) clustersetv1alpha1.MemberClusterStatus {
-	left := mc.DeepCopy()
-	left.SetLeft(now)
-	return clustersetv1alpha1.MemberClusterStatus{
-		Phase: clustersetv1alpha1.MemberExpired, ExportedServices: new(int32),
-		Conditions: []metav1.Condition{*meta.FindStatusCondition(left.Status.Conditions, clustersetv1alpha1.ConditionLeft)},
-	}
 }

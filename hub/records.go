@@ -18,9 +18,6 @@ func isMember(name string) bool { return api.CheckMemberName(name) == nil }
 
 // exported counts the services a member exports to the hub: its records without those that are withdrawn.
 func (r *reconciler) exported(ctx context.Context, cluster string) (int, error) {
-	if !isMember(cluster) {
-		return 0, nil
-	}
 	var list metav1.PartialObjectMetadataList
 	list.SetGroupVersionKind(clustersetv1alpha1.GroupVersion.WithKind("ExportedServiceList"))
 	// Only counted, so the cache's own objects will do.

@@ -4,29 +4,21 @@ import (
 	"context"
 	"fmt"
 
-	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 )
 
-// Say writes a condition of a MemberCluster, or removes it if want has no status. It returns the MemberCluster, or nil if it says that already.
-func Say(ctx context.Context, c client.Client, mc *clustersetv1alpha1.MemberCluster, want metav1.Condition) (said *clustersetv1alpha1.MemberCluster, err error) {
-	var was metav1.Condition
-	if found := meta.FindStatusCondition(mc.Status.Conditions, want.Type); found != nil {
-		was = *found
+// Say writes a condition of a MemberCluster if it changes, or removes it if it has no status.
+func Say(ctx context.Context, c client.Client, mc *clustersetv1alpha1.MemberCluster, want metav1.Condition) error {
+	said := mc.DeepCopy()
+	setCondition(&said.Status, want)
+	if equality.Semantic.DeepEqual(said.Status, mc.Status) {
+		return nil
 	}
-	if was.Status == want.Status && was.Reason == want.Reason && was.Message == want.Message {
-		return nil, nil //nolint:nilnil // nothing is to be said
-	}
-	said, want.ObservedGeneration = mc.DeepCopy(), mc.Generation
-	if want.Status == "" {
-		meta.RemoveStatusCondition(&said.Status.Conditions, want.Type)
-	} else {
-		meta.SetStatusCondition(&said.Status.Conditions, want)
-	}
-	return said, PatchStatus(ctx, c, mc, said)
+	return PatchStatus(ctx, c, mc, said)
 }
 
 // PatchStatus writes the status of a MemberCluster. The optimistic lock keeps a process that has just lost its leadership from overwriting

@@ -9,6 +9,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
@@ -19,7 +20,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
@@ -98,56 +98,41 @@ func Setup(mgr manager.Manager, opts Options) error {
 		live:     mgr.GetAPIReader(),
 		events:   mgr.GetEventRecorder("clusterset-hub"),
 		now:      time.Now,
-		moved:    make(chan event.TypedGenericEvent[string]),
-		keepLeft: opts.Left,
 		liveness: liveness.New(opts.Thresholds),
-
+		// Often enough that a threshold is exceeded by an eighth at most, and that Decide notices a pause of its own.
+		every:       opts.Suspect / 8,
+		keepLeft:    opts.Left,
 		maxServices: opts.MaxServices,
-
-		quotas: make(map[string]quotaSeen),
 	}
 	err := Control(mgr, "clusterset-hub", controller.Options{
 		Reconciler:              r,
 		MaxConcurrentReconciles: 4,
 		// controller-runtime's default goes up to a quarter of an hour. A member that died while the API server was down would
 		// count as alive for that long.
-		RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](20*time.Millisecond, opts.Suspect/2),
-	}, sources(mgr.GetCache(), r.moved))
+		RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](20*time.Millisecond, r.every),
+	}, sources(mgr.GetCache()))
 	if err != nil {
 		return err
 	}
-	err = Control(mgr, "clusterset-hub-cidrs", controller.Options{Reconciler: confiner{r}, MaxConcurrentReconciles: 1}, []source.Source{
+	return Control(mgr, "clusterset-hub-cidrs", controller.Options{Reconciler: confiner{r}}, []source.Source{
 		source.Kind(mgr.GetCache(), client.Object(&clustersetv1alpha1.MemberCluster{}), &handler.EnqueueRequestForObject{}, predicate.GenerationChangedPredicate{}),
 	})
-	if err != nil {
-		return err
-	}
-	// Often enough that a threshold is exceeded by an eighth at most, and that Decide notices a pause of its own.
-	interval := opts.Suspect / 8
-	err = mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
-		tick := time.NewTicker(interval)
-		defer tick.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return nil
-			case <-tick.C:
-				r.tick(ctx)
-			}
-		}
-	}))
-	if err != nil {
-		return fmt.Errorf("set up hub: %w", err)
-	}
-	return nil
 }
 
-// RetryConflict is how long the controllers wait until their caches have what was written, by themselves or by others.
-const RetryConflict = 200 * time.Millisecond
+// retryConflict is how long a controller waits until its cache has what was written, by itself or by others.
+const retryConflict = 200 * time.Millisecond
 
 // Control adds a controller to the hub's manager. Its rights may be granted later, and several hubs may run in one process, as in tests.
 func Control(mgr manager.Manager, name string, opts controller.Options, sources []source.Source) error {
 	opts.CacheSyncTimeout, opts.SkipNameValidation = connect.Forever, new(true)
+	reconciler := opts.Reconciler
+	opts.Reconciler = reconcile.Func(func(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+		result, err := reconciler.Reconcile(ctx, req)
+		if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
+			return reconcile.Result{RequeueAfter: retryConflict}, nil
+		}
+		return result, err
+	})
 	ctrl, err := controller.New(name, mgr, opts)
 	if err != nil {
 		return fmt.Errorf("set up %s: %w", name, err)
@@ -171,10 +156,9 @@ func MemberOf(name string) handler.EventHandler {
 	})
 }
 
-// sources returns the sources that enqueue keys: MemberClusters, their heartbeats and reports, and decisions that changed with time or with
-// other members.
-func sources(c cache.Cache, moved <-chan event.TypedGenericEvent[string]) []source.Source {
-	// The number of a member's exports is written with its next heartbeat, so these events are not needed; the watch is, for
+// sources returns the sources that enqueue keys: MemberClusters, their heartbeats and reports.
+func sources(c cache.Cache) []source.Source {
+	// The number of a member's exports is written with its next change of phase, so these events are not needed; the watch is, for
 	// counting.
 	exported := &metav1.PartialObjectMetadata{}
 	exported.SetGroupVersionKind(clustersetv1alpha1.GroupVersion.WithKind("ExportedService"))
@@ -184,10 +168,5 @@ func sources(c cache.Cache, moved <-chan event.TypedGenericEvent[string]) []sour
 		source.Kind(c, client.Object(&clustersetv1alpha1.MemberReport{}), MemberOf(clustersetv1alpha1.MemberReportName)),
 		source.Kind(c, client.Object(&corev1.ConfigMap{}), MemberOf(api.NetworksConfigMap)), // not ResourceQuotas, which change with every record
 		source.Kind(c, client.Object(exported), handler.Funcs{}),
-		source.TypedChannel(moved, handler.TypedFuncs[string, reconcile.Request]{
-			GenericFunc: func(_ context.Context, e event.TypedGenericEvent[string], q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
-				q.Add(reconcile.Request{NamespacedName: types.NamespacedName{Name: e.Object}})
-			},
-		}),
 	}
 }

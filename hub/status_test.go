@@ -1,102 +1,164 @@
 package hub
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
-	"github.com/clusterset/clusterset/hub/liveness"
 )
 
-// stated updates a MemberCluster's status after a heartbeat of a member with a report, or none. It returns the Events about that, without those of
-// the heartbeat itself.
-func stated(mc *clustersetv1alpha1.MemberCluster, said *clustersetv1alpha1.MemberReportSpec) (events []news) {
-	var report *clustersetv1alpha1.MemberReport
-	if said != nil {
-		report = &clustersetv1alpha1.MemberReport{Spec: *said}
-	}
-	mc.Name = "lyon"
-	was := mc.Status.Conditions
-	mc.Status = statusOf(mc, liveness.Decision{Phase: clustersetv1alpha1.MemberReady, Heard: time.Unix(1, 0)}, factsOf(report, 0), time.Unix(2, 0))
-	return slices.DeleteFunc(transitions(was, mc.Status.Conditions), func(n news) bool { return n.reason == clustersetv1alpha1.ReasonHeartbeatSeen })
-}
-
-// said returns the kinds and reasons of Events.
-func said(events []news) string {
-	all := []string{}
-	for _, n := range events {
-		all = append(all, n.kind+" "+n.reason)
-	}
-	return fmt.Sprint(all)
-}
-
 // A member reports its agent's version, the zones of its nodes, and its namespaces (C29 and C77 of docs/spec/control-plane.md). What it doesn't say
-// stays, and what terminals would obey, or is no digest, isn't taken.
+// stays, and what is no digest isn't copied.
 func TestWhatAMemberReports(t *testing.T) {
 	digest := clustersetv1alpha1.NamespaceDigest([]string{"pay", "shop"})
-	mc := &clustersetv1alpha1.MemberCluster{}
+	status := &clustersetv1alpha1.MemberClusterStatus{}
 	for _, c := range []struct {
-		said *clustersetv1alpha1.MemberReportSpec
+		said clustersetv1alpha1.MemberReportSpec
 		want string
 	}{
-		{nil, ` [] ""`},
-		{&clustersetv1alpha1.MemberReportSpec{AgentVersion: "v1", Zones: []string{"b", "a"}, Namespaces: &digest}, `v1 [a b] "` + digest + `"`},
-		{nil, `v1 [a b] "` + digest + `"`},
-		{&clustersetv1alpha1.MemberReportSpec{}, `v1 [a b] "` + digest + `"`},
-		{&clustersetv1alpha1.MemberReportSpec{Zones: []string{}, Namespaces: new("\x1b[2J")}, `v1 [] ""`},
+		{clustersetv1alpha1.MemberReportSpec{}, ` [] ""`},
+		{clustersetv1alpha1.MemberReportSpec{AgentVersion: "v1", Zones: []string{"b", "a"}, Namespaces: &digest}, `v1 [a b] "` + digest + `"`},
+		{clustersetv1alpha1.MemberReportSpec{}, `v1 [a b] "` + digest + `"`},
+		{clustersetv1alpha1.MemberReportSpec{Zones: []string{}, Namespaces: new("\x1b[2J")}, `v1 [] ""`},
 	} {
-		stated(mc, c.said)
-		if got := fmt.Sprintf("%s %v %q", mc.Status.AgentVersion, mc.Status.Zones, mc.Status.Namespaces); got != c.want {
+		copyReport(status, c.said, false)
+		if got := fmt.Sprintf("%s %v %q", status.AgentVersion, status.Zones, status.Namespaces); got != c.want {
 			t.Errorf("%+v: %s, want %s", c.said, got, c.want)
 		}
 	}
-	if f := factsOf(&clustersetv1alpha1.MemberReport{Spec: clustersetv1alpha1.MemberReportSpec{AgentVersion: "v1\x1b[2J\n"}}, 0); f.version != "v1[2J" {
-		t.Errorf("version %q", f.version)
+	for _, full := range []bool{true, false} {
+		copyReport(status, clustersetv1alpha1.MemberReportSpec{}, full)
+		if is := meta.IsStatusConditionTrue(status.Conditions, clustersetv1alpha1.ConditionLimited); is != full {
+			t.Errorf("with as many services as it may have: %t, the condition Limited is %t", full, is)
+		}
 	}
+	mc := clustersetv1alpha1.MemberCluster{}
 	mc.Status.Zones, mc.Spec.Zone = []string{"a"}, "by-hand"
 	if got := mc.AllZones(); !slices.Equal(got, []string{"by-hand"}) {
 		t.Errorf("zones are %v: what people write goes first", got)
 	}
 }
 
-// Rule C48 of docs/spec/control-plane.md: a condition, and an Event, name what can't be used.
+// A member can report something else ten times a second. All that it says changes its MemberCluster once a minute at most, and the last state always
+// does, also if a write failed. Rule C29 of docs/spec/control-plane.md.
+func TestReportsAreCopiedOnceAMinute(t *testing.T) {
+	h := newFakeHub(t, member("thief")...)
+	said, writes, last := "", 0, time.Time{}
+	for i := range 600 { // ten minutes
+		h.report("thief", clustersetv1alpha1.MemberReportSpec{AgentVersion: fmt.Sprint("v", i), Zones: []string{"z"}[:i%2], Namespaces: new([]string{"", "AAAAAg"}[i%2])})
+		if mc, _ := h.look("thief"); mc.ResourceVersion != said {
+			if writes++; h.at.Sub(last) < copyEvery {
+				t.Errorf("written at %s and %s", last, h.at)
+			}
+			said, last = mc.ResourceVersion, h.at
+		}
+		h.at = h.at.Add(time.Second)
+	}
+	if writes != 10 {
+		t.Errorf("written %d times in ten minutes", writes)
+	}
+	h.report("thief", clustersetv1alpha1.MemberReportSpec{AgentVersion: "last"})
+	h.at = last.Add(copyEvery)
+	works := h.client
+	h.client = interceptor.NewClient(h.WithWatch, interceptor.Funcs{SubResourcePatch: func(
+		context.Context, client.Client, string, client.Object, client.Patch, ...client.SubResourcePatchOption,
+	) error {
+		return errors.New("refused")
+	}})
+	if _, err := h.reconciler.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKey{Name: "thief"}}); err == nil {
+		t.Error("the write didn't fail")
+	}
+	h.client = works
+	if mc, _ := h.look("thief"); mc.Status.AgentVersion != "last" {
+		t.Errorf("after a write that failed, it is %s", mc.Status.AgentVersion)
+	}
+}
+
+// Rule C48 of docs/spec/control-plane.md: a condition, an Event and the metrics name what can't be used, for as long as it is there, or the member.
 func TestInvalidValuesAreNamed(t *testing.T) {
-	mc := &clustersetv1alpha1.MemberCluster{}
+	h := newFakeHub(t, member("lyon")...)
 	for _, c := range []struct {
 		networks []string
-		said     string // the condition's status and message, or nothing
-		event    string
+		want     string // the condition's message, or nothing
+		metric   float64
 	}{
-		{[]string{"10.1.0.0/16"}, "", "[]"},
+		{[]string{"10.1.0.0/16"}, "", 0},
 		{
-			[]string{"10.1.0.0/16", "10.2.0.1/16"},
-			`False the MemberCluster isn't used as it is: spec.cidrs[1]: Invalid value: "10.2.0.1/16": must be a network without host bits, such as 10.1.0.0/16 or fd00:1::/48`,
-			"[" + corev1.EventTypeWarning + " Invalid]",
+			[]string{"10.1.0.0/16", "10.2.0.1/16", "::::/0"},
+			`the MemberCluster isn't used as it is: spec.cidrs[1]: Invalid value: "10.2.0.1/16": must be a network without host bits, such as 10.1.0.0/16 or fd00:1::/48; and 1 more`,
+			1,
 		},
-		{[]string{"10.1.0.0/16"}, "True all values of the MemberCluster are used", "[" + corev1.EventTypeNormal + " Valid]"},
+		{[]string{"10.1.0.0/16"}, "", 0},
 	} {
+		mc, _ := h.look("lyon")
 		mc.Spec.CIDRs = c.networks
-		events := said(stated(mc, nil))
-		condition := ""
+		if err := h.Update(t.Context(), mc); err != nil {
+			t.Fatal(err)
+		}
+		mc, _ = h.look("lyon")
+		said := ""
 		if valid := meta.FindStatusCondition(mc.Status.Conditions, clustersetv1alpha1.ConditionValid); valid != nil {
-			condition = string(valid.Status) + " " + valid.Message
+			said = valid.Message
 		}
-		if condition != c.said || events != c.event {
-			t.Errorf("%v: %q and Events %s, want %q and %s", c.networks, condition, events, c.said, c.event)
+		if metric := testutil.ToFloat64(metricInvalid.WithLabelValues("lyon")); said != c.want || metric != c.metric {
+			t.Errorf("%v: %q and %v, want %q and %v", c.networks, said, metric, c.want, c.metric)
 		}
 	}
-	for range 64 {
-		mc.Spec.CIDRs = append(mc.Spec.CIDRs, strings.Repeat("x", 100))
+	if e := <-h.events.Events; !strings.HasPrefix(e, corev1.EventTypeWarning+" Invalid ") || len(h.events.Events) > 0 {
+		t.Errorf("Event %q, and %d more", e, len(h.events.Events))
 	}
-	for _, c := range conditions(mc, liveness.Decision{}, facts{}) {
-		if len(c.Message) > 1500 {
-			t.Errorf("a message of %d bytes", len(c.Message))
+	h.drop("lyon")
+	if n := testutil.CollectAndCount(metricInvalid); n != 0 {
+		t.Errorf("%d series are left of a member that is gone", n)
+	}
+}
+
+// All members watch MemberClusters, so neither a heartbeat nor an export may change them.
+func TestHeartbeatsReachNobody(t *testing.T) {
+	h := newFakeHub(t, member("a")...)
+	h.beat("a")
+	was, _ := h.look("a")
+	if was.Status.Phase != clustersetv1alpha1.MemberReady {
+		t.Errorf("after a heartbeat it is %q", was.Status.Phase)
+	}
+	for range 5 {
+		h.at = h.at.Add(10 * time.Second)
+		h.beat("a")
+		h.put(&clustersetv1alpha1.ExportedService{ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace("a"), Name: fmt.Sprint("web.", h.at.Unix())}})
+		if is, _ := h.look("a"); is.ResourceVersion != was.ResourceVersion {
+			t.Errorf("the MemberCluster was written: %+v", is.Status)
+		}
+	}
+}
+
+// The networks that an administrator declares are copied to the ConfigMap that the admission policy reads.
+func TestNetworksAreKeptInStep(t *testing.T) {
+	h := newFakeHub(t, member("a")...)
+	for _, cidrs := range [][]string{{"10.1.0.0/16"}, {"10.1.0.0/16", "fd00::/48"}, nil} {
+		mc, _ := h.look("a")
+		mc.Spec.CIDRs = cidrs
+		if err := h.Update(t.Context(), mc); err != nil {
+			t.Fatal(err)
+		}
+		h.look("a")
+		networks := &corev1.ConfigMap{}
+		err := h.Get(t.Context(), client.ObjectKey{Namespace: api.MemberNamespace("a"), Name: api.NetworksConfigMap}, networks)
+		if got := networks.Data[api.NetworksKey]; err != nil || got != strings.Join(cidrs, ",") {
+			t.Errorf("got %q, want %q, %v", got, cidrs, err)
 		}
 	}
 }

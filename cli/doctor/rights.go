@@ -109,7 +109,7 @@ var hubRoles = map[string][]rbacv1.PolicyRule{
 		named("", "serviceaccounts", api.MemberServiceAccount, "patch"),
 		named("", "secrets", api.HubSecret, "delete"),
 		rule(rbacv1.GroupName, []string{"roles", "clusterrolebindings"}, []string{"create"}),
-		named(rbacv1.GroupName, "roles", api.MemberRole, "get", "list", "watch", "update", "delete", "bind"),
+		named(rbacv1.GroupName, "roles", api.MemberRole, "get", "list", "watch", "update", "bind"),
 		named(rbacv1.GroupName, "rolebindings", api.MemberRole, "get", "list", "watch", "update"),
 		named(rbacv1.GroupName, "clusterroles", api.MemberClusterRole, "bind"),
 		named(rbacv1.GroupName, "clusterrolebindings", api.MembersBinding, "get", "list", "watch", "update"),

@@ -59,6 +59,12 @@ func Keep(ctx context.Context, c client.Client, cluster string, o client.Object,
 	return result != controllerutil.OperationResultNone, nil
 }
 
+// Restored is Keep with Restore.
+func Restored(ctx context.Context, c client.Client, cluster string, o client.Object) (wrote bool, err error) {
+	want := o.DeepCopyObject().(client.Object) //nolint:forcetypeassert // it is one
+	return Keep(ctx, c, cluster, o, func() { Restore(o, want) })
+}
+
 // IsMember reports whether a MemberCluster on the hub is a member's, and not that of a cluster that has left, of one of another MCS
 // implementation, or a copy that its importer is about to delete.
 func IsMember(mc *clustersetv1alpha1.MemberCluster) bool {

@@ -59,60 +59,42 @@ func Namespace(cluster string) *corev1.Namespace {
 // Networks returns the ConfigMap in which the hub's admission policy finds the addresses that the member may publish. The hub
 // process keeps it up to date.
 func Networks(cluster string, spec *clustersetv1alpha1.MemberClusterSpec) *corev1.ConfigMap {
-	return &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace(cluster), Name: api.NetworksConfigMap, Labels: Managed(cluster)},
-		Data:       NetworksData(spec),
-	}
-}
-
-// NetworksData is what Networks holds.
-func NetworksData(spec *clustersetv1alpha1.MemberClusterSpec) map[string]string {
-	return map[string]string{api.NetworksKey: strings.Join(spec.CIDRs, ","), api.ExternalNetworksKey: strings.Join(spec.ExternalCIDRs, ",")}
+	return &corev1.ConfigMap{ObjectMeta: in(cluster, api.NetworksConfigMap), Data: map[string]string{
+		api.NetworksKey: strings.Join(spec.CIDRs, ","), api.ExternalNetworksKey: strings.Join(spec.ExternalCIDRs, ","),
+	}}
 }
 
 // ServiceAccount is what a member's agent is on the hub.
 func ServiceAccount(cluster string) *corev1.ServiceAccount {
-	return &corev1.ServiceAccount{
-		ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace(cluster), Name: api.MemberServiceAccount, Labels: Managed(cluster)},
-		// No pod of the hub's cluster should get it: it is for an agent elsewhere.
-		AutomountServiceAccountToken: new(false),
+	// No pod of the hub's cluster should get its token: it is for an agent elsewhere.
+	return &corev1.ServiceAccount{ObjectMeta: in(cluster, api.MemberServiceAccount), AutomountServiceAccountToken: new(false)}
+}
+
+// in names an object in a member's namespace.
+func in(cluster, name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: api.MemberNamespace(cluster), Name: name, Labels: Managed(cluster)}
+}
+
+// rule allows verbs on resources of a group, of one name unless that is empty.
+func rule(group string, resources []string, name string, verbs ...string) rbacv1.PolicyRule {
+	r := rbacv1.PolicyRule{APIGroups: []string{group}, Resources: resources, Verbs: verbs}
+	if name != "" {
+		r.ResourceNames = []string{name}
 	}
+	return r
 }
 
 // WriterRules are a member's rights in its own namespace: to write its records, its report and its heartbeat, and to request a new token of
 // its own account.
 func WriterRules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
-		{
-			APIGroups: []string{clustersetv1alpha1.GroupName},
-			Resources: []string{"exportedservices", "exportedendpoints"},
-			Verbs:     []string{"create", "update", "patch", "delete"},
-		},
-		{
-			APIGroups:     []string{"coordination.k8s.io"},
-			Resources:     []string{"leases"},
-			ResourceNames: []string{api.HeartbeatLease},
-			// A POST is authorized before the object has a name, so this rule refuses it. The agent creates its Lease by an update, whose
-			// request has the name.
-			Verbs: []string{"get", "create", "update"},
-		},
-		{ // whose schema allows only one name
-			APIGroups: []string{clustersetv1alpha1.GroupName},
-			Resources: []string{"memberreports"},
-			Verbs:     []string{"create"},
-		},
-		{
-			APIGroups:     []string{clustersetv1alpha1.GroupName},
-			Resources:     []string{"memberreports"},
-			ResourceNames: []string{clustersetv1alpha1.MemberReportName},
-			Verbs:         []string{"get", "update"},
-		},
-		{
-			APIGroups:     []string{""},
-			Resources:     []string{"serviceaccounts/token"},
-			ResourceNames: []string{api.MemberServiceAccount},
-			Verbs:         []string{"create"},
-		},
+		rule(clustersetv1alpha1.GroupName, []string{"exportedservices", "exportedendpoints"}, "", "create", "update", "patch", "delete"),
+		// A POST is authorized before the object has a name, so this rule refuses it. The agent creates its Lease by an update, whose
+		// request has the name.
+		rule("coordination.k8s.io", []string{"leases"}, api.HeartbeatLease, "get", "create", "update"),
+		rule(clustersetv1alpha1.GroupName, []string{"memberreports"}, "", "create"), // its schema allows only one name
+		rule(clustersetv1alpha1.GroupName, []string{"memberreports"}, clustersetv1alpha1.MemberReportName, "get", "update"),
+		rule("", []string{"serviceaccounts/token"}, api.MemberServiceAccount, "create"),
 	}
 }
 
@@ -126,17 +108,9 @@ func ReaderRules() []rbacv1.PolicyRule {
 // PeerRules are what members may do in the namespaces of those that they share a community with, where MemberClusters name communities.
 func PeerRules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
-		{
-			APIGroups: []string{clustersetv1alpha1.GroupName},
-			Resources: []string{"exportedservices", "exportedendpoints"},
-			Verbs:     []string{"get", "list", "watch"},
-		},
-		{ // an agent finds out where the others' beacons are
-			APIGroups:     []string{clustersetv1alpha1.GroupName},
-			Resources:     []string{"memberreports"},
-			ResourceNames: []string{clustersetv1alpha1.MemberReportName},
-			Verbs:         []string{"get"},
-		},
+		rule(clustersetv1alpha1.GroupName, []string{"exportedservices", "exportedendpoints"}, "", "get", "list", "watch"),
+		// An agent finds out where the others' beacons are.
+		rule(clustersetv1alpha1.GroupName, []string{"memberreports"}, clustersetv1alpha1.MemberReportName, "get"),
 	}
 }
 
@@ -167,55 +141,56 @@ func Confined(role *rbacv1.ClusterRole) bool {
 
 // Role lets a member write in its namespace.
 func Role(cluster string) *rbacv1.Role {
-	return &rbacv1.Role{
-		ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace(cluster), Name: api.MemberRole, Labels: Managed(cluster)},
-		Rules:      WriterRules(),
-	}
+	return &rbacv1.Role{ObjectMeta: in(cluster, api.MemberRole), Rules: WriterRules()}
 }
 
 // RoleBinding gives a member its Role.
 func RoleBinding(cluster string) *rbacv1.RoleBinding {
-	return &rbacv1.RoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace(cluster), Name: api.MemberRole, Labels: Managed(cluster)},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: api.MemberRole},
-		Subjects:   Subjects(cluster),
-	}
+	return &rbacv1.RoleBinding{ObjectMeta: in(cluster, api.MemberRole), RoleRef: to("Role", api.MemberRole), Subjects: Subjects(cluster)}
+}
+
+// to is the reference of a binding.
+func to(kind, name string) rbacv1.RoleRef {
+	return rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: kind, Name: name}
 }
 
 // PeersBinding is the one that the hub process makes where MemberClusters name communities. Its Subjects are those who may read the
 // member's records.
 func PeersBinding(cluster string) *rbacv1.RoleBinding {
-	return &rbacv1.RoleBinding{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace: api.MemberNamespace(cluster), Name: api.PeersBinding,
-			Labels: map[string]string{api.LabelManagedBy: api.ManagedByHub, api.LabelCluster: cluster},
-		},
-		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: api.MemberPeerRole},
-	}
+	binding := &rbacv1.RoleBinding{ObjectMeta: in(cluster, api.PeersBinding), RoleRef: to("ClusterRole", api.MemberPeerRole)}
+	binding.Labels[api.LabelManagedBy] = api.ManagedByHub
+	return binding
 }
 
-// ClusterRole is shared by all members, so it has no member's name.
+// PeerRole is the ClusterRole to which PeersBinding refers.
+func PeerRole() *rbacv1.ClusterRole {
+	return &rbacv1.ClusterRole{ObjectMeta: forAll(api.MemberPeerRole, api.ManagedByHub), Rules: PeerRules()}
+}
+
+// ClusterRole lets all members read.
 func ClusterRole() *rbacv1.ClusterRole {
-	return &rbacv1.ClusterRole{
-		ObjectMeta: metav1.ObjectMeta{Name: api.MemberClusterRole, Labels: map[string]string{api.LabelManagedBy: api.ManagedByJoin}},
-		Rules:      ReaderRules(),
-	}
+	return &rbacv1.ClusterRole{ObjectMeta: forAll(api.MemberClusterRole, api.ManagedByJoin), Rules: ReaderRules()}
 }
 
-// ClusterRoleBinding has the name of the member's namespace.
+// forAll names an object that all members share, so it has no member's name.
+func forAll(name, by string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Name: name, Labels: map[string]string{api.LabelManagedBy: by}}
+}
+
+// ClusterRoleBinding gives a member the ClusterRole. It has the name of the member's namespace.
 func ClusterRoleBinding(cluster string) *rbacv1.ClusterRoleBinding {
 	return &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: api.MemberNamespace(cluster), Labels: Managed(cluster)},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: api.MemberClusterRole},
-		Subjects:   Subjects(cluster),
+		RoleRef:    to("ClusterRole", api.MemberClusterRole), Subjects: Subjects(cluster),
 	}
+}
+
+// MembersBinding gives the ClusterRole to those who became members by their MemberClusters.
+func MembersBinding() *rbacv1.ClusterRoleBinding {
+	return &rbacv1.ClusterRoleBinding{ObjectMeta: forAll(api.MembersBinding, api.ManagedByHub), RoleRef: to("ClusterRole", api.MemberClusterRole)}
 }
 
 // Subjects are what a member's rights are bound to: its account.
 func Subjects(cluster string) []rbacv1.Subject {
-	return []rbacv1.Subject{{
-		Kind:      rbacv1.ServiceAccountKind,
-		Namespace: api.MemberNamespace(cluster),
-		Name:      api.MemberServiceAccount,
-	}}
+	return []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: api.MemberNamespace(cluster), Name: api.MemberServiceAccount}}
 }

@@ -22,13 +22,13 @@ const settle = 15 * time.Second
 // Values of api.AnnotationCredentials: while the credentials are being created, and after they were used.
 const (
 	issuing = "issuing"
-	taken   = "taken"
+	used    = "used"
 )
 
 // handover is the state of an account's first credentials. They stay in a Secret until the cluster's agent has sent a heartbeat with
 // them, and are replaced as long as it hasn't.
 type handover struct {
-	state string    // the account's api.AnnotationCredentials: empty, issuing, taken, or "<when to replace them> <the heartbeat before that>"
+	state string    // the account's api.AnnotationCredentials: empty, issuing, used, or "<when to replace them> <the heartbeat before that>"
 	made  time.Time // when the account was created
 	ours  bool      // false: join created the account and handed over its credentials
 	beat  string    // the time of the latest heartbeat; empty: there was none
@@ -37,32 +37,27 @@ type handover struct {
 type step string
 
 const (
-	nothing step = "nothing" // the credentials are in use
-	wait    step = "wait"    // the credentials are in the Secret
+	nothing step = "nothing" // but to wait, if the credentials aren't used yet
 	issue   step = "issue"   // create credentials
-	done    step = "done"    // the credentials have just been used
+	finish  step = "finish"  // the credentials have just been used
 )
 
-// next returns the next step, and for wait the latest time to look again.
+// next returns the next step, and after how long to look again at the latest.
 func (h handover) next(now time.Time) (step, time.Duration) {
-	until, before, issued := strings.Cut(h.state, " ")
+	at, before, issued := strings.Cut(h.state, " ")
+	replace, err := time.Parse(time.RFC3339, at)
 	switch {
-	case h.state == taken:
+	case h.state == used:
 		return nothing, 0
-	case !h.ours && h.state != "":
-		return done, 0
-	case !h.ours:
-		return nothing, 0
-	case issued && h.beat != before:
-		return done, 0
-	case !issued && h.beat != "" && now.Before(h.made.Add(settle)):
-		return wait, h.made.Add(settle).Sub(now)
+	case !h.ours || issued && h.beat != before:
+		return finish, 0
+	case !issued && h.beat != "":
+		replace, err = h.made.Add(settle), nil
 	}
-	replace, err := time.Parse(time.RFC3339, until)
-	if err != nil || !now.Before(replace) {
-		return issue, 0
+	if err == nil && now.Before(replace) {
+		return nothing, replace.Sub(now)
 	}
-	return wait, replace.Sub(now)
+	return issue, 0
 }
 
 // handOver creates, replaces or deletes the Secret with the first credentials of an account. waits says that the Secret exists.
@@ -79,16 +74,14 @@ func (r *reconciler) handOver(ctx context.Context, cluster string, account *core
 	case issue:
 		again, err := r.issue(ctx, cluster, account)
 		return true, again, err
-	case done:
+	case finish:
 		if err := r.dropSecret(ctx, cluster); err != nil {
 			return false, 0, err
 		}
-		_, err := r.note(ctx, account, taken)
+		_, err := r.annotate(ctx, account, used)
 		return false, 0, err
-	case wait:
-		return h.state != "", again, nil
 	default:
-		return false, 0, nil
+		return h.state != "" && h.state != used, again, nil
 	}
 }
 
@@ -99,11 +92,11 @@ func (r *reconciler) issue(ctx context.Context, cluster string, account *corev1.
 	if err != nil {
 		return 0, err
 	}
-	// Annotate before the Secret exists: if join takes over the account now, the annotation says that there is a Secret to delete.
-	if account, err = r.note(ctx, account, issuing); err != nil {
+	// Annotated first, which fails if the cache is behind, so that no second Secret replaces one that somebody is reading.
+	if account, err = r.annotate(ctx, account, issuing); err != nil {
 		return 0, err
 	}
-	token, err := connect.RequestToken(ctx, r.client, cluster, r.lifetime)
+	token, err := connect.RequestToken(ctx, r.client, cluster, access.DefaultTokenLifetime)
 	if err != nil {
 		return 0, err
 	}
@@ -125,31 +118,31 @@ func (r *reconciler) issue(ctx context.Context, cluster string, account *corev1.
 		return 0, err
 	}
 	if err := r.client.Create(ctx, secret); err != nil {
-		return 0, fmt.Errorf("create Secret %s: %w", client.ObjectKeyFromObject(secret), err)
+		return 0, fmt.Errorf("create Secret %s: %w", access.NameOf(secret), err)
 	}
-	again := r.lifetime / 2
+	again := access.DefaultTokenLifetime / 2
 	if life, ok := connect.Lifetime(token); ok { // the API server may have shortened it
 		again = life / 2
 	}
-	_, err = r.note(ctx, account, r.now().Add(again).UTC().Format(time.RFC3339)+" "+beat)
+	_, err = r.annotate(ctx, account, r.now().Add(again).UTC().Format(time.RFC3339)+" "+beat)
 	return again, err
 }
 
-// note writes the state of the handover to the account. It fails if the account has changed.
-func (r *reconciler) note(ctx context.Context, account *corev1.ServiceAccount, state string) (*corev1.ServiceAccount, error) {
-	noted := account.DeepCopy()
-	metav1.SetMetaDataAnnotation(&noted.ObjectMeta, api.AnnotationCredentials, state)
+// annotate writes the state of the handover to the account. It fails if the account has changed.
+func (r *reconciler) annotate(ctx context.Context, account *corev1.ServiceAccount, state string) (*corev1.ServiceAccount, error) {
+	annotated := account.DeepCopy()
+	metav1.SetMetaDataAnnotation(&annotated.ObjectMeta, api.AnnotationCredentials, state)
 	patch := client.MergeFromWithOptions(account, client.MergeFromWithOptimisticLock{})
-	if err := r.client.Patch(ctx, noted, patch); err != nil {
-		return nil, fmt.Errorf("annotate ServiceAccount %s: %w", client.ObjectKeyFromObject(account), err)
+	if err := r.client.Patch(ctx, annotated, patch); err != nil {
+		return nil, fmt.Errorf("annotate ServiceAccount %s: %w", access.NameOf(account), err)
 	}
-	return noted, nil
+	return annotated, nil
 }
 
 func (r *reconciler) dropSecret(ctx context.Context, cluster string) error {
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace(cluster), Name: api.HubSecret}}
 	if err := client.IgnoreNotFound(r.client.Delete(ctx, secret)); err != nil {
-		return fmt.Errorf("delete Secret %s: %w", client.ObjectKeyFromObject(secret), err)
+		return fmt.Errorf("delete Secret %s: %w", access.NameOf(secret), err)
 	}
 	return nil
 }

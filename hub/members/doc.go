@@ -7,5 +7,5 @@
 //
 // The objects that it creates have its label or join's. If an object of the same name has neither, the controller doesn't touch it,
 // and the MemberCluster's condition Joined says so. When a MemberCluster is deleted, package hub deletes the member's account and
-// records, however the cluster became a member. This package deletes only what it alone creates.
+// records, however the cluster became a member.
 package members

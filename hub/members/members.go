@@ -1,11 +1,9 @@
 package members
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -13,9 +11,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
@@ -31,92 +27,60 @@ import (
 	"github.com/clusterset/clusterset/hub/access"
 )
 
-// Options of Setup. The zero value of each field stands for its default.
-type Options struct {
-	// Server is the URL at which members reach the hub. Default: the one that this process uses.
-	Server string
-
-	// TokenLifetime is the lifetime of a new member's token. Default: access.DefaultTokenLifetime. The agent renews the token.
-	TokenLifetime time.Duration
-}
-
-// Setup adds the controller to the hub's manager, which is created with hub.CacheOptions. It runs on the leader only.
-func Setup(mgr manager.Manager, opts Options) error {
+// Setup adds the controller to the hub's manager, which is created with hub.CacheOptions. It runs on the leader only. server is the URL at
+// which members reach the hub; by default the one that this process uses.
+func Setup(mgr manager.Manager, server string) error {
 	r := &reconciler{
-		client: client.WithFieldOwner(mgr.GetClient(), api.FieldManagerHub), live: mgr.GetAPIReader(), events: mgr.GetEventRecorder("clusterset-hub"),
-		config: mgr.GetConfig(), now: time.Now, server: opts.Server, lifetime: cmp.Or(opts.TokenLifetime, access.DefaultTokenLifetime),
+		client: client.WithFieldOwner(mgr.GetClient(), api.FieldManagerHub), live: mgr.GetAPIReader(),
+		config: mgr.GetConfig(), now: time.Now, server: server,
 	}
-	return hub.Control(mgr, "clusterset-hub-members", controller.Options{Reconciler: r, MaxConcurrentReconciles: 4}, sources(mgr.GetCache()))
+	return hub.Control(mgr, "clusterset-hub-members", controller.Options{Reconciler: r}, sources(mgr.GetCache()))
 }
 
-// sources returns the sources of events: MemberClusters and the objects created for them, so that a deleted object is created again.
+// sources returns the sources of events: MemberClusters and the objects created for them, so that a deleted object is created again. What all
+// members share is, at the next heartbeat.
 func sources(c cache.Cache) []source.Source {
-	all := handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, _ client.Object) []reconcile.Request {
-		var members clustersetv1alpha1.MemberClusterList
-		if err := c.List(ctx, &members, client.UnsafeDisableDeepCopy); err != nil {
-			return nil // the cache answers once it has synced; each MemberCluster then has an event of its own
-		}
-		requests := make([]reconcile.Request, 0, len(members.Items))
-		for i := range members.Items {
-			requests = append(requests, reconcile.Request{NamespacedName: types.NamespacedName{Name: members.Items[i].Name}})
-		}
-		return requests
-	})
 	return []source.Source{
 		source.Kind(c, client.Object(&clustersetv1alpha1.MemberCluster{}), &handler.EnqueueRequestForObject{}),
 		source.Kind(c, client.Object(&corev1.ServiceAccount{}), hub.MemberOf(api.MemberServiceAccount)),
 		source.Kind(c, client.Object(&rbacv1.Role{}), hub.MemberOf(api.MemberRole)),
 		source.Kind(c, client.Object(&rbacv1.RoleBinding{}), hub.MemberOf(api.MemberRole)),
 		source.Kind(c, client.Object(&coordinationv1.Lease{}), hub.MemberOf(api.HeartbeatLease)),
-		source.Kind(c, client.Object(&rbacv1.ClusterRole{}), all),
-		source.Kind(c, client.Object(&rbacv1.ClusterRoleBinding{}), all),
 	}
 }
 
-// reconciler reconciles one MemberCluster at a time.
+// reconciler reconciles one MemberCluster at a time. It has one worker, because all members share a binding.
 type reconciler struct {
-	client   client.Client // reads from the cache
-	live     client.Reader // reads from the API server
-	events   events.EventRecorder
-	config   *rest.Config
-	server   string
-	lifetime time.Duration
-	now      func() time.Time
-
-	readers sync.Mutex // held while the binding that all members share is updated
+	client client.Client // reads from the cache
+	live   client.Reader // reads from the API server
+	config *rest.Config
+	server string
+	now    func() time.Time
 }
 
 // Reconcile implements reconcile.Reconciler. The request names a MemberCluster.
 func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
-	result, err := r.reconcile(ctx, req.Name)
-	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
-		return reconcile.Result{RequeueAfter: hub.RetryConflict}, nil
-	}
-	return result, err
-}
-
-func (r *reconciler) reconcile(ctx context.Context, cluster string) (reconcile.Result, error) {
+	cluster := req.Name
 	if api.CheckMemberName(cluster) != nil {
 		return reconcile.Result{}, nil //nolint:nilerr // it describes a cluster of another MCS implementation
 	}
 	mc := &clustersetv1alpha1.MemberCluster{}
 	switch err := r.client.Get(ctx, client.ObjectKey{Name: cluster}, mc); {
-	case apierrors.IsNotFound(err):
-		return reconcile.Result{}, r.keepReaders(ctx, cluster, false)
+	case apierrors.IsNotFound(err) || err == nil && mc.Left():
+		return reconcile.Result{}, r.keepReaders(ctx)
 	case err != nil:
 		return reconcile.Result{}, fmt.Errorf("get MemberCluster %s: %w", cluster, err)
-	case mc.Labels[api.LabelManagedBy] == api.ManagedByImporter:
-		return reconcile.Result{}, nil // a copy that its importer is about to delete
-	case mc.Left():
-		return reconcile.Result{}, errors.Join(r.keepReaders(ctx, cluster, false), r.takeAway(ctx, cluster))
-	case mc.DeletionTimestamp != nil:
-		return reconcile.Result{}, nil // package hub makes it say that it has left, unless its kind goes
+	case mc.Labels[api.LabelManagedBy] == api.ManagedByImporter: // a copy that its importer is about to delete
+		return reconcile.Result{}, nil
+	case mc.DeletionTimestamp != nil: // package hub makes it say that it has left, unless its kind goes
+		return reconcile.Result{}, nil
 	}
+	joined := metav1.Condition{Type: clustersetv1alpha1.ConditionJoined, Status: metav1.ConditionFalse, Reason: clustersetv1alpha1.ReasonNotOurs}
 	account, err := r.makeMember(ctx, mc)
 	foreign := new(access.ForeignError)
 	if errors.As(err, &foreign) {
-		return reconcile.Result{}, r.say(ctx, mc, metav1.ConditionFalse, clustersetv1alpha1.ReasonNotOurs,
-			foreign.Error()+", so the cluster gets no account; delete it, or choose another name for the cluster")
+		joined.Message = foreign.Error() + ", so the cluster gets no account; delete it, or choose another name for the cluster"
+		return reconcile.Result{}, hub.Say(ctx, r.client, mc, joined)
 	}
 	if err != nil {
 		return reconcile.Result{}, err
@@ -125,12 +89,12 @@ func (r *reconciler) reconcile(ctx context.Context, cluster string) (reconcile.R
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	reason, message := clustersetv1alpha1.ReasonCredentialsTaken, "the cluster has its rights on the hub"
+	joined.Status, joined.Reason, joined.Message = metav1.ConditionTrue, clustersetv1alpha1.ReasonCredentialsTaken, "the cluster has its rights on the hub"
 	if waits {
-		reason = clustersetv1alpha1.ReasonCredentialsWait
-		message = fmt.Sprintf("Secret %s/%s holds the kubeconfig for the cluster's agent until its first heartbeat", api.MemberNamespace(cluster), api.HubSecret)
+		joined.Reason = clustersetv1alpha1.ReasonCredentialsWait
+		joined.Message = fmt.Sprintf("Secret %s/%s holds the kubeconfig for the cluster's agent until its first heartbeat", api.MemberNamespace(cluster), api.HubSecret)
 	}
-	return reconcile.Result{RequeueAfter: again}, r.say(ctx, mc, metav1.ConditionTrue, reason, message)
+	return reconcile.Result{RequeueAfter: again}, hub.Say(ctx, r.client, mc, joined)
 }
 
 // makeMember creates what join would create, and returns the account.
@@ -154,19 +118,5 @@ func (r *reconciler) makeMember(ctx context.Context, mc *clustersetv1alpha1.Memb
 		}
 		held.DeepCopyInto(mc)
 	}
-	return account, r.keepReaders(ctx, mc.Name, true)
-}
-
-// say sets the condition Joined, and emits an Event if it changed.
-func (r *reconciler) say(ctx context.Context, mc *clustersetv1alpha1.MemberCluster, status metav1.ConditionStatus, reason, message string) error {
-	said, err := hub.Say(ctx, r.client, mc, metav1.Condition{Type: clustersetv1alpha1.ConditionJoined, Status: status, Reason: reason, Message: message})
-	if said == nil || err != nil {
-		return err
-	}
-	kind := corev1.EventTypeNormal
-	if status == metav1.ConditionFalse {
-		kind = corev1.EventTypeWarning
-	}
-	r.events.Eventf(said, nil, kind, reason, "Join", "%s", message)
-	return nil
+	return account, r.keepReaders(ctx)
 }

@@ -1,12 +1,8 @@
 package peers
 
 import (
-	"strings"
-
 	rbacv1 "k8s.io/api/rbac/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/hub/access"
 	"github.com/clusterset/clusterset/internal/communities"
@@ -16,12 +12,12 @@ import (
 type state struct {
 	members  map[string]*clustersetv1alpha1.MemberCluster // members that haven't left
 	accounts map[string]bool                              // members with an account of ours
-	reader   *rbacv1.ClusterRole                          // of all members, or nil
+	reader   *rbacv1.ClusterRole                          // of all members, empty if there is none
 	bound    []rbacv1.RoleBinding                         // those that there are
 }
 
 // enforced reports whether the ClusterRole of all members no longer grants reading records.
-func (s *state) enforced() bool { return s.reader != nil && access.Confined(s.reader) }
+func (s *state) enforced() bool { return access.Confined(s.reader) }
 
 // on reports whether the set has communities. The communities of an account whose MemberCluster the hub has lost are
 // unknown, so a set with communities keeps them while there is such an account. Otherwise the loss of all MemberClusters
@@ -51,37 +47,21 @@ func (s *state) set() communities.Set {
 
 // bindings returns the wanted RoleBindings by namespace, including those of members whose account is being replaced (join
 // --revoke), because others keep their right to read. It binds only accounts of ours: for an account in a namespace that
-// somebody else made, anybody might hold a token. Members in the same communities share one list of subjects, which must not be
-// changed.
+// somebody else made, anybody might hold a token.
 func (s *state) bindings() map[string]*rbacv1.RoleBinding {
 	if !s.on() {
 		return nil
 	}
 	set := s.set()
 	all := make(map[string]*rbacv1.RoleBinding, len(s.members))
-	same := map[string][]rbacv1.Subject{} // of members in the same communities
-	for cluster, of := range set {
-		key := strings.Join(of, ",")
-		subjects, known := same[key]
-		if !known {
-			for _, peer := range set.Peers(cluster) {
-				if s.accounts[peer] {
-					subjects = append(subjects, access.Subjects(peer)...)
-				}
-			}
-			same[key] = subjects
-		}
+	for cluster := range set {
 		binding := access.PeersBinding(cluster)
-		binding.Subjects = subjects
+		for _, peer := range set.Peers(cluster) {
+			if s.accounts[peer] {
+				binding.Subjects = append(binding.Subjects, access.Subjects(peer)...)
+			}
+		}
 		all[binding.Namespace] = binding
 	}
 	return all
-}
-
-// peerRole is the ClusterRole to which those RoleBindings refer.
-func peerRole() *rbacv1.ClusterRole {
-	return &rbacv1.ClusterRole{
-		ObjectMeta: metav1.ObjectMeta{Name: api.MemberPeerRole, Labels: map[string]string{api.LabelManagedBy: api.ManagedByHub}},
-		Rules:      access.PeerRules(),
-	}
 }

@@ -96,7 +96,7 @@ var Shapes = []Shape{
 			return []string{fmt.Sprintf("127.0.0.1:%d", i%60000+1), "169.254.169.254:80", fmt.Sprintf("10.50.0.%d:6443", i%250+1), "[ff02::1]:9444", fmt.Sprintf("10.50.1.%d:22", i%250+1), "nowhere.invalid:9444"}
 		})
 	}},
-	{What: "other Leases, and a heartbeat of a mebibyte", Bound: "the quota and the admission policy", Refused: true, Run: func(a *Attacker) { a.leases() }},
+	{What: "other Leases, and a heartbeat of a mebibyte", Bound: "its Role and the admission policy", Refused: true, Run: func(a *Attacker) { a.leases() }},
 }
 
 // service returns an ExportedService with additional fields in its spec.

@@ -256,7 +256,7 @@ type MemberClusterStatus struct {
 	// +optional
 	Namespaces string `json:"namespaces,omitempty"`
 
-	// exportedServices is how many ExportedServices the cluster had on the hub when phase or agentVersion last changed.
+	// exportedServices is how many ExportedServices the cluster had on the hub when this status last changed.
 	// +optional
 	ExportedServices *int32 `json:"exportedServices,omitempty"`
 
@@ -287,14 +287,11 @@ const (
 	ReasonNoHeartbeat = "NoHeartbeat"
 
 	// ConditionExpiryPaused is True while more than half of the members, or all, are silent together. That is more likely the
-	// hub's fault than theirs, so none of them expires.
+	// hub's fault than theirs, so none of them expires. Otherwise the condition is absent.
 	ConditionExpiryPaused = "ExpiryPaused"
 
 	// ReasonMostMembersSilent goes with ExpiryPaused=True.
 	ReasonMostMembersSilent = "MostMembersSilent"
-
-	// ReasonMostMembersHeard goes with ExpiryPaused=False.
-	ReasonMostMembersHeard = "MostMembersHeard"
 
 	// ConditionLeft is True if the cluster has left the set, and its rights and records are deleted. The MemberCluster is then in phase Expired, has no
 	// other condition, and is deleted a week later. Otherwise the condition is absent.
@@ -331,25 +328,19 @@ const (
 	// ReasonEnforced goes with CommunitiesEnforced=True.
 	ReasonEnforced = "Enforced"
 
-	// ConditionLimited is True if the cluster has as many services on the hub as it may have, so that more are rejected. The
-	// condition is absent before that.
+	// ConditionLimited is True if the cluster has as many services on the hub as it may have, so that more are rejected.
+	// Otherwise the condition is absent.
 	ConditionLimited = "Limited"
 
 	// ReasonTooManyServices goes with Limited=True.
 	ReasonTooManyServices = "TooManyServices"
 
-	// ReasonFewServices goes with Limited=False.
-	ReasonFewServices = "FewServices"
-
 	// ConditionValid is False if something in spec can't be used, and its message names it. Everything else counts: health, drain, and what
-	// is valid of the rest. The condition is absent before that.
+	// is valid of the rest. Otherwise the condition is absent.
 	ConditionValid = "Valid"
 
 	// ReasonInvalid goes with Valid=False.
 	ReasonInvalid = "Invalid"
-
-	// ReasonValid goes with Valid=True.
-	ReasonValid = "Valid"
 
 	// ConditionWithinCIDRs is False while spec.cidrs leaves out addresses that the cluster exports, and its message says how many. Otherwise the
 	// condition is absent.

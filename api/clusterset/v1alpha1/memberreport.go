@@ -32,6 +32,7 @@ const MaxReportedClusters = 250
 type MemberReportSpec struct {
 	// agentVersion is the version of the member's agent.
 	// +kubebuilder:validation:MaxLength=128
+	// +kubebuilder:validation:Pattern=`^[ -~]*$`
 	// +optional
 	AgentVersion string `json:"agentVersion,omitempty"`
 
