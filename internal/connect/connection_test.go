@@ -66,12 +66,13 @@ func TestKubeconfigFileIsFollowed(t *testing.T) {
 	}{
 		{"nothing changed", func() {}, 1000, false},
 		{"a newer token", func() { write(kubeconfig(t, server, token(2000))) }, 2000, false},
-		{"a volume that is behind", func() { write(kubeconfig(t, server, token(1500))) }, 2000, false},
-		{"the hub was restored like the Secret, and refuses ours", func() { c.answered(token(2000), false) }, 1500, false},
-		{"the hub refuses that, too, and the file has no other", func() { c.answered(token(1500), false) }, 1500, true},
-		{"a late answer for a token of before", func() { c.answered(token(2000), true) }, 1500, true},
+		{"the hub refuses it, and the file has no other", func() { c.answered(token(2000), false) }, 2000, true},
+		{"a restored Secret", func() { write(kubeconfig(t, server, token(1500))) }, 1500, false},
+		{"a late answer for a token of before", func() { c.answered(token(2000), false) }, 1500, false},
+		{"the hub refuses that, too", func() { c.answered(token(1500), false) }, 1500, true},
 		{"which was a mistake", func() { c.answered(token(1500), true) }, 1500, false},
-		{"a file that is being written", func() { write([]byte("half a fi")) }, 1500, false},
+		{"ours is renewed, and the volume is behind", func() { c.adopt(token(3000), kubeconfig(t, server, token(3000))) }, 3000, false},
+		{"a file that is being written", func() { write([]byte("half a fi")) }, 3000, false},
 	} {
 		step.do()
 		if err := c.reload(t.Context()); err != nil {
