@@ -1,12 +1,10 @@
 package prober
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -239,20 +237,11 @@ func TestSetThatBlocksThePortWorksAsBefore(t *testing.T) {
 func TestAddressThatIsTheHubsAfterAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, "b", "c")
-		var hub atomic.Pointer[netip.Addr]
-		_, stop := w.start(func(o *Options) {
-			o.Avoid = func(context.Context) []netip.Addr {
-				if at := hub.Load(); at != nil {
-					return []netip.Addr{*at}
-				}
-				return nil
-			}
-		})
+		_, stop := w.start()
 		defer stop()
 		elapse(time.Minute)
 		w.are("b True Answers, c True Answers")
-		at := netip.MustParseAddr("10.1.0.1")
-		hub.Store(&at)
+		w.set(func() { w.avoid = []netip.Addr{netip.MustParseAddr("10.1.0.1")} })
 		elapse(10 * time.Second)
 		w.are("b Unknown NotAllowed, c True Answers")
 	})

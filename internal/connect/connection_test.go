@@ -10,11 +10,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/go-logr/logr/funcr"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
 const server = "https://hub.example:6443"
@@ -134,31 +132,6 @@ func TestKubeconfigThatDiffersInMoreThanItsTokenNeedsARestart(t *testing.T) {
 		if err := c.reload(t.Context()); (err != nil) != test.restart {
 			t.Errorf("%s: %v", name, err)
 		}
-	}
-}
-
-// The file is read again and again.
-func TestBrokenKubeconfigIsReportedOnce(t *testing.T) {
-	c, write := opened(t, kubeconfig(t, server, token(1000)))
-	var logged []string
-	ctx := log.IntoContext(t.Context(), funcr.New(func(_, line string) { logged = append(logged, line) }, funcr.Options{}))
-	for i, content := range []string{"half a fi", "half a file"} {
-		write([]byte(content))
-		for range 3 {
-			if err := c.reload(ctx); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if len(logged) != i+1 {
-			t.Errorf("of broken file %d it has logged %q", i+1, logged)
-		}
-	}
-	write(kubeconfig(t, server, token(2000)))
-	if err := c.reload(ctx); err != nil {
-		t.Fatal(err)
-	}
-	if got, _ := c.current(); got != token(2000) {
-		t.Error("the mended file isn't used")
 	}
 }
 
