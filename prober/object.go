@@ -37,10 +37,10 @@ var key = client.ObjectKey{Name: clustersetv1alpha1.ReachabilityName}
 
 // record is what is known of the stored object.
 type record struct {
-	has     map[string]verdict.Verdict // what was to be written last
-	at      time.Time                  // when
+	has     map[string]verdict.Verdict // what was last to be written
+	at      time.Time                  // when that was
 	writing bool
-	failure string // why it wasn't
+	failure string // why it wasn't written; empty if it was
 }
 
 // due reports whether verdicts should be written.
@@ -71,14 +71,14 @@ func (p *Prober) write(ctx context.Context, all map[string]verdict.Verdict, now 
 	p.start(ctx, func() func() {
 		err := p.store(ctx, clusters)
 		return func() {
-			was := r.failure
-			r.writing, r.failure = false, ""
-			if err == nil {
-				return
+			failure := ""
+			if err != nil {
+				failure = err.Error()
 			}
-			if r.failure = err.Error(); r.failure != was {
-				logf.FromContext(ctx).Info("Can't write which clusters can be reached; names don't follow it", "reason", r.failure)
+			if failure != "" && failure != r.failure {
+				logf.FromContext(ctx).Info("Can't write which clusters can be reached; names don't follow it", "reason", failure)
 			}
+			r.writing, r.failure = false, failure
 		}
 	})
 }

@@ -38,7 +38,7 @@ type world struct {
 	most    int
 	writes  int
 	reads   int // of the hub
-	seen    map[string]bool
+	avoid   []netip.Addr
 }
 
 func newWorld(t *testing.T, clusters ...string) *world {
@@ -47,7 +47,7 @@ func newWorld(t *testing.T, clusters ...string) *world {
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), clustersetv1alpha1.AddToScheme(scheme)); err != nil {
 		t.Fatal(err)
 	}
-	w := &world{t: t, at: map[string]string{}, cut: map[string]bool{}, leaving: map[string]bool{}, slow: 5 * time.Millisecond, seen: map[string]bool{}}
+	w := &world{t: t, at: map[string]string{}, cut: map[string]bool{}, leaving: map[string]bool{}, slow: 5 * time.Millisecond}
 	w.hub = fake.NewClientBuilder().WithScheme(scheme).WithInterceptorFuncs(interceptor.Funcs{
 		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
 			w.mu.Lock()
@@ -129,7 +129,6 @@ func (w *world) dial(ctx context.Context, at netip.AddrPort, cluster string) (be
 	w.dials++
 	w.open++
 	w.most = max(w.most, w.open)
-	w.seen[at.String()] = true
 	is, cut, leaving, slow := w.at[at.String()], w.cut[at.String()], w.leaving[at.String()], w.slow
 	w.mu.Unlock()
 	defer func() {
@@ -156,15 +155,15 @@ func (w *world) dial(ctx context.Context, at netip.AddrPort, cluster string) (be
 }
 
 // start starts a prober; stop stops it, as its process would end.
-func (w *world) start(more ...func(*Options)) (p *Prober, stop func()) {
-	o := Options{
+func (w *world) start() (p *Prober, stop func()) {
+	p = New(Options{
 		Cluster: "a", Here: w.here, Live: w.here, Hub: w.hub, Dial: w.dial,
-		Avoid: func(context.Context) []netip.Addr { return []netip.Addr{netip.MustParseAddr("10.1.0.99")} },
-	}
-	for _, f := range more {
-		f(&o)
-	}
-	p = New(o)
+		Avoid: func(context.Context) []netip.Addr {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			return w.avoid
+		},
+	})
 	ctx, cancel := context.WithCancel(w.t.Context())
 	ended := make(chan struct{})
 	go func() {

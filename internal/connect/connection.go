@@ -133,12 +133,6 @@ func (c *Connection) reload(ctx context.Context) error {
 	if !sameButToken(c.kubeconfig, content) {
 		return fmt.Errorf("hub kubeconfig %s differs in more than its token now; restart to use it", c.path)
 	}
-	is, isToken := parseToken(config.BearerToken)
-	was, wasToken := parseToken(c.token)
-	if isToken && wasToken && is.Issued <= was.Issued && c.refused.IsZero() { // the volume is older than our renewed token
-		c.read = nil // or the hub was restored to that time, and is about to refuse ours
-		return nil
-	}
 	if config.BearerToken != c.token {
 		logger.Info("Using the new token of the hub kubeconfig")
 		c.use(config.BearerToken, content, issuedHere(config.BearerToken))

@@ -10,11 +10,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/go-logr/logr/funcr"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
 const server = "https://hub.example:6443"
@@ -66,12 +64,13 @@ func TestKubeconfigFileIsFollowed(t *testing.T) {
 	}{
 		{"nothing changed", func() {}, 1000, false},
 		{"a newer token", func() { write(kubeconfig(t, server, token(2000))) }, 2000, false},
-		{"a volume that is behind", func() { write(kubeconfig(t, server, token(1500))) }, 2000, false},
-		{"the hub was restored like the Secret, and refuses ours", func() { c.answered(token(2000), false) }, 1500, false},
-		{"the hub refuses that, too, and the file has no other", func() { c.answered(token(1500), false) }, 1500, true},
-		{"a late answer for a token of before", func() { c.answered(token(2000), true) }, 1500, true},
+		{"the hub refuses it, and the file has no other", func() { c.answered(token(2000), false) }, 2000, true},
+		{"a restored Secret", func() { write(kubeconfig(t, server, token(1500))) }, 1500, false},
+		{"a late answer for a token of before", func() { c.answered(token(2000), false) }, 1500, false},
+		{"the hub refuses that, too", func() { c.answered(token(1500), false) }, 1500, true},
 		{"which was a mistake", func() { c.answered(token(1500), true) }, 1500, false},
-		{"a file that is being written", func() { write([]byte("half a fi")) }, 1500, false},
+		{"ours is renewed, and the volume is behind", func() { c.adopt(token(3000), kubeconfig(t, server, token(3000))) }, 3000, false},
+		{"a file that is being written", func() { write([]byte("half a fi")) }, 3000, false},
 	} {
 		step.do()
 		if err := c.reload(t.Context()); err != nil {
@@ -133,31 +132,6 @@ func TestKubeconfigThatDiffersInMoreThanItsTokenNeedsARestart(t *testing.T) {
 		if err := c.reload(t.Context()); (err != nil) != test.restart {
 			t.Errorf("%s: %v", name, err)
 		}
-	}
-}
-
-// The file is read again and again.
-func TestBrokenKubeconfigIsReportedOnce(t *testing.T) {
-	c, write := opened(t, kubeconfig(t, server, token(1000)))
-	var logged []string
-	ctx := log.IntoContext(t.Context(), funcr.New(func(_, line string) { logged = append(logged, line) }, funcr.Options{}))
-	for i, content := range []string{"half a fi", "half a file"} {
-		write([]byte(content))
-		for range 3 {
-			if err := c.reload(ctx); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if len(logged) != i+1 {
-			t.Errorf("of broken file %d it has logged %q", i+1, logged)
-		}
-	}
-	write(kubeconfig(t, server, token(2000)))
-	if err := c.reload(ctx); err != nil {
-		t.Fatal(err)
-	}
-	if got, _ := c.current(); got != token(2000) {
-		t.Error("the mended file isn't used")
 	}
 }
 

@@ -1,6 +1,7 @@
 package connect
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -33,12 +34,6 @@ var (
 	}, []string{"result"})
 )
 
-func init() {
-	for _, result := range []string{"ok", "error"} {
-		metricRenewals.WithLabelValues(result)
-	}
-}
-
 // Collectors returns the metrics of a member's credentials for the hub.
 func Collectors() []prometheus.Collector {
 	return []prometheus.Collector{metricTokenExpiry, metricTokenLifetime, metricRenewals}
@@ -46,7 +41,12 @@ func Collectors() []prometheus.Collector {
 
 // registerMetrics registers the metrics only in a member's agent. The hub process is the same program and has no such
 // credentials.
-var registerMetrics = sync.OnceFunc(func() { metrics.Registry.MustRegister(Collectors()...) })
+var registerMetrics = sync.OnceFunc(func() {
+	metrics.Registry.MustRegister(Collectors()...)
+	for _, result := range []string{"ok", "error"} {
+		metricRenewals.WithLabelValues(result)
+	}
+})
 
 // showToken sets the metrics of the token in use.
 func showToken(token string) {
@@ -62,9 +62,9 @@ type SecretStore struct {
 	Key    types.NamespacedName
 }
 
-// Save stores a kubeconfig. What is stored stays if it is newer, as the one that a new join has just written: no other agent has its
-// credentials, and Watch will find them.
-func (s SecretStore) Save(ctx context.Context, kubeconfig []byte) error {
+// Save stores a kubeconfig in place of the one with the token that it replaces. Another one stays, such as that of a new join: nobody else has
+// its credentials, and Watch will find them.
+func (s SecretStore) Save(ctx context.Context, replaces string, kubeconfig []byte) error {
 	if s.Key.Name == "" {
 		return nil
 	}
@@ -72,34 +72,16 @@ func (s SecretStore) Save(ctx context.Context, kubeconfig []byte) error {
 	if err := s.Client.Get(ctx, s.Key, secret); err != nil {
 		return fmt.Errorf("get Secret %s: %w", s.Key, err)
 	}
-	if newer(secret.Data[api.HubSecretKey], kubeconfig) {
-		return nil
+	if config, err := clientcmd.RESTConfigFromKubeConfig(secret.Data[api.HubSecretKey]); err != nil || config.BearerToken != replaces {
+		return nil //nolint:nilerr // what is wrong there is for whoever wrote it
 	}
 	before := secret.DeepCopy()
-	if secret.Data == nil {
-		secret.Data = make(map[string][]byte, 1)
-	}
 	secret.Data[api.HubSecretKey] = kubeconfig
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	if err := s.Client.Patch(ctx, secret, patch, client.FieldOwner(api.FieldManagerExporter)); err != nil {
 		return fmt.Errorf("patch Secret %s: %w", s.Key, err)
 	}
 	return nil
-}
-
-// newer reports whether a stored kubeconfig has credentials that a renewed one must not replace: for another hub or account, or issued later.
-func newer(stored, renewed []byte) bool {
-	is, err := clientcmd.RESTConfigFromKubeConfig(stored)
-	if err != nil {
-		return false
-	}
-	was, err := clientcmd.RESTConfigFromKubeConfig(renewed)
-	if err != nil {
-		return false
-	}
-	theirs, _ := parseToken(is.BearerToken)
-	ours, _ := parseToken(was.BearerToken)
-	return !sameButToken(stored, renewed) || theirs.Issued > ours.Issued
 }
 
 // Renewer replaces a member's token when half of its lifetime is over, which leaves the other half for a hub that is
@@ -109,7 +91,7 @@ type Renewer struct {
 	Cluster    string
 	Store      SecretStore
 
-	unsaved bool // the token in use isn't in the store yet
+	stored string // the token that is still in the store, if it isn't the one in use
 }
 
 // renewEvery is how often the token's age is checked, and a failed renewal retried.
@@ -122,9 +104,6 @@ func (r *Renewer) Start(ctx context.Context) error {
 	hub, err := NewClient(r.Connection.Config())
 	if err != nil {
 		return fmt.Errorf("renew hub token: %w", err)
-	}
-	if !r.owned() {
-		logger.Info("The hub kubeconfig holds no token of this member's account, so it isn't renewed")
 	}
 	wait.UntilWithContext(ctx, func(ctx context.Context) {
 		switch renewed, err := r.renew(ctx, hub); {
@@ -140,21 +119,13 @@ func (r *Renewer) Start(ctx context.Context) error {
 	return nil
 }
 
-// owned reports whether the token in use is one of the member's account, which expires.
-func (r *Renewer) owned() bool {
-	token, _ := r.Connection.current()
-	c, ok := parseToken(token)
-	return ok && c.Subject == subjectOf(r.Cluster)
-}
-
 // renew exchanges the token if it is due.
 func (r *Renewer) renew(ctx context.Context, hub client.Client) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, renewEvery/2)
 	defer cancel()
 	token, kubeconfig := r.Connection.current()
-	if r.owned() && r.Connection.due() {
-		lifetime, _ := Lifetime(token)
-		fresh, err := RequestToken(ctx, hub, r.Cluster, max(lifetime, MinTokenLifetime))
+	if c, ok := parseToken(token); ok && c.Subject == subjectOf(r.Cluster) && r.Connection.due() {
+		fresh, err := RequestToken(ctx, hub, r.Cluster, max(c.lifetime(), MinTokenLifetime))
 		if err != nil {
 			return false, err
 		}
@@ -163,14 +134,14 @@ func (r *Renewer) renew(ctx context.Context, hub client.Client) (bool, error) {
 		}
 		// Used before it is stored: even without a store it is worth having.
 		r.Connection.adopt(fresh, kubeconfig)
-		r.unsaved = true
+		r.stored = cmp.Or(r.stored, token)
 	}
-	if !r.unsaved {
+	if r.stored == "" {
 		return false, nil
 	}
-	if err := r.Store.Save(ctx, kubeconfig); err != nil {
+	if err := r.Store.Save(ctx, r.stored, kubeconfig); err != nil {
 		return false, err
 	}
-	r.unsaved = false
+	r.stored = ""
 	return true, nil
 }

@@ -55,7 +55,7 @@ func TestTokenIsRenewedAtHalfItsLife(t *testing.T) {
 	}
 
 	key := types.NamespacedName{Namespace: api.SystemNamespace, Name: api.HubSecret}
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}, Data: map[string][]byte{api.HubSecretKey: kubeconfig}}
 	store := fake.NewClientBuilder().Build()
 	r := &connect.Renewer{Connection: connection, Cluster: "beijing", Store: connect.SecretStore{Client: store, Key: key}}
 	connection.IsAged(29 * time.Minute)

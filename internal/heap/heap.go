@@ -26,37 +26,21 @@ func Tune(percent int, room uint64) {
 		return
 	}
 	debug.SetGCPercent(percent)
-	t := &tuner{percent, room, percent}
-	t.afterNextCollection()
+	follow(percent, room, percent)
 }
 
-type tuner struct {
-	percent int
-	room    uint64
-	now     int // the GOGC set last
-}
-
-// marker is an unreferenced object. It has a pointer field, because objects without pointers can share memory with live ones.
-type marker struct{ _ *int }
-
-// afterNextCollection calls adjust after the next collection, when the live size is known.
-func (t *tuner) afterNextCollection() {
-	runtime.AddCleanup(&marker{}, func(t *tuner) {
-		t.adjust()
-		t.afterNextCollection()
-	}, t)
-}
-
-func (t *tuner) adjust() {
-	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
-	metrics.Read(live)
-	if live[0].Value.Kind() != metrics.KindUint64 {
-		return // a Go version with another name for it
-	}
-	if p := percentOf(live[0].Value.Uint64(), t.percent, t.room); p != t.now {
-		t.now = p
-		debug.SetGCPercent(p)
-	}
+// follow adjusts GOGC, which is now as given, after each collection, when the live size is known.
+func follow(percent int, room uint64, now int) {
+	// The object is unreferenced. It has a pointer field, because objects without pointers can share memory with live ones.
+	runtime.AddCleanup(&struct{ _ *int }{}, func(now int) {
+		live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+		metrics.Read(live)
+		next := percentOf(live[0].Value.Uint64(), percent, room)
+		if next != now {
+			debug.SetGCPercent(next)
+		}
+		follow(percent, room, next)
+	}, now)
 }
 
 // percentOf returns the GOGC that limits a heap's garbage as Tune documents.

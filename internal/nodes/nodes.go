@@ -11,15 +11,16 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/clusterset/clusterset/api"
-	"github.com/clusterset/clusterset/internal/follow"
 	"github.com/clusterset/clusterset/internal/topology"
 )
 
@@ -134,6 +135,9 @@ func (n *Nodes) Set(ctx context.Context, all ...Node) {
 	}
 }
 
+// lookEvery is how often the cache of nodes is compared with what is known of them.
+const lookEvery = 2 * time.Second
+
 // Watch keeps the nodes up to date until ctx ends. They have a cache of their own: in the manager's, one kind that can't be read would block
 // all others.
 func (n *Nodes) Watch(ctx context.Context, mgr manager.Manager) error {
@@ -144,9 +148,10 @@ func (n *Nodes) Watch(ctx context.Context, mgr manager.Manager) error {
 		return fmt.Errorf("make a cache for nodes: %w", err)
 	}
 	go func() {
-		_ = follow.Changes(ctx, c, &corev1.Node{}, func() {
+		c.WaitForCacheSync(ctx) // so that it has started
+		wait.UntilWithContext(ctx, func(ctx context.Context) {
 			var list corev1.NodeList
-			if err := c.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil { // a cache that has synced answers
+			if err := c.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil { // it waits for as long as nodes can't be read
 				return
 			}
 			all := make([]Node, len(list.Items))
@@ -154,7 +159,7 @@ func (n *Nodes) Watch(ctx context.Context, mgr manager.Manager) error {
 				all[i] = Of(&list.Items[i])
 			}
 			n.Set(ctx, all...)
-		})
+		}, lookEvery)
 	}()
 	return c.Start(ctx)
 }
