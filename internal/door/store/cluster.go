@@ -93,7 +93,7 @@ func (c *cluster) set(k kind, name string, r record) (changed []types.Namespaced
 	}
 	if r.export != nil {
 		s.export = r.export
-		return append(changed, c.count(r.export)...)
+		return append(changed, c.count(r.export, true)...)
 	}
 	i, _ := slices.BinarySearchFunc(s.endpoints, name, byName)
 	s.endpoints = slices.Insert(s.endpoints, i, r.endpoints)
@@ -116,7 +116,7 @@ func (c *cluster) remove(k kind, name string) (changed []types.NamespacedName) {
 		if s.export == was.export {
 			s.export = nil
 		}
-		changed = append(changed, c.uncount(was.export)...)
+		changed = append(changed, c.count(was.export, false)...)
 	} else if i, found := slices.BinarySearchFunc(s.endpoints, name, byName); found {
 		s.endpoints = slices.Delete(s.endpoints, i, i+1)
 	}
@@ -133,30 +133,29 @@ func first(a, b *door.Export) int {
 
 func counts(e *door.Export) bool { return !e.Withdrawn && e.Key.Name != "" && e.Key.Namespace != "" }
 
-// count counts an export. It returns the service that is beyond the bound because of it, if any.
-func (c *cluster) count(e *door.Export) []types.NamespacedName {
+// count counts an export that is new, or doesn't any more count one that is gone. It returns the service that may be beyond the bound or within it
+// because of that.
+func (c *cluster) count(e *door.Export, is bool) []types.NamespacedName {
 	if !counts(e) {
 		return nil
 	}
-	i, _ := slices.BinarySearchFunc(c.order, e, first)
-	c.order = slices.Insert(c.order, i, e)
-	if c.maxServices > 0 && i < c.maxServices && len(c.order) > c.maxServices {
-		return []types.NamespacedName{c.order[c.maxServices].Key}
+	beyond := c.beyond()
+	i, found := slices.BinarySearchFunc(c.order, e, first)
+	if is {
+		c.order = slices.Insert(c.order, i, e)
+		beyond = c.beyond()
+	} else if found {
+		c.order = slices.Delete(c.order, i, i+1)
 	}
-	return nil
+	return beyond
 }
 
-// uncount returns the service that is within the bound again, if any.
-func (c *cluster) uncount(e *door.Export) []types.NamespacedName {
-	i, found := slices.BinarySearchFunc(c.order, e, first)
-	if !counts(e) || !found {
+// beyond returns the first service that is beyond the bound, if any.
+func (c *cluster) beyond() []types.NamespacedName {
+	if c.maxServices == 0 || len(c.order) <= c.maxServices {
 		return nil
 	}
-	c.order = slices.Delete(c.order, i, i+1)
-	if c.maxServices > 0 && i < c.maxServices && len(c.order) >= c.maxServices {
-		return []types.NamespacedName{c.order[c.maxServices-1].Key}
-	}
-	return nil
+	return []types.NamespacedName{c.order[c.maxServices].Key}
 }
 
 // capped reports whether a service is beyond the bound.

@@ -75,9 +75,9 @@ func (f *feed) Update(o any) error {
 	i := o.(*item)
 	f.change(func() {
 		if is, ok := i.value.(record); ok {
-			name, _ := api.ClusterOfNamespace(i.namespace)
+			name, _ := api.ClusterOfNamespace(i.Namespace)
 			c := f.store.cluster(name)
-			if was := c.byName[f.kind][i.name]; !f.fits(name, c.size[f.kind]-was.size()+is.size()) {
+			if was := c.byName[f.kind][i.Name]; !f.fits(name, c.size[f.kind]-was.size()+is.size()) {
 				f.store.setOver(name, c, true)
 				return
 			}
@@ -90,7 +90,7 @@ func (f *feed) Update(o any) error {
 // Delete implements toolscache.ReflectorStore.
 func (f *feed) Delete(o any) error {
 	i := o.(*item)
-	f.change(func() { f.remove(i.namespace, i.name) })
+	f.change(func() { f.remove(i.Namespace, i.Name) })
 	return nil
 }
 
@@ -102,7 +102,7 @@ func (f *feed) Replace(all []any, _ string) error {
 		}
 		there := map[[2]string]bool{}
 		for _, o := range all {
-			there[[2]string{o.(*item).namespace, o.(*item).name}] = true
+			there[[2]string{o.(*item).Namespace, o.(*item).Name}] = true
 		}
 		f.removeOthers(there)
 		for _, o := range all {
@@ -131,10 +131,10 @@ func (f *feed) change(by func()) {
 func (f *feed) set(i *item) {
 	switch is := i.value.(type) {
 	case *clustersetv1alpha1.MemberCluster:
-		f.store.setMember(i.name, is)
+		f.store.setMember(i.Name, is)
 	case record:
-		name, _ := api.ClusterOfNamespace(i.namespace)
-		f.store.changed(name, f.store.cluster(name).set(f.kind, i.name, is)...)
+		name, _ := api.ClusterOfNamespace(i.Namespace)
+		f.store.changed(name, f.store.cluster(name).set(f.kind, i.Name, is)...)
 	}
 }
 

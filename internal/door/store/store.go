@@ -2,13 +2,11 @@ package store
 
 import (
 	"context"
-	"net/http"
 	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/client-go/rest"
 
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 )
@@ -53,16 +51,8 @@ type change struct {
 	key     types.NamespacedName
 }
 
-// New returns a Store of the hub that config describes. It sends no request before Start.
-func New(config *rest.Config, over *http.Client, options Options) (*Store, error) {
-	of, err := newServer(config, over)
-	if err != nil {
-		return nil, err
-	}
-	return newStore(of, options), nil
-}
-
-func newStore(of hub, options Options) *Store {
+// New returns a Store of a hub, whose client knows the kinds. It sends no request before Start.
+func New(of hub, options Options) *Store {
 	return &Store{options: options, hub: of, link: newLink(), feeds: map[scope]*feed{}, clusters: map[string]*cluster{}}
 }
 
