@@ -163,8 +163,8 @@ func (c *cluster) placed(endpoints []door.Endpoint) []discoveryv1.Endpoint {
 }
 
 // zone returns the zone of an endpoint that says this of itself, nil if it is unknown.
-func (c *cluster) zone(stated door.Zone) *string {
-	switch zone := stated.String(); {
+func (c *cluster) zone(zone string) *string {
+	switch {
 	case zone != "":
 		return &zone
 	case len(c.member.Zones) == 1:

@@ -184,7 +184,7 @@ func expanded(e *Endpoints) clustersetv1alpha1.ExportedEndpointsSpec {
 		if name := e.Endpoints[i].Hostname; name != "" {
 			endpoint.Hostname = &name
 		}
-		if zone := e.Endpoints[i].Zone.String(); zone != "" {
+		if zone := e.Endpoints[i].Zone; zone != "" {
 			endpoint.Zone = &zone
 		}
 		s.Endpoints = append(s.Endpoints, endpoint)

@@ -5,7 +5,6 @@ import (
 	"net/netip"
 	"slices"
 	"time"
-	"unique"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -70,9 +69,9 @@ type Endpoint struct {
 	Addr netip.Addr
 	// More are its other addresses. Endpoints of Services with a selector have none.
 	More []netip.Addr
-	// Hostname is empty if it has none, and Zone the zero value.
+	// Hostname and Zone are empty if it has none.
 	Hostname   string
-	Zone       Zone
+	Zone       string
 	Conditions Conditions
 }
 
@@ -89,25 +88,6 @@ type Port struct {
 	AppProtocol string // empty if not stated
 	Protocol    corev1.Protocol
 	Number      int32
-}
-
-// Zone is the name of a zone, of which few are shared by many endpoints. The zero value means none.
-type Zone struct{ name unique.Handle[string] }
-
-// ZoneOf returns the zone of a name, and the zero value if that is empty.
-func ZoneOf(name string) Zone {
-	if name == "" {
-		return Zone{}
-	}
-	return Zone{unique.Make(name)}
-}
-
-// String returns the name.
-func (z Zone) String() string {
-	if z == (Zone{}) {
-		return ""
-	}
-	return z.name.Value()
 }
 
 // Conditions are those of an endpoint, each true, false or not stated.

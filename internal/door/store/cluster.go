@@ -14,28 +14,11 @@ import (
 
 // record is what is kept of a record: one of the two values and, if it is this cluster's own, the object.
 type record struct {
+	of        types.NamespacedName // the service
+	size      int                  // in bytes, about
 	export    *door.Export
 	endpoints *door.Endpoints
 	whole     client.Object
-}
-
-// of returns the service that the record is of.
-func (r record) of() types.NamespacedName {
-	if r.export != nil {
-		return r.export.Key
-	}
-	return r.endpoints.Key
-}
-
-// size returns about how many bytes the record takes, none if it is no record.
-func (r record) size() int {
-	switch {
-	case r.export != nil:
-		return r.export.Size
-	case r.endpoints != nil:
-		return r.endpoints.Size
-	}
-	return 0
 }
 
 // like returns the record with the pointers of an equal one that is known.
@@ -79,17 +62,13 @@ func (c *cluster) set(k kind, name string, r record) (changed []types.Namespaced
 	if known && was == r {
 		return nil
 	}
-	if known && was.export == r.export && was.endpoints == r.endpoints {
-		c.byName[k][name] = r // only the object is another
-		return []types.NamespacedName{r.of()}
-	}
-	changed = append(c.remove(k, name), r.of())
+	changed = append(c.remove(k, name), r.of)
 	c.byName[k][name] = r
-	c.size[k] += r.size()
-	s := c.services[r.of()]
+	c.size[k] += r.size
+	s := c.services[r.of]
 	if s == nil {
 		s = &service{}
-		c.services[r.of()] = s
+		c.services[r.of] = s
 	}
 	if r.export != nil {
 		s.export = r.export
@@ -109,9 +88,9 @@ func (c *cluster) remove(k kind, name string) (changed []types.NamespacedName) {
 		return nil
 	}
 	delete(c.byName[k], name)
-	c.size[k] -= was.size()
-	changed = []types.NamespacedName{was.of()}
-	s := c.services[was.of()]
+	c.size[k] -= was.size
+	changed = []types.NamespacedName{was.of}
+	s := c.services[was.of]
 	if was.export != nil {
 		if s.export == was.export {
 			s.export = nil
@@ -121,7 +100,7 @@ func (c *cluster) remove(k kind, name string) (changed []types.NamespacedName) {
 		s.endpoints = slices.Delete(s.endpoints, i, i+1)
 	}
 	if s.export == nil && len(s.endpoints) == 0 {
-		delete(c.services, was.of())
+		delete(c.services, was.of)
 	}
 	return changed
 }

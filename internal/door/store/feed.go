@@ -114,6 +114,3 @@ func (f *feed) setLost(at time.Time) {
 	defer f.store.mu.Unlock()
 	f.lost = at
 }
-
-// watched reports whether the feed is being watched. A watch that has just ended and is about to be opened again counts. The caller has locked s.
-func (f *feed) watched() bool { return f.lost.IsZero() || time.Since(f.lost) <= closedFor }

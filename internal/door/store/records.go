@@ -29,11 +29,11 @@ func (f *feed) compact(o client.Object, listing bool) any {
 		is = is.like(known.byName[f.kind][o.GetName()])
 	}
 	if listing && f.listing != nil && !f.ended {
-		if !f.fits(name, f.listing[name]+is.size()) {
+		if !f.fits(name, f.listing[name]+is.size) {
 			f.store.setOver(name, f.store.cluster(name), true)
 			return nil
 		}
-		f.listing[name] += is.size()
+		f.listing[name] += is.size
 	}
 	return is
 }
@@ -42,8 +42,10 @@ func recordOf(o client.Object) (r record) {
 	switch o := o.(type) {
 	case *clustersetv1alpha1.ExportedService:
 		r.export = door.CompactService(o, time.Now())
+		r.of, r.size = r.export.Key, r.export.Size
 	case *clustersetv1alpha1.ExportedEndpoints:
 		r.endpoints = door.CompactEndpoints(o)
+		r.of, r.size = r.endpoints.Key, r.endpoints.Size
 	}
 	return r
 }
@@ -77,7 +79,7 @@ func (f *feed) Update(o any) error {
 		if is, ok := i.value.(record); ok {
 			name, _ := api.ClusterOfNamespace(i.Namespace)
 			c := f.store.cluster(name)
-			if was := c.byName[f.kind][i.Name]; !f.fits(name, c.size[f.kind]-was.size()+is.size()) {
+			if was := c.byName[f.kind][i.Name]; !f.fits(name, c.size[f.kind]-was.size+is.size) {
 				f.store.setOver(name, c, true)
 				return
 			}
@@ -104,7 +106,11 @@ func (f *feed) Replace(all []any, _ string) error {
 		for _, o := range all {
 			there[[2]string{o.(*item).Namespace, o.(*item).Name}] = true
 		}
-		f.removeOthers(there)
+		for _, at := range f.stored() {
+			if !there[at] {
+				f.remove(at[0], at[1])
+			}
+		}
 		for _, o := range all {
 			f.set(o.(*item))
 		}
@@ -150,25 +156,21 @@ func (f *feed) remove(namespace, name string) {
 	}
 }
 
-// removeOthers removes the objects of the feed's scope that aren't there, by namespace and name.
-func (f *feed) removeOthers(there map[[2]string]bool) {
+// stored returns the namespaces and names of what is stored of the feed's scope.
+func (f *feed) stored() (all [][2]string) {
 	if f.kind == members {
 		for name := range f.store.members {
-			if !there[[2]string{"", name}] {
-				f.remove("", name)
-			}
+			all = append(all, [2]string{"", name})
 		}
-		return
+		return all
 	}
 	for of, c := range f.store.clusters {
 		namespace := api.MemberNamespace(of)
-		if f.namespace != "" && f.namespace != namespace {
-			continue
-		}
-		for name := range c.byName[f.kind] {
-			if !there[[2]string{namespace, name}] {
-				f.remove(namespace, name)
+		if f.namespace == "" || f.namespace == namespace {
+			for name := range c.byName[f.kind] {
+				all = append(all, [2]string{namespace, name})
 			}
 		}
 	}
+	return all
 }

@@ -131,12 +131,16 @@ func (s *Store) update(f func()) {
 
 // changed notes that services of a cluster have changed. The caller has locked s.
 func (s *Store) changed(cluster string, keys ...types.NamespacedName) {
+	for _, key := range keys {
+		if key.Name != "" { // otherwise it is of no service
+			s.note(change{cluster, key})
+		}
+	}
+}
+
+func (s *Store) note(is change) {
 	if s.changes == nil {
 		s.changes = map[change]bool{}
 	}
-	for _, key := range keys {
-		if key.Name != "" { // otherwise it is of no service
-			s.changes[change{cluster, key}] = true
-		}
-	}
+	s.changes[is] = true
 }
