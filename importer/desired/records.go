@@ -109,7 +109,7 @@ func (w *work) fill(r *record, endpoints []door.Endpoint) {
 	}
 	ranks := make([]topology.Rank, len(r.targets)*len(w.views))
 	for i := range endpoints {
-		ready := endpoints[i].Conditions.Ready()
+		ready := endpoints[i].Ready()
 		if ready {
 			r.ready++
 		}
@@ -145,7 +145,7 @@ func (c *cluster) placed(endpoints []door.Endpoint) []discoveryv1.Endpoint {
 			addresses = append(addresses, a.String())
 		}
 		p := &all[i]
-		p.Addresses, p.Conditions = addresses[at:len(addresses):len(addresses)], e.Conditions.API()
+		p.Addresses, p.Conditions = addresses[at:len(addresses):len(addresses)], e.Conditions
 		if e.Hostname != "" {
 			p.Hostname = &e.Hostname
 		}

@@ -72,7 +72,7 @@ type Endpoint struct {
 	// Hostname and Zone are empty if it has none.
 	Hostname   string
 	Zone       string
-	Conditions Conditions
+	Conditions discoveryv1.EndpointConditions // of ConditionsOf
 }
 
 // Addresses are all addresses of the endpoint, the first one first.
@@ -90,52 +90,27 @@ type Port struct {
 	Number      int32
 }
 
-// Conditions are those of an endpoint, each true, false or not stated.
-type Conditions uint8
-
-// The bits of each condition: whether it is stated, and whether it is true.
-const (
-	readyBits = iota * 2
-	servingBits
-	terminatingBits
-)
-
-// ConditionsOf returns the conditions of an endpoint.
-func ConditionsOf(c discoveryv1.EndpointConditions) Conditions {
-	return bits(c.Ready, readyBits) | bits(c.Serving, servingBits) | bits(c.Terminating, terminatingBits)
-}
-
-func bits(condition *bool, at int) Conditions {
-	switch {
-	case condition == nil:
-		return 0
-	case *condition:
-		return 3 << at
-	default:
-		return 1 << at
-	}
-}
-
 // yes and no are what the conditions of all endpoints point at.
 var yes, no = true, false
 
-// API returns the conditions as an EndpointSlice has them. What they point at must not be changed.
-func (c Conditions) API() discoveryv1.EndpointConditions {
-	return discoveryv1.EndpointConditions{Ready: c.stated(readyBits), Serving: c.stated(servingBits), Terminating: c.stated(terminatingBits)}
+// ConditionsOf returns conditions that can be compared, because they point at what all endpoints share. It must not be changed.
+func ConditionsOf(c discoveryv1.EndpointConditions) discoveryv1.EndpointConditions {
+	return discoveryv1.EndpointConditions{Ready: shared(c.Ready), Serving: shared(c.Serving), Terminating: shared(c.Terminating)}
 }
 
-func (c Conditions) stated(at int) *bool {
-	switch c >> at & 3 {
-	case 3:
+func shared(condition *bool) *bool {
+	switch {
+	case condition == nil:
+		return nil
+	case *condition:
 		return &yes
-	case 1:
+	default:
 		return &no
 	}
-	return nil
 }
 
-// Ready reports whether an endpoint is ready. One that doesn't say is, as in discovery/v1.
-func (c Conditions) Ready() bool { return c>>readyBits&3 != 1 }
+// Ready reports whether the endpoint is ready. One that doesn't say is, as in discovery/v1.
+func (e *Endpoint) Ready() bool { return e.Conditions.Ready != &no }
 
 // ID identifies a record among those of its kind.
 type ID struct{ Cluster, Name string }
