@@ -52,11 +52,8 @@ func (e *Export) read(record *clustersetv1alpha1.ExportedService) api.LeftOut {
 	return left
 }
 
-// CompactEndpoints returns what is read of an ExportedEndpoints. The record isn't changed. The result is nil only if the record is.
+// CompactEndpoints returns what is read of an ExportedEndpoints. The record isn't changed.
 func CompactEndpoints(record *clustersetv1alpha1.ExportedEndpoints) *Endpoints {
-	if record == nil {
-		return nil
-	}
 	e := &Endpoints{Key: keyOf(record.Spec.ServiceNamespace, record.Spec.ServiceName), Name: record.Name}
 	cluster, member := record.SourceCluster()
 	e.Cluster = cluster

@@ -128,18 +128,12 @@ func (e *Endpoints) ID() ID { return ID{e.Cluster, e.Name} }
 
 // Equal reports whether both say the same, so that the older one can stay in the place of the other.
 func (e *Export) Equal(o *Export) bool {
-	if e == o || e == nil || o == nil {
-		return e == o
-	}
 	return e.Cluster == o.Cluster && e.Key == o.Key && e.Name == o.Name && e.UID == o.UID && e.Created.Equal(o.Created) &&
 		e.Revision == o.Revision && e.Withdrawn == o.Withdrawn && (e.Spec == nil) == (o.Spec == nil) && e.Text == o.Text && sameLeft(e.Left, o.Left)
 }
 
 // Equal reports whether both say the same, so that the older one can stay in the place of the other.
 func (e *Endpoints) Equal(o *Endpoints) bool {
-	if e == o || e == nil || o == nil {
-		return e == o
-	}
 	return e.Cluster == o.Cluster && e.Key == o.Key && e.Name == o.Name && e.Usable == o.Usable && e.AddressType == o.AddressType &&
 		slices.Equal(e.Ports, o.Ports) && e.External == o.External && e.Behind == o.Behind && e.Triggered.Equal(o.Triggered) && sameLeft(e.Left, o.Left) &&
 		slices.EqualFunc(e.Endpoints, o.Endpoints, func(a, b Endpoint) bool { return a.equal(&b) })

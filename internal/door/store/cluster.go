@@ -52,10 +52,6 @@ type service struct {
 	endpoints []*door.Endpoints // by name
 }
 
-func newCluster(maxServices int) *cluster {
-	return &cluster{maxServices: maxServices, byName: [2]map[string]record{{}, {}}, services: map[types.NamespacedName]*service{}}
-}
-
 // set stores a record. It returns the services that it changes.
 func (c *cluster) set(k kind, name string, r record) (changed []types.NamespacedName) {
 	was, known := c.byName[k][name]

@@ -25,6 +25,7 @@ import (
 
 // fakeHub is an API server that keeps all changes since its last compaction.
 type fakeHub struct {
+	client.WithWatch
 	noStreams bool // it doesn't support watches that begin with a list, and has small pages
 
 	mu        sync.Mutex

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"context"
 	"errors"
 	"reflect"
 
@@ -27,12 +26,6 @@ func (k kind) String() string {
 // list returns an empty list of the kind.
 func (k kind) list() client.ObjectList {
 	return [...]client.ObjectList{&clustersetv1alpha1.ExportedServiceList{}, &clustersetv1alpha1.ExportedEndpointsList{}, &clustersetv1alpha1.MemberClusterList{}}[k]
-}
-
-// hub lists and watches: a client.WithWatch.
-type hub interface {
-	List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error
-	Watch(ctx context.Context, list client.ObjectList, options ...client.ListOption) (watch.Interface, error)
 }
 
 // open returns an error for a watch that couldn't be opened.

@@ -97,12 +97,10 @@ func ask(ctx context.Context, request func() (err error, again bool)) error {
 func unanswered(err error) bool { return !answered(err) || apierrors.IsTooManyRequests(err) }
 
 func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-timer.C:
+	case <-time.After(d):
 		return nil
 	}
 }

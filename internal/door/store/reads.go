@@ -157,6 +157,6 @@ func (s *Store) Watched() bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	of := s.feedsOf(s.options.Cluster)
-	lost := func(f *feed) bool { return !f.listed || !f.lost.IsZero() && time.Since(f.lost) > closedFor }
+	lost := func(f *feed) bool { return !f.lost.IsZero() && time.Since(f.lost) > closedFor }
 	return len(of) > 0 && !slices.ContainsFunc(append(of, s.feeds[scope{members, ""}]), lost)
 }

@@ -3,6 +3,7 @@ package store
 import (
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/clusterset/clusterset/api"
@@ -54,11 +55,10 @@ func recordOf(o client.Object) (r record) {
 func (s *Store) cluster(name string) *cluster {
 	c := s.clusters[name]
 	if c == nil {
-		limit := s.options.MaxServices
-		if name == s.options.Cluster {
-			limit = 0
+		c = &cluster{byName: [2]map[string]record{{}, {}}, services: map[types.NamespacedName]*service{}}
+		if name != s.options.Cluster {
+			c.maxServices = s.options.MaxServices
 		}
-		c = newCluster(limit)
 		s.clusters[name] = c
 	}
 	return c

@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 )
@@ -26,7 +27,7 @@ type Options struct {
 // Store is what is known of the hub. Create it with New.
 type Store struct {
 	options Options
-	hub     hub
+	hub     client.WithWatch
 	link    *link
 	running sync.WaitGroup
 
@@ -52,7 +53,7 @@ type change struct {
 }
 
 // New returns a Store of a hub, whose client knows the kinds. It sends no request before Start.
-func New(of hub, options Options) *Store {
+func New(of client.WithWatch, options Options) *Store {
 	return &Store{options: options, hub: of, link: newLink(), feeds: map[scope]*feed{}, clusters: map[string]*cluster{}}
 }
 
