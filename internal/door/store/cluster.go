@@ -114,15 +114,16 @@ func (c *cluster) count(e *door.Export, is bool) []types.NamespacedName {
 	if !counts(e) {
 		return nil
 	}
-	beyond := c.beyond()
 	i, found := slices.BinarySearchFunc(c.order, e, first)
 	if is {
 		c.order = slices.Insert(c.order, i, e)
-		beyond = c.beyond()
-	} else if found {
+		return c.beyond()
+	}
+	was := c.beyond()
+	if found {
 		c.order = slices.Delete(c.order, i, i+1)
 	}
-	return beyond
+	return was
 }
 
 // beyond returns the first service that is beyond the bound, if any.

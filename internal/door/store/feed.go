@@ -71,7 +71,7 @@ func (f *feed) list(ctx context.Context, options metav1.ListOptions) (runtime.Ob
 	options.ResourceVersion, options.ResourceVersionMatch = "", "" // consistent: what an API server remembers may lag
 	page := f.kind.list()
 	err := f.store.hub.List(ctx, page, &client.ListOptions{Namespace: f.namespace, Limit: options.Limit, Continue: options.Continue, Raw: &options})
-	if f.store.link.observe(ctx, err); err != nil {
+	if f.store.observe(ctx, err); err != nil {
 		return nil, err
 	}
 	kept := &internalversion.List{ListMeta: metav1.ListMeta{ResourceVersion: page.GetResourceVersion(), Continue: page.GetContinue()}}
@@ -96,7 +96,7 @@ func (f *feed) watch(ctx context.Context, options metav1.ListOptions) (watch.Int
 	var w watch.Interface
 	err := ask(ctx, func() (err error, again bool) {
 		w, err = open(f.store.hub.Watch(ctx, f.kind.list(), &client.ListOptions{Namespace: f.namespace, Raw: options.DeepCopy()}))
-		f.store.link.observe(ctx, err)
+		f.store.observe(ctx, err)
 		if listing {
 			return err, unanswered(err) // after an answer, pages may do
 		}

@@ -28,10 +28,12 @@ type Options struct {
 type Store struct {
 	options Options
 	hub     client.WithWatch
-	link    *link
+	back    chan struct{} // has an element when the hub is back
 	running sync.WaitGroup
 
 	mu        sync.RWMutex
+	state     State                                        // whether the hub answers
+	said      time.Time                                    // when the log last said that it doesn't
 	ctx       context.Context                              // of Start; nil before
 	members   map[string]*clustersetv1alpha1.MemberCluster // nil: not read yet
 	peers     []string                                     // the clusters whose records are read; nil: all
@@ -54,7 +56,9 @@ type change struct {
 
 // New returns a Store of a hub, whose client knows the kinds. It sends no request before Start.
 func New(of client.WithWatch, options Options) *Store {
-	return &Store{options: options, hub: of, link: newLink(), feeds: map[scope]*feed{}, clusters: map[string]*cluster{}}
+	return &Store{
+		options: options, hub: of, back: make(chan struct{}, 1), state: State{Since: time.Now()}, feeds: map[scope]*feed{}, clusters: map[string]*cluster{},
+	}
 }
 
 // Start reads the hub until ctx ends.
