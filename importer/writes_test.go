@@ -218,7 +218,7 @@ func TestARevokedTokenIsReported(t *testing.T) {
 			{10 * time.Second, false, clustersetv1alpha1.ReasonHubAnswers},
 			{time.Minute, false, clustersetv1alpha1.ReasonHubRefuses},
 			{time.Hour, true, clustersetv1alpha1.ReasonHubAway},
-			{20 * time.Second, false, clustersetv1alpha1.ReasonHubAnswers},
+			{25 * time.Second, false, clustersetv1alpha1.ReasonHubAnswers},
 			{time.Minute, false, clustersetv1alpha1.ReasonHubRefuses},
 		} {
 			away.Store(step.away)

@@ -231,7 +231,7 @@ func (x *extension) ownReady(port corev1.ServicePort, family discoveryv1.Address
 			continue
 		}
 		for i := range e.Endpoints {
-			if e.Endpoints[i].Conditions.Ready() {
+			if e.Endpoints[i].Ready() {
 				ready[e.Endpoints[i].Addr] = true
 			}
 		}

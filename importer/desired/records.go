@@ -111,7 +111,7 @@ func (w *work) fill(r *record, endpoints []door.Endpoint) {
 	}
 	ranks := make([]topology.Rank, len(r.targets)*len(w.views))
 	for i := range endpoints {
-		ready := endpoints[i].Conditions.Ready()
+		ready := endpoints[i].Ready()
 		if ready {
 			r.ready++
 		}
@@ -147,7 +147,7 @@ func (c *cluster) placed(endpoints []door.Endpoint) []discoveryv1.Endpoint {
 			addresses = append(addresses, a.String())
 		}
 		p := &all[i]
-		p.Addresses, p.Conditions = addresses[at:len(addresses):len(addresses)], e.Conditions.API()
+		p.Addresses, p.Conditions = addresses[at:len(addresses):len(addresses)], e.Conditions
 		if e.Hostname != "" {
 			p.Hostname = &e.Hostname
 		}
@@ -165,8 +165,8 @@ func (c *cluster) placed(endpoints []door.Endpoint) []discoveryv1.Endpoint {
 }
 
 // zone returns the zone of an endpoint that says this of itself, nil if it is unknown.
-func (c *cluster) zone(stated door.Zone) *string {
-	switch zone := stated.String(); {
+func (c *cluster) zone(zone string) *string {
+	switch {
 	case zone != "":
 		return &zone
 	case len(c.member.Zones) == 1:

@@ -55,16 +55,11 @@ func NewHub(config *rest.Config, options store.Options) (*Hub, error) {
 	if config.RateLimiter == nil {
 		config.RateLimiter = flowcontrol.NewTokenBucketRateLimiter(hubQPS, hubBurst)
 	}
-	over, err := rest.HTTPClientFor(config)
+	c, err := client.NewWithWatch(config, client.Options{Scheme: NewScheme(), Mapper: HubMapper()})
 	if err != nil {
 		return nil, fmt.Errorf("hub: %w", err)
 	}
-	h := &Hub{}
-	if h.Client, err = client.New(config, client.Options{HTTPClient: over, Scheme: NewScheme(), Mapper: HubMapper()}); err != nil {
-		return nil, fmt.Errorf("hub: %w", err)
-	}
-	h.Store, err = store.New(config, over, options)
-	return h, err
+	return &Hub{Client: c, Store: store.New(c, options)}, nil
 }
 
 // HubMapper knows the kinds that members use on a hub, so that no discovery is needed from a hub that may be down. Members have no

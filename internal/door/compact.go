@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/netip"
 	"time"
+	"unique"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -51,11 +52,8 @@ func (e *Export) read(record *clustersetv1alpha1.ExportedService) api.LeftOut {
 	return left
 }
 
-// CompactEndpoints returns what is read of an ExportedEndpoints. The record isn't changed. The result is nil only if the record is.
+// CompactEndpoints returns what is read of an ExportedEndpoints. The record isn't changed.
 func CompactEndpoints(record *clustersetv1alpha1.ExportedEndpoints) *Endpoints {
-	if record == nil {
-		return nil
-	}
 	e := &Endpoints{Key: keyOf(record.Spec.ServiceNamespace, record.Spec.ServiceName), Name: record.Name}
 	cluster, member := record.SourceCluster()
 	e.Cluster = cluster
@@ -94,23 +92,22 @@ func (e *Endpoints) read(record *clustersetv1alpha1.ExportedEndpoints) api.LeftO
 
 // endpointOf returns a sanitized endpoint, which has an address.
 func endpointOf(s *clustersetv1alpha1.Endpoint) Endpoint {
-	e := Endpoint{Addr: parsed(s.Addresses[0]), Conditions: ConditionsOf(s.Conditions)}
-	for _, more := range s.Addresses[1:] {
-		e.More = append(e.More, parsed(more))
+	e := Endpoint{Conditions: ConditionsOf(s.Conditions)}
+	for i, text := range s.Addresses {
+		addr, _ := netip.ParseAddr(text) // it has been parsed before
+		if i == 0 {
+			e.Addr = addr
+		} else {
+			e.More = append(e.More, addr)
+		}
 	}
 	if s.Hostname != nil {
 		e.Hostname = *s.Hostname
 	}
 	if s.Zone != nil {
-		e.Zone = ZoneOf(*s.Zone)
+		e.Zone = unique.Make(*s.Zone).Value() // few are shared by many endpoints
 	}
 	return e
-}
-
-// parsed returns an address that has been parsed before.
-func parsed(s string) netip.Addr {
-	a, _ := netip.ParseAddr(s)
-	return a
 }
 
 // keyOf returns the service that a record is of. What can't be a name is left out: a record of no service is found, and reported, nowhere.

@@ -7,7 +7,7 @@ const (
 	perRecord = 512
 	// perEndpoint and perPort are what an endpoint and a port of a value take besides their strings, and perAddress what an endpoint's further
 	// address does.
-	perEndpoint, perPort, perAddress = 80, 56, 24
+	perEndpoint, perPort, perAddress = 88, 56, 24
 	// perPiece is about what an endpoint takes in one more EndpointSlice that it is in for the sake of another port (D25).
 	perPiece = 32
 )

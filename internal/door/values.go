@@ -5,7 +5,6 @@ import (
 	"net/netip"
 	"slices"
 	"time"
-	"unique"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -70,10 +69,10 @@ type Endpoint struct {
 	Addr netip.Addr
 	// More are its other addresses. Endpoints of Services with a selector have none.
 	More []netip.Addr
-	// Hostname is empty if it has none, and Zone the zero value.
+	// Hostname and Zone are empty if it has none.
 	Hostname   string
-	Zone       Zone
-	Conditions Conditions
+	Zone       string
+	Conditions discoveryv1.EndpointConditions // of ConditionsOf
 }
 
 // Addresses are all addresses of the endpoint, the first one first.
@@ -91,71 +90,27 @@ type Port struct {
 	Number      int32
 }
 
-// Zone is the name of a zone, of which few are shared by many endpoints. The zero value means none.
-type Zone struct{ name unique.Handle[string] }
-
-// ZoneOf returns the zone of a name, and the zero value if that is empty.
-func ZoneOf(name string) Zone {
-	if name == "" {
-		return Zone{}
-	}
-	return Zone{unique.Make(name)}
-}
-
-// String returns the name.
-func (z Zone) String() string {
-	if z == (Zone{}) {
-		return ""
-	}
-	return z.name.Value()
-}
-
-// Conditions are those of an endpoint, each true, false or not stated.
-type Conditions uint8
-
-// The bits of each condition: whether it is stated, and whether it is true.
-const (
-	readyBits = iota * 2
-	servingBits
-	terminatingBits
-)
-
-// ConditionsOf returns the conditions of an endpoint.
-func ConditionsOf(c discoveryv1.EndpointConditions) Conditions {
-	return bits(c.Ready, readyBits) | bits(c.Serving, servingBits) | bits(c.Terminating, terminatingBits)
-}
-
-func bits(condition *bool, at int) Conditions {
-	switch {
-	case condition == nil:
-		return 0
-	case *condition:
-		return 3 << at
-	default:
-		return 1 << at
-	}
-}
-
 // yes and no are what the conditions of all endpoints point at.
 var yes, no = true, false
 
-// API returns the conditions as an EndpointSlice has them. What they point at must not be changed.
-func (c Conditions) API() discoveryv1.EndpointConditions {
-	return discoveryv1.EndpointConditions{Ready: c.stated(readyBits), Serving: c.stated(servingBits), Terminating: c.stated(terminatingBits)}
+// ConditionsOf returns conditions that can be compared, because they point at what all endpoints share. It must not be changed.
+func ConditionsOf(c discoveryv1.EndpointConditions) discoveryv1.EndpointConditions {
+	return discoveryv1.EndpointConditions{Ready: shared(c.Ready), Serving: shared(c.Serving), Terminating: shared(c.Terminating)}
 }
 
-func (c Conditions) stated(at int) *bool {
-	switch c >> at & 3 {
-	case 3:
+func shared(condition *bool) *bool {
+	switch {
+	case condition == nil:
+		return nil
+	case *condition:
 		return &yes
-	case 1:
+	default:
 		return &no
 	}
-	return nil
 }
 
-// Ready reports whether an endpoint is ready. One that doesn't say is, as in discovery/v1.
-func (c Conditions) Ready() bool { return c>>readyBits&3 != 1 }
+// Ready reports whether the endpoint is ready. One that doesn't say is, as in discovery/v1.
+func (e *Endpoint) Ready() bool { return e.Conditions.Ready != &no }
 
 // ID identifies a record among those of its kind.
 type ID struct{ Cluster, Name string }
@@ -173,18 +128,12 @@ func (e *Endpoints) ID() ID { return ID{e.Cluster, e.Name} }
 
 // Equal reports whether both say the same, so that the older one can stay in the place of the other.
 func (e *Export) Equal(o *Export) bool {
-	if e == o || e == nil || o == nil {
-		return e == o
-	}
 	return e.Cluster == o.Cluster && e.Key == o.Key && e.Name == o.Name && e.UID == o.UID && e.Created.Equal(o.Created) &&
 		e.Revision == o.Revision && e.Withdrawn == o.Withdrawn && (e.Spec == nil) == (o.Spec == nil) && e.Text == o.Text && sameLeft(e.Left, o.Left)
 }
 
 // Equal reports whether both say the same, so that the older one can stay in the place of the other.
 func (e *Endpoints) Equal(o *Endpoints) bool {
-	if e == o || e == nil || o == nil {
-		return e == o
-	}
 	return e.Cluster == o.Cluster && e.Key == o.Key && e.Name == o.Name && e.Usable == o.Usable && e.AddressType == o.AddressType &&
 		slices.Equal(e.Ports, o.Ports) && e.External == o.External && e.Behind == o.Behind && e.Triggered.Equal(o.Triggered) && sameLeft(e.Left, o.Left) &&
 		slices.EqualFunc(e.Endpoints, o.Endpoints, func(a, b Endpoint) bool { return a.equal(&b) })

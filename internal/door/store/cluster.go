@@ -14,28 +14,11 @@ import (
 
 // record is what is kept of a record: one of the two values and, if it is this cluster's own, the object.
 type record struct {
+	of        types.NamespacedName // the service
+	size      int                  // in bytes, about
 	export    *door.Export
 	endpoints *door.Endpoints
 	whole     client.Object
-}
-
-// of returns the service that the record is of.
-func (r record) of() types.NamespacedName {
-	if r.export != nil {
-		return r.export.Key
-	}
-	return r.endpoints.Key
-}
-
-// size returns about how many bytes the record takes, none if it is no record.
-func (r record) size() int {
-	switch {
-	case r.export != nil:
-		return r.export.Size
-	case r.endpoints != nil:
-		return r.endpoints.Size
-	}
-	return 0
 }
 
 // like returns the record with the pointers of an equal one that is known.
@@ -69,31 +52,23 @@ type service struct {
 	endpoints []*door.Endpoints // by name
 }
 
-func newCluster(maxServices int) *cluster {
-	return &cluster{maxServices: maxServices, byName: [2]map[string]record{{}, {}}, services: map[types.NamespacedName]*service{}}
-}
-
 // set stores a record. It returns the services that it changes.
 func (c *cluster) set(k kind, name string, r record) (changed []types.NamespacedName) {
 	was, known := c.byName[k][name]
 	if known && was == r {
 		return nil
 	}
-	if known && was.export == r.export && was.endpoints == r.endpoints {
-		c.byName[k][name] = r // only the object is another
-		return []types.NamespacedName{r.of()}
-	}
-	changed = append(c.remove(k, name), r.of())
+	changed = append(c.remove(k, name), r.of)
 	c.byName[k][name] = r
-	c.size[k] += r.size()
-	s := c.services[r.of()]
+	c.size[k] += r.size
+	s := c.services[r.of]
 	if s == nil {
 		s = &service{}
-		c.services[r.of()] = s
+		c.services[r.of] = s
 	}
 	if r.export != nil {
 		s.export = r.export
-		return append(changed, c.count(r.export)...)
+		return append(changed, c.count(r.export, true)...)
 	}
 	i, _ := slices.BinarySearchFunc(s.endpoints, name, byName)
 	s.endpoints = slices.Insert(s.endpoints, i, r.endpoints)
@@ -109,19 +84,19 @@ func (c *cluster) remove(k kind, name string) (changed []types.NamespacedName) {
 		return nil
 	}
 	delete(c.byName[k], name)
-	c.size[k] -= was.size()
-	changed = []types.NamespacedName{was.of()}
-	s := c.services[was.of()]
+	c.size[k] -= was.size
+	changed = []types.NamespacedName{was.of}
+	s := c.services[was.of]
 	if was.export != nil {
 		if s.export == was.export {
 			s.export = nil
 		}
-		changed = append(changed, c.uncount(was.export)...)
+		changed = append(changed, c.count(was.export, false)...)
 	} else if i, found := slices.BinarySearchFunc(s.endpoints, name, byName); found {
 		s.endpoints = slices.Delete(s.endpoints, i, i+1)
 	}
 	if s.export == nil && len(s.endpoints) == 0 {
-		delete(c.services, was.of())
+		delete(c.services, was.of)
 	}
 	return changed
 }
@@ -133,30 +108,30 @@ func first(a, b *door.Export) int {
 
 func counts(e *door.Export) bool { return !e.Withdrawn && e.Key.Name != "" && e.Key.Namespace != "" }
 
-// count counts an export. It returns the service that is beyond the bound because of it, if any.
-func (c *cluster) count(e *door.Export) []types.NamespacedName {
+// count counts an export that is new, or doesn't any more count one that is gone. It returns the service that may be beyond the bound or within it
+// because of that.
+func (c *cluster) count(e *door.Export, is bool) []types.NamespacedName {
 	if !counts(e) {
 		return nil
 	}
-	i, _ := slices.BinarySearchFunc(c.order, e, first)
-	c.order = slices.Insert(c.order, i, e)
-	if c.maxServices > 0 && i < c.maxServices && len(c.order) > c.maxServices {
-		return []types.NamespacedName{c.order[c.maxServices].Key}
+	i, found := slices.BinarySearchFunc(c.order, e, first)
+	if is {
+		c.order = slices.Insert(c.order, i, e)
+		return c.beyond()
 	}
-	return nil
+	was := c.beyond()
+	if found {
+		c.order = slices.Delete(c.order, i, i+1)
+	}
+	return was
 }
 
-// uncount returns the service that is within the bound again, if any.
-func (c *cluster) uncount(e *door.Export) []types.NamespacedName {
-	i, found := slices.BinarySearchFunc(c.order, e, first)
-	if !counts(e) || !found {
+// beyond returns the first service that is beyond the bound, if any.
+func (c *cluster) beyond() []types.NamespacedName {
+	if c.maxServices == 0 || len(c.order) <= c.maxServices {
 		return nil
 	}
-	c.order = slices.Delete(c.order, i, i+1)
-	if c.maxServices > 0 && i < c.maxServices && len(c.order) >= c.maxServices {
-		return []types.NamespacedName{c.order[c.maxServices-1].Key}
-	}
-	return nil
+	return []types.NamespacedName{c.order[c.maxServices].Key}
 }
 
 // capped reports whether a service is beyond the bound.

@@ -41,7 +41,7 @@ type feed struct {
 
 // run lists and watches until ctx ends.
 func (f *feed) run(ctx context.Context) {
-	logger := log.FromContext(ctx).WithName("hub").WithValues("kind", f.kind.resource(), "namespace", f.namespace)
+	logger := log.FromContext(ctx).WithName("hub").WithValues("kind", f.kind, "namespace", f.namespace)
 	ctx = logr.NewContext(ctx, logger)
 	reflector := toolscache.NewReflectorWithOptions(&toolscache.ListWatch{ListWithContextFunc: f.list, WatchFuncWithContext: f.watch},
 		&item{}, f, toolscache.ReflectorOptions{Name: "hub", Logger: &logger})
@@ -69,18 +69,15 @@ func (f *feed) list(ctx context.Context, options metav1.ListOptions) (runtime.Ob
 		f.setListing(map[string]int{})
 	}
 	options.ResourceVersion, options.ResourceVersionMatch = "", "" // consistent: what an API server remembers may lag
-	page, err := f.store.hub.list(ctx, f.kind, f.namespace, options)
-	if f.store.link.observe(ctx, err); err != nil {
+	page := f.kind.list()
+	err := f.store.hub.List(ctx, page, &client.ListOptions{Namespace: f.namespace, Limit: options.Limit, Continue: options.Continue, Raw: &options})
+	if f.store.observe(ctx, err); err != nil {
 		return nil, err
 	}
-	of, err := meta.ListAccessor(page)
-	if err != nil {
-		return nil, err
-	}
-	kept := &internalversion.List{ListMeta: metav1.ListMeta{ResourceVersion: of.GetResourceVersion(), Continue: of.GetContinue()}}
+	kept := &internalversion.List{ListMeta: metav1.ListMeta{ResourceVersion: page.GetResourceVersion(), Continue: page.GetContinue()}}
 	return kept, meta.EachListItem(page, func(o runtime.Object) error {
-		if i := f.item(o.(client.Object), true); i.value != nil {
-			kept.Items = append(kept.Items, i)
+		if value := f.compact(o.(client.Object), true); value != nil {
+			kept.Items = append(kept.Items, itemOf(o.(client.Object), value))
 		}
 		return nil
 	})
@@ -98,8 +95,8 @@ func (f *feed) watch(ctx context.Context, options metav1.ListOptions) (watch.Int
 	}
 	var w watch.Interface
 	err := ask(ctx, func() (err error, again bool) {
-		w, err = f.store.hub.watch(ctx, f.kind, f.namespace, options)
-		f.store.link.observe(ctx, err)
+		w, err = open(f.store.hub.Watch(ctx, f.kind.list(), &client.ListOptions{Namespace: f.namespace, Raw: options.DeepCopy()}))
+		f.store.observe(ctx, err)
 		if listing {
 			return err, unanswered(err) // after an answer, pages may do
 		}
@@ -117,6 +114,3 @@ func (f *feed) setLost(at time.Time) {
 	defer f.store.mu.Unlock()
 	f.lost = at
 }
-
-// watched reports whether the feed is being watched. A watch that has just ended and is about to be opened again counts. The caller has locked s.
-func (f *feed) watched() bool { return f.lost.IsZero() || time.Since(f.lost) <= closedFor }

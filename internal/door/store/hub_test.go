@@ -6,13 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/apis/meta/internalversion"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -24,6 +25,7 @@ import (
 
 // fakeHub is an API server that keeps all changes since its last compaction.
 type fakeHub struct {
+	client.WithWatch
 	noStreams bool // it doesn't support watches that begin with a list, and has small pages
 
 	mu        sync.Mutex
@@ -133,7 +135,7 @@ func (h *fakeHub) await(ctx context.Context, holds func() bool) error {
 // ask notes a request, and returns its error.
 func (h *fakeHub) ask(ctx context.Context, what string, k kind, namespace string, options metav1.ListOptions) error {
 	h.mu.Lock()
-	h.requests = append(h.requests, strings.TrimRight(fmt.Sprint(what, " ", k.resource(), " ", strings.TrimPrefix(namespace, "clusterset-member-"), ""), " "))
+	h.requests = append(h.requests, strings.TrimRight(fmt.Sprint(what, " ", k, " ", strings.TrimPrefix(namespace, "clusterset-member-"), ""), " "))
 	h.mu.Unlock()
 	if err := h.await(ctx, func() bool { return !h.silent[namespace] }); err != nil {
 		return err
@@ -145,7 +147,7 @@ func (h *fakeHub) ask(ctx context.Context, what string, k kind, namespace string
 	case h.fails != nil:
 		return h.fails
 	case h.forbidden[namespace]:
-		return apierrors.NewForbidden(schema.GroupResource{Resource: k.resource()}, "", errors.New("no"))
+		return apierrors.NewForbidden(schema.GroupResource{Resource: k.String()}, "", errors.New("no"))
 	case what == "watch" && version < h.oldest:
 		return apierrors.NewResourceExpired("too old")
 	case what == "stream" && h.noStreams:
@@ -169,36 +171,48 @@ func (h *fakeHub) all(k kind, namespace string) (all []client.Object) {
 	return all
 }
 
-// list implements hub.
-func (h *fakeHub) list(ctx context.Context, k kind, namespace string, options metav1.ListOptions) (runtime.Object, error) {
+// requestOf returns what is asked for.
+func requestOf(list client.ObjectList, options []client.ListOption) (k kind, namespace string, raw metav1.ListOptions) {
+	for reflect.TypeOf(k.list()) != reflect.TypeOf(list) {
+		k++
+	}
+	of := (&client.ListOptions{}).ApplyOptions(options)
+	return k, of.Namespace, *of.AsListOptions()
+}
+
+// List implements hub.
+func (h *fakeHub) List(ctx context.Context, page client.ObjectList, of ...client.ListOption) error {
+	k, namespace, options := requestOf(page, of)
 	if err := errors.Join(h.ask(ctx, "list", k, namespace, options), h.await(ctx, func() bool { return !h.held })); err != nil {
-		return nil, err
+		return err
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.breaks {
-		return nil, apierrors.NewTimeoutError("slow", 1)
+		return apierrors.NewTimeoutError("slow", 1)
 	}
 	all, from := h.all(k, namespace), 0
 	if options.Continue != "" {
 		from, _ = strconv.Atoi(options.Continue)
 	}
-	page := &internalversion.List{ListMeta: metav1.ListMeta{ResourceVersion: strconv.Itoa(h.version)}}
+	page.SetResourceVersion(strconv.Itoa(h.version))
 	to := min(from+2, len(all))
 	if options.Limit == 0 {
 		to = len(all)
 	}
-	for _, o := range all[from:to] {
-		page.Items = append(page.Items, o)
-	}
 	if to < len(all) {
-		page.Continue = strconv.Itoa(to)
+		page.SetContinue(strconv.Itoa(to))
 	}
-	return page, nil
+	var items []runtime.Object
+	for _, o := range all[from:to] {
+		items = append(items, o)
+	}
+	return meta.SetList(page, items)
 }
 
-// watch implements hub.
-func (h *fakeHub) watch(ctx context.Context, k kind, namespace string, options metav1.ListOptions) (watch.Interface, error) {
+// Watch implements hub.
+func (h *fakeHub) Watch(ctx context.Context, list client.ObjectList, of ...client.ListOption) (watch.Interface, error) {
+	k, namespace, options := requestOf(list, of)
 	what := "watch"
 	if options.SendInitialEvents != nil {
 		what = "stream"

@@ -16,20 +16,17 @@ import (
 // that begins in the future would bring nothing until the hub is there. A member, of which there are many, reads its Lease first, and calls
 // Store.Relist.
 func NewInformer(lw toolscache.ListerWatcher, kind runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
-	from, l := toolscache.ToListerWatcherWithContext(lw), newLink()
+	from := toolscache.ToListerWatcherWithContext(lw)
 	var due time.Time // when the API server ends the watch
 	begin := func(ctx context.Context, options metav1.ListOptions) (w watch.Interface, err error) {
 		due = time.Now().Add(time.Duration(*options.TimeoutSeconds) * time.Second)
-		w, err = open(from.WatchWithContext(ctx, options))
-		l.observe(ctx, err)
-		return w, err
+		return open(from.WatchWithContext(ctx, options))
 	}
 	return toolscache.NewSharedIndexInformer(&toolscache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (list runtime.Object, err error) {
 			options.ResourceVersion, options.ResourceVersionMatch, due = "", "", time.Time{}
-			err = ask(ctx, func() (error, bool) {
+			err = ask(ctx, func() (_ error, again bool) {
 				list, err = from.ListWithContext(ctx, options)
-				l.observe(ctx, err)
 				return err, unanswered(err)
 			})
 			return list, err

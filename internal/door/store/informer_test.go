@@ -23,10 +23,11 @@ func TestInformerListsWhenTheHubIsBack(t *testing.T) {
 			s := newScript(t, noStreams)
 			informer := NewInformer(&toolscache.ListWatch{
 				ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-					return s.hub.list(ctx, services, "", o)
+					list := services.list()
+					return list, s.hub.List(ctx, list, &client.ListOptions{Limit: o.Limit, Continue: o.Continue, Raw: &o})
 				},
 				WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-					return s.hub.watch(ctx, services, "", o)
+					return s.hub.Watch(ctx, services.list(), &client.ListOptions{Raw: &o})
 				},
 			}, &clustersetv1alpha1.ExportedService{}, 0, nil)
 			ctx, cancel := context.WithCancel(t.Context())

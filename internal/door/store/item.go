@@ -11,27 +11,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// item is an object on its way through a Reflector: where it is on the hub, and what is kept of it. It takes a tenth of the object's memory.
+// item is an object on its way through a Reflector: where it is on the hub, and what is kept of it.
 type item struct {
-	metav1.Object            // has nothing
-	namespace, name, version string
-	annotations              map[string]string // of a bookmark
-	value                    any               // a record or a MemberCluster; nil: nothing
+	metav1.ObjectMeta
+	value any // a record or a MemberCluster; nil: nothing
 }
-
-var nothing = &metav1.ObjectMeta{}
-
-// GetNamespace implements metav1.Object.
-func (i *item) GetNamespace() string { return i.namespace }
-
-// GetName implements metav1.Object.
-func (i *item) GetName() string { return i.name }
-
-// GetResourceVersion implements metav1.Object.
-func (i *item) GetResourceVersion() string { return i.version }
-
-// GetAnnotations implements metav1.Object.
-func (i *item) GetAnnotations() map[string]string { return i.annotations }
 
 // GetObjectKind implements runtime.Object.
 func (i *item) GetObjectKind() schema.ObjectKind { return schema.EmptyObjectKind }
@@ -39,8 +23,8 @@ func (i *item) GetObjectKind() schema.ObjectKind { return schema.EmptyObjectKind
 // DeepCopyObject implements runtime.Object. An item never changes.
 func (i *item) DeepCopyObject() runtime.Object { return i }
 
-func (f *feed) item(o client.Object, listing bool) *item {
-	return &item{Object: nothing, namespace: o.GetNamespace(), name: o.GetName(), version: o.GetResourceVersion(), value: f.compact(o, listing)}
+func itemOf(o client.Object, value any) *item {
+	return &item{metav1.ObjectMeta{Namespace: o.GetNamespace(), Name: o.GetName(), ResourceVersion: o.GetResourceVersion()}, value}
 }
 
 // events are those of an open watch, whose objects become items as they are decoded. While it lists, objects that are left out are dropped.
@@ -66,12 +50,14 @@ func (e *events) Decode() (watch.EventType, runtime.Object, error) {
 		switch is.Type {
 		case watch.Bookmark:
 			e.listing = false
-			return is.Type, &item{Object: nothing, version: o.GetResourceVersion(), annotations: o.GetAnnotations()}, nil
-		case watch.Deleted:
-			return is.Type, &item{Object: nothing, namespace: o.GetNamespace(), name: o.GetName(), version: o.GetResourceVersion()}, nil
-		}
-		if i := e.feed.item(o, e.listing); i.value != nil || !e.listing {
+			i := itemOf(o, nil)
+			i.Annotations = o.GetAnnotations() // they say that a list ends
 			return is.Type, i, nil
+		case watch.Deleted:
+			return is.Type, itemOf(o, nil), nil
+		}
+		if value := e.feed.compact(o, e.listing); value != nil || !e.listing {
+			return is.Type, itemOf(o, value), nil
 		}
 	}
 	return "", nil, io.EOF

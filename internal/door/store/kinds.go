@@ -1,18 +1,11 @@
 package store
 
 import (
-	"context"
 	"errors"
-	"fmt"
-	"net/http"
 	"reflect"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/rest"
-	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 )
@@ -26,43 +19,13 @@ const (
 	members
 )
 
-// resource returns the kind's name in URLs.
-func (k kind) resource() string {
+func (k kind) String() string {
 	return [...]string{"exportedservices", "exportedendpoints", "memberclusters"}[k]
 }
 
-// hub lists and watches a kind in one namespace, or in all ("").
-type hub interface {
-	list(ctx context.Context, k kind, namespace string, options metav1.ListOptions) (runtime.Object, error)
-	watch(ctx context.Context, k kind, namespace string, options metav1.ListOptions) (watch.Interface, error)
-}
-
-// server is a hub's API server.
-type server struct{ rest.Interface }
-
-func newServer(config *rest.Config, over *http.Client) (server, error) {
-	scheme := runtime.NewScheme()
-	if err := clustersetv1alpha1.AddToScheme(scheme); err != nil {
-		return server{}, fmt.Errorf("store: %w", err)
-	}
-	of, err := apiutil.RESTClientForGVK(clustersetv1alpha1.GroupVersion.WithKind("MemberCluster"), true, false, config, serializer.NewCodecFactory(scheme), over)
-	if err != nil {
-		return server{}, fmt.Errorf("store: %w", err)
-	}
-	return server{of}, nil
-}
-
-func (s server) request(k kind, namespace string, options metav1.ListOptions) *rest.Request {
-	return s.Get().NamespaceIfScoped(namespace, namespace != "").Resource(k.resource()).VersionedParams(&options, metav1.ParameterCodec)
-}
-
-func (s server) list(ctx context.Context, k kind, namespace string, options metav1.ListOptions) (runtime.Object, error) {
-	return s.request(k, namespace, options).Do(ctx).Get()
-}
-
-func (s server) watch(ctx context.Context, k kind, namespace string, options metav1.ListOptions) (watch.Interface, error) {
-	options.Watch = true
-	return open(s.request(k, namespace, options).Watch(ctx))
+// list returns an empty list of the kind.
+func (k kind) list() client.ObjectList {
+	return [...]client.ObjectList{&clustersetv1alpha1.ExportedServiceList{}, &clustersetv1alpha1.ExportedEndpointsList{}, &clustersetv1alpha1.MemberClusterList{}}[k]
 }
 
 // open returns an error for a watch that couldn't be opened.

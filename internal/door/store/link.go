@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -32,19 +31,8 @@ type State struct {
 // saysEvery is the shortest time between two lines in the log about a hub that doesn't answer, or refuses.
 const saysEvery = time.Minute
 
-// link tells by the results of requests whether the hub answers.
-type link struct {
-	back chan struct{} // has an element when the hub is back
-
-	mu    sync.Mutex
-	state State
-	said  time.Time // when the log last said that it doesn't
-}
-
-func newLink() *link { return &link{back: make(chan struct{}, 1), state: State{Since: time.Now()}} }
-
 // observe notes the result of a request.
-func (l *link) observe(ctx context.Context, err error) {
+func (s *Store) observe(ctx context.Context, err error) {
 	if ctx.Err() != nil {
 		return
 	}
@@ -52,22 +40,33 @@ func (l *link) observe(ctx context.Context, err error) {
 	if answered(err) {
 		phase = Live
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if err != nil && !apierrors.IsResourceExpired(err) && time.Since(l.said) >= saysEvery {
-		l.said = time.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err != nil && !apierrors.IsResourceExpired(err) && time.Since(s.said) >= saysEvery {
+		s.said = time.Now()
 		log.FromContext(ctx).Info("Can't read the hub, asking again", "reason", err.Error())
 	}
-	if was := l.state.Phase; was != phase {
-		l.state = State{phase, time.Now()}
-		if was == Away {
-			select {
-			case l.back <- struct{}{}:
-			default:
-			}
+	if s.state.Phase == phase {
+		return
+	}
+	if s.state.Phase == Away {
+		select {
+		case s.back <- struct{}{}:
+		default:
 		}
 	}
+	s.state = State{phase, time.Now()}
 }
+
+// State returns whether the hub answers.
+func (s *Store) State() State {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.state
+}
+
+// Back receives an element when the hub answers again: it may have been restored.
+func (s *Store) Back() <-chan struct{} { return s.back }
 
 // answered reports whether the hub answered a request, if only by a refusal.
 func answered(err error) bool {
@@ -97,12 +96,10 @@ func ask(ctx context.Context, request func() (err error, again bool)) error {
 func unanswered(err error) bool { return !answered(err) || apierrors.IsTooManyRequests(err) }
 
 func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-timer.C:
+	case <-time.After(d):
 		return nil
 	}
 }

@@ -21,10 +21,7 @@ func (s *Store) setMember(name string, is *clustersetv1alpha1.MemberCluster) {
 	default:
 		s.members[name] = is
 	}
-	if s.changes == nil {
-		s.changes = map[change]bool{}
-	}
-	s.changes[change{cluster: name}] = true
+	s.note(change{cluster: name})
 }
 
 // Member returns a MemberCluster of the hub, nil if there is none.

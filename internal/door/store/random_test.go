@@ -91,7 +91,7 @@ func (s *script) expectTold(what string, was map[string]string) {
 func (h *fakeHub) selected(peers string) (all []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	of := newStore(nil, Options{})
+	of := New(nil, Options{})
 	for at, object := range h.objects {
 		cluster, ok := api.ClusterOfNamespace(at.namespace)
 		if ok && (peers == "*" || strings.Contains(peers, cluster)) {

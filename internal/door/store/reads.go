@@ -141,22 +141,12 @@ func (s *Store) Read(cluster string) bool {
 	return s.read(cluster)
 }
 
-// State returns whether the hub answers.
-func (s *Store) State() State {
-	s.link.mu.Lock()
-	defer s.link.mu.Unlock()
-	return s.link.state
-}
-
-// Back receives an element when the hub answers again: it may have been restored.
-func (s *Store) Back() <-chan struct{} { return s.link.back }
-
 // Watched reports whether the MemberClusters and this cluster's own records are being watched. A watch that has just ended and is about to be opened
 // again counts.
 func (s *Store) Watched() bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	of := s.feedsOf(s.options.Cluster)
-	lost := func(f *feed) bool { return !f.listed || !f.watched() }
+	lost := func(f *feed) bool { return !f.lost.IsZero() && time.Since(f.lost) > closedFor }
 	return len(of) > 0 && !slices.ContainsFunc(append(of, s.feeds[scope{members, ""}]), lost)
 }

@@ -3,6 +3,7 @@ package store
 import (
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/clusterset/clusterset/api"
@@ -29,11 +30,11 @@ func (f *feed) compact(o client.Object, listing bool) any {
 		is = is.like(known.byName[f.kind][o.GetName()])
 	}
 	if listing && f.listing != nil && !f.ended {
-		if !f.fits(name, f.listing[name]+is.size()) {
+		if !f.fits(name, f.listing[name]+is.size) {
 			f.store.setOver(name, f.store.cluster(name), true)
 			return nil
 		}
-		f.listing[name] += is.size()
+		f.listing[name] += is.size
 	}
 	return is
 }
@@ -42,8 +43,10 @@ func recordOf(o client.Object) (r record) {
 	switch o := o.(type) {
 	case *clustersetv1alpha1.ExportedService:
 		r.export = door.CompactService(o, time.Now())
+		r.of, r.size = r.export.Key, r.export.Size
 	case *clustersetv1alpha1.ExportedEndpoints:
 		r.endpoints = door.CompactEndpoints(o)
+		r.of, r.size = r.endpoints.Key, r.endpoints.Size
 	}
 	return r
 }
@@ -52,11 +55,10 @@ func recordOf(o client.Object) (r record) {
 func (s *Store) cluster(name string) *cluster {
 	c := s.clusters[name]
 	if c == nil {
-		limit := s.options.MaxServices
-		if name == s.options.Cluster {
-			limit = 0
+		c = &cluster{byName: [2]map[string]record{{}, {}}, services: map[types.NamespacedName]*service{}}
+		if name != s.options.Cluster {
+			c.maxServices = s.options.MaxServices
 		}
-		c = newCluster(limit)
 		s.clusters[name] = c
 	}
 	return c
@@ -75,9 +77,9 @@ func (f *feed) Update(o any) error {
 	i := o.(*item)
 	f.change(func() {
 		if is, ok := i.value.(record); ok {
-			name, _ := api.ClusterOfNamespace(i.namespace)
+			name, _ := api.ClusterOfNamespace(i.Namespace)
 			c := f.store.cluster(name)
-			if was := c.byName[f.kind][i.name]; !f.fits(name, c.size[f.kind]-was.size()+is.size()) {
+			if was := c.byName[f.kind][i.Name]; !f.fits(name, c.size[f.kind]-was.size+is.size) {
 				f.store.setOver(name, c, true)
 				return
 			}
@@ -90,7 +92,7 @@ func (f *feed) Update(o any) error {
 // Delete implements toolscache.ReflectorStore.
 func (f *feed) Delete(o any) error {
 	i := o.(*item)
-	f.change(func() { f.remove(i.namespace, i.name) })
+	f.change(func() { f.remove(i.Namespace, i.Name) })
 	return nil
 }
 
@@ -102,9 +104,13 @@ func (f *feed) Replace(all []any, _ string) error {
 		}
 		there := map[[2]string]bool{}
 		for _, o := range all {
-			there[[2]string{o.(*item).namespace, o.(*item).name}] = true
+			there[[2]string{o.(*item).Namespace, o.(*item).Name}] = true
 		}
-		f.removeOthers(there)
+		for _, at := range f.stored() {
+			if !there[at] {
+				f.remove(at[0], at[1])
+			}
+		}
 		for _, o := range all {
 			f.set(o.(*item))
 		}
@@ -131,10 +137,10 @@ func (f *feed) change(by func()) {
 func (f *feed) set(i *item) {
 	switch is := i.value.(type) {
 	case *clustersetv1alpha1.MemberCluster:
-		f.store.setMember(i.name, is)
+		f.store.setMember(i.Name, is)
 	case record:
-		name, _ := api.ClusterOfNamespace(i.namespace)
-		f.store.changed(name, f.store.cluster(name).set(f.kind, i.name, is)...)
+		name, _ := api.ClusterOfNamespace(i.Namespace)
+		f.store.changed(name, f.store.cluster(name).set(f.kind, i.Name, is)...)
 	}
 }
 
@@ -150,25 +156,21 @@ func (f *feed) remove(namespace, name string) {
 	}
 }
 
-// removeOthers removes the objects of the feed's scope that aren't there, by namespace and name.
-func (f *feed) removeOthers(there map[[2]string]bool) {
+// stored returns the namespaces and names of what is stored of the feed's scope.
+func (f *feed) stored() (all [][2]string) {
 	if f.kind == members {
 		for name := range f.store.members {
-			if !there[[2]string{"", name}] {
-				f.remove("", name)
-			}
+			all = append(all, [2]string{"", name})
 		}
-		return
+		return all
 	}
 	for of, c := range f.store.clusters {
 		namespace := api.MemberNamespace(of)
-		if f.namespace != "" && f.namespace != namespace {
-			continue
-		}
-		for name := range c.byName[f.kind] {
-			if !there[[2]string{namespace, name}] {
-				f.remove(namespace, name)
+		if f.namespace == "" || f.namespace == namespace {
+			for name := range c.byName[f.kind] {
+				all = append(all, [2]string{namespace, name})
 			}
 		}
 	}
+	return all
 }

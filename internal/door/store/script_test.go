@@ -81,7 +81,7 @@ func (s *script) note(in *[]string, what string) {
 }
 
 func (s *script) begin() {
-	s.Store = newStore(s.hub, s.options)
+	s.Store = New(s.hub, s.options)
 	s.OnRecords(func(cluster string, key types.NamespacedName) {
 		s.note(&s.records, cluster+"/"+key.String())
 		s.Service(key) // it isn't locked

@@ -2,13 +2,12 @@ package store
 
 import (
 	"context"
-	"net/http"
 	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 )
@@ -28,11 +27,13 @@ type Options struct {
 // Store is what is known of the hub. Create it with New.
 type Store struct {
 	options Options
-	hub     hub
-	link    *link
+	hub     client.WithWatch
+	back    chan struct{} // has an element when the hub is back
 	running sync.WaitGroup
 
 	mu        sync.RWMutex
+	state     State                                        // whether the hub answers
+	said      time.Time                                    // when the log last said that it doesn't
 	ctx       context.Context                              // of Start; nil before
 	members   map[string]*clustersetv1alpha1.MemberCluster // nil: not read yet
 	peers     []string                                     // the clusters whose records are read; nil: all
@@ -53,17 +54,11 @@ type change struct {
 	key     types.NamespacedName
 }
 
-// New returns a Store of the hub that config describes. It sends no request before Start.
-func New(config *rest.Config, over *http.Client, options Options) (*Store, error) {
-	of, err := newServer(config, over)
-	if err != nil {
-		return nil, err
+// New returns a Store of a hub, whose client knows the kinds. It sends no request before Start.
+func New(of client.WithWatch, options Options) *Store {
+	return &Store{
+		options: options, hub: of, back: make(chan struct{}, 1), state: State{Since: time.Now()}, feeds: map[scope]*feed{}, clusters: map[string]*cluster{},
 	}
-	return newStore(of, options), nil
-}
-
-func newStore(of hub, options Options) *Store {
-	return &Store{options: options, hub: of, link: newLink(), feeds: map[scope]*feed{}, clusters: map[string]*cluster{}}
 }
 
 // Start reads the hub until ctx ends.
@@ -141,12 +136,16 @@ func (s *Store) update(f func()) {
 
 // changed notes that services of a cluster have changed. The caller has locked s.
 func (s *Store) changed(cluster string, keys ...types.NamespacedName) {
+	for _, key := range keys {
+		if key.Name != "" { // otherwise it is of no service
+			s.note(change{cluster, key})
+		}
+	}
+}
+
+func (s *Store) note(is change) {
 	if s.changes == nil {
 		s.changes = map[change]bool{}
 	}
-	for _, key := range keys {
-		if key.Name != "" { // otherwise it is of no service
-			s.changes[change{cluster, key}] = true
-		}
-	}
+	s.changes[is] = true
 }
