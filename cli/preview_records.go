@@ -84,7 +84,7 @@ func (p *previewCommand) read(ctx context.Context, e *preview.Export, networks b
 		return nil, err
 	}
 	var names []string // of external addresses; their cluster's agent resolves them
-	src.External.Resolve = func(host string) map[corev1.IPFamily][]netip.Addr {
+	src.External.Resolve = func(host string) []netip.Addr {
 		names = append(names, host)
 		return nil
 	}

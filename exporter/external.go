@@ -31,20 +31,21 @@ const maxExternal = 8
 type External struct {
 	// Nodes are the cluster's nodes. Nil means that they aren't known.
 	Nodes []nodes.Node
-	// Resolve returns the addresses of a name, without the families in which it has never been resolved. Nil resolves none.
-	Resolve func(host string) map[corev1.IPFamily][]netip.Addr
+	// Resolve returns the addresses of a name, none if it has never been resolved. Nil resolves none.
+	Resolve func(host string) []netip.Addr
 	// CIDRs are spec.externalCIDRs of the cluster.
 	CIDRs []string
 	// Kept means that those on the hub stay: the ServiceExport, which may have stated them, is gone, and the service stays exported.
 	Kept bool
-	// Last are the records with external addresses that are on the hub. Their addresses are kept while the current ones aren't known.
+	// Last are the records with external addresses that are on the hub. They are kept while the current ones aren't known.
 	Last []clustersetv1alpha1.ExportedEndpoints
 }
 
 // reached is where clusters of other networks reach a Service.
 type reached struct {
-	at      []place
-	unknown []corev1.IPFamily // of which it isn't known at the moment whether there are more, or others
+	at      []address
+	ports   []clustersetv1alpha1.EndpointPort // there
+	unknown bool                              // at the moment, whether there are more addresses, or others
 	wrong   field.ErrorList
 	// outside are addresses that are in none of the cluster's externalCIDRs.
 	outside []netip.Addr
@@ -52,27 +53,44 @@ type reached struct {
 	from string
 }
 
-// place is an external address.
-type place struct {
-	addr   netip.Addr
-	zone   string
-	atNode bool // a node's, where the Service has its node ports
+// address is an external address, and the zone of the node that has it.
+type address struct {
+	netip.Addr
+	zone string
 }
 
 // externalAddresses returns the external addresses of a Service (D90 to D93 of docs/spec/data-path.md).
 func externalAddresses(src *Source) reached {
 	r := stated(src)
+	if r.unknown {
+		r.stay(src.External.Last)
+	}
 	inside, seen := src.External.inside(), map[netip.Addr]bool{}
-	r.at = slices.DeleteFunc(r.at, func(p place) bool {
-		twice := seen[p.addr]
-		seen[p.addr] = true
-		if !twice && !inside(p.addr) {
-			r.outside = append(r.outside, p.addr)
-			return true
+	r.at = slices.DeleteFunc(r.at, func(a address) bool {
+		twice := seen[a.Addr]
+		seen[a.Addr] = true
+		if !twice && !inside(a.Addr) {
+			r.outside = append(r.outside, a.Addr)
 		}
-		return twice
+		return twice || !inside(a.Addr)
 	})
 	return r
+}
+
+// stay adds the addresses of the last records, unless the ports are others now.
+func (r *reached) stay(last []clustersetv1alpha1.ExportedEndpoints) {
+	for i := range last {
+		spec := &last[i].Spec
+		if !spec.External || r.ports != nil && !equality.Semantic.DeepEqual(r.ports, spec.Ports) {
+			continue
+		}
+		r.ports = spec.Ports
+		for _, e := range spec.Endpoints {
+			if addr, err := api.ParseAddress(e.Addresses[0]); err == nil {
+				r.at = append(r.at, address{addr, ptr.Deref(e.Zone, "")})
+			}
+		}
+	}
 }
 
 // inside returns whether an address is in the cluster's external networks, as all are if it has none.
@@ -104,8 +122,9 @@ func familyOf(addr netip.Addr) corev1.IPFamily {
 // stated returns the addresses of the first source that a Service has.
 func stated(src *Source) (r reached) {
 	if src.External.Kept {
-		return reached{unknown: bothFamilies}
+		return reached{unknown: true}
 	}
+	r.ports = portsAt(src.Service, false)
 	spec, ingress := &src.Service.Spec, src.Service.Status.LoadBalancer.Ingress
 	addresses, path, found := listed(*src, api.AnnotationExternalAddresses)
 	externalIPs := slices.DeleteFunc(slices.Clone(spec.ExternalIPs), func(s string) bool {
@@ -141,7 +160,7 @@ func hasNodePort(svc *corev1.Service) bool {
 
 // annotated returns the addresses that an annotation lists.
 func annotated(src *Source, addresses []string, path *field.Path) reached {
-	r, valid := reached{from: "the annotation " + api.AnnotationExternalAddresses}, 0
+	r, valid := reached{ports: portsAt(src.Service, false), from: "the annotation " + api.AnnotationExternalAddresses}, 0
 	for _, s := range addresses {
 		if _, err := api.ParseAddress(s); err != nil && !isName(s) {
 			r.wrong = append(r.wrong, field.Invalid(path, text.Truncate(s, 64), "must be IP addresses that other clusters can reach, or DNS names, separated by commas"))
@@ -163,18 +182,13 @@ func annotated(src *Source, addresses []string, path *field.Path) reached {
 // add adds an address, or those of a name.
 func (r *reached) add(src *Source, s string) {
 	if addr, err := api.ParseAddress(s); err == nil {
-		r.at = append(r.at, place{addr: addr})
+		r.at = append(r.at, address{Addr: addr})
 	} else if isName(s) && src.External.Resolve != nil {
 		resolved := src.External.Resolve(s)
-		for _, family := range bothFamilies {
-			addresses, known := resolved[family]
-			if !known {
-				r.unknown = append(r.unknown, family)
-			}
-			for _, addr := range addresses {
-				if addr, err := api.ParseAddress(addr.String()); err == nil {
-					r.at = append(r.at, place{addr: addr})
-				}
+		r.unknown = r.unknown || len(resolved) == 0
+		for _, addr := range resolved {
+			if addr, err := api.ParseAddress(addr.String()); err == nil {
+				r.at = append(r.at, address{Addr: addr})
 			}
 		}
 	}
@@ -186,13 +200,10 @@ func isName(s string) bool {
 	return len(validation.IsDNS1123Subdomain(s)) == 0 && strings.Trim(last, "0123456789") != ""
 }
 
-// atNodes returns the addresses of nodes at whose ports the Service is reached.
+// atNodes returns the addresses of all nodes at whose ports the Service is reached: those first that are used. Their order depends on nothing but the
+// names of the node and the service, so that a node that goes is replaced by one other, and services use different nodes.
 func atNodes(src *Source) reached {
-	r := reached{from: "the addresses of its cluster's nodes"}
-	if src.External.Nodes == nil {
-		r.unknown = bothFamilies
-		return r
-	}
+	r := reached{ports: portsAt(src.Service, true), from: "the addresses of its cluster's nodes", unknown: src.External.Nodes == nil}
 	eligible := slices.DeleteFunc(slices.Clone(src.External.Nodes), func(n nodes.Node) bool { return !n.Ready })
 	if src.Service.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal {
 		r.from = "the addresses of its cluster's nodes that have a ready pod (externalTrafficPolicy: Local)"
@@ -200,47 +211,22 @@ func atNodes(src *Source) reached {
 		forReady(src.Slices, func(_ discoveryv1.AddressType, e *discoveryv1.Endpoint) { with.Insert(ptr.Deref(e.NodeName, "")) })
 		eligible = slices.DeleteFunc(eligible, func(n nodes.Node) bool { return !with.Has(n.Name) })
 	}
+	order := func(n nodes.Node) uint64 {
+		h := fnv.New64a()
+		_, _ = h.Write([]byte(src.Key.String() + "/" + n.Name))
+		return h.Sum64()
+	}
+	slices.SortFunc(eligible, func(a, b nodes.Node) int { return cmp.Or(cmp.Compare(order(a), order(b)), cmp.Compare(a.Name, b.Name)) })
+	inside := src.External.inside()
 	for _, family := range familiesOf(src.Service) {
-		some := withIP(eligible, func(addr netip.Addr) bool { return familyOf(addr) == family })
-		if inside := withIP(some, src.External.inside()); len(inside) > 0 {
-			some = inside
-		}
-		for _, n := range spreadOut(src.Key.String(), some) {
-			r.at = append(r.at, place{n.IPs[0], n.At.Zone, true})
+		for _, n := range eligible {
+			all := slices.DeleteFunc(slices.Clone(n.IPs), func(addr netip.Addr) bool { return familyOf(addr) != family })
+			if len(all) > 0 {
+				r.at = append(r.at, address{all[max(slices.IndexFunc(all, inside), 0)], n.At.Zone})
+			}
 		}
 	}
 	return r
-}
-
-// withIP returns the nodes that have such an address, with these addresses alone.
-func withIP(all []nodes.Node, such func(netip.Addr) bool) (some []nodes.Node) {
-	for _, n := range all {
-		n.IPs = slices.DeleteFunc(slices.Clone(n.IPs), func(addr netip.Addr) bool { return !such(addr) })
-		if len(n.IPs) > 0 {
-			some = append(some, n)
-		}
-	}
-	return some
-}
-
-// spreadOut chooses at most maxExternal nodes, of all zones in turn. Within a zone the order depends on nothing but the names of the
-// node and the service, so that a node that goes is replaced by one other, and services use different nodes.
-func spreadOut(service string, all []nodes.Node) []nodes.Node {
-	order := func(n nodes.Node) uint64 {
-		h := fnv.New64a()
-		_, _ = h.Write([]byte(service + "/" + n.Name))
-		return h.Sum64()
-	}
-	slices.SortFunc(all, func(a, b nodes.Node) int {
-		return cmp.Or(cmp.Compare(a.At.Zone, b.At.Zone), cmp.Compare(order(a), order(b)), cmp.Compare(a.Name, b.Name))
-	})
-	turns, ofZone := map[string]int{}, map[string]int{}
-	for _, n := range all {
-		turns[n.Name] = ofZone[n.At.Zone]
-		ofZone[n.At.Zone]++
-	}
-	slices.SortStableFunc(all, func(a, b nodes.Node) int { return cmp.Compare(turns[a.Name], turns[b.Name]) })
-	return all[:min(len(all), maxExternal)]
 }
 
 // forReady calls f for each ready endpoint of a cluster's own slices.
@@ -271,29 +257,22 @@ func externalRecords(src *Source, r *reached) (records []clustersetv1alpha1.Expo
 	n := behind(src.Slices)
 	ready := n > 0
 	for _, family := range bothFamilies {
-		name := api.ExportedEndpointsName(src.Key.Namespace, src.Key.Name, api.ExternalOrigin(string(family)), 0)
 		e := clustersetv1alpha1.ExportedEndpoints{
-			ObjectMeta: record.Meta(src.Cluster, src.Key, name),
+			ObjectMeta: record.Meta(src.Cluster, src.Key, api.ExportedEndpointsName(src.Key.Namespace, src.Key.Name, api.ExternalOrigin(string(family)), 0)),
 			Spec: clustersetv1alpha1.ExportedEndpointsSpec{
 				ServiceNamespace: src.Key.Namespace, ServiceName: src.Key.Name, AddressType: discoveryv1.AddressType(family), External: true, Behind: n,
+				Ports: r.ports,
 			},
 		}
-		last := slices.IndexFunc(src.External.Last, func(l clustersetv1alpha1.ExportedEndpoints) bool { return l.Name == name && l.Spec.External })
-		for _, p := range r.at {
-			if familyOf(p.addr) != family || len(e.Spec.Endpoints) == maxExternal {
+		for _, a := range r.at {
+			if familyOf(a.Addr) != family || len(e.Spec.Endpoints) == maxExternal {
 				continue
 			}
-			at := clustersetv1alpha1.Endpoint{Addresses: []string{p.addr.String()}, Conditions: discoveryv1.EndpointConditions{Ready: &ready}}
-			if p.zone != "" {
-				at.Zone = &p.zone
-			}
-			if e.Spec.Endpoints == nil {
-				e.Spec.Ports = portsAt(src.Service, p.atNode)
+			at := clustersetv1alpha1.Endpoint{Addresses: []string{a.String()}, Conditions: discoveryv1.EndpointConditions{Ready: &ready}}
+			if a.zone != "" {
+				at.Zone = &a.zone
 			}
 			e.Spec.Endpoints = append(e.Spec.Endpoints, at)
-		}
-		if last >= 0 && slices.Contains(r.unknown, family) {
-			stay(&e.Spec, &src.External.Last[last].Spec, src.External.inside(), &ready)
 		}
 		if len(e.Spec.Endpoints) > 0 && len(e.Spec.Ports) > 0 {
 			slices.SortFunc(e.Spec.Endpoints, func(a, b clustersetv1alpha1.Endpoint) int { return slices.Compare(a.Addresses, b.Addresses) })
@@ -301,25 +280,6 @@ func externalRecords(src *Source, r *reached) (records []clustersetv1alpha1.Expo
 		}
 	}
 	return records
-}
-
-// stay adds the endpoints of the last record that aren't there, unless they have other ports or the hub would refuse them now.
-func stay(now, last *clustersetv1alpha1.ExportedEndpointsSpec, inside func(netip.Addr) bool, ready *bool) {
-	if now.Endpoints == nil {
-		now.Ports = last.Ports
-	}
-	outside := func(s string) bool {
-		addr, err := netip.ParseAddr(s)
-		return err != nil || !inside(addr)
-	}
-	for _, at := range last.Endpoints {
-		there := func(e clustersetv1alpha1.Endpoint) bool { return slices.Equal(e.Addresses, at.Addresses) }
-		if len(now.Endpoints) < maxExternal && equality.Semantic.DeepEqual(now.Ports, last.Ports) && !slices.ContainsFunc(now.Endpoints, there) &&
-			!slices.ContainsFunc(at.Addresses, outside) {
-			at.Conditions = discoveryv1.EndpointConditions{Ready: ready}
-			now.Endpoints = append(now.Endpoints, at)
-		}
-	}
 }
 
 // portsAt returns the ports of a Service with the numbers that they have at an external address.
@@ -350,7 +310,7 @@ func (r *reached) why(svc *corev1.Service) (reason, message string) {
 	case len(r.outside) > 0:
 		return api.ReasonNotInExternalCIDRs, fmt.Sprintf("clusters of other networks don't use it: %s, from %s, lies in none of this cluster's external networks; "+
 			"an administrator of the hub has to add it to spec.externalCIDRs of the MemberCluster", r.outside[0], r.from)
-	case len(r.unknown) > 0:
+	case r.unknown:
 		return api.ReasonNoExternalAddress, "clusters of other networks can't reach it yet: the name of its external address hasn't been resolved, or the nodes haven't been read"
 	}
 	return api.ReasonNoExternalAddress, "clusters of other networks can't reach it: it has no external address: " + r.from + cures
