@@ -302,7 +302,6 @@ func (m *member) set(config *rest.Config, connection *connect.Connection, option
 	if err != nil {
 		return nil, fmt.Errorf("set up client: %w", err)
 	}
-	options.Runs = runs{member, client.ObjectKey{Namespace: m.leaseNamespace(), Name: api.MemberLeaderLease}}
 	if _, err := exporter.Setup(mgr, hub, options); err != nil {
 		return nil, err
 	}

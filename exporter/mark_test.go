@@ -53,9 +53,8 @@ func TestARefusedMarkIsTriedAgain(t *testing.T) {
 		nodes: nodes.New(), names: newNames(nil, nil), pass: newPass(),
 		events: &events.FakeRecorder{}, ofPeers: rate.NewLimiter(rate.Inf, 0), synced: func() bool { return false }, unheard: func() error { return errNotSynced },
 	}
-	result, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: web})
-	if err != nil || result.RequeueAfter != retryRefused {
-		t.Errorf("%+v, %v", result, err)
+	if _, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: web}); !errors.Is(err, refusal) {
+		t.Errorf("it isn't tried again after %v", err)
 	}
 	refusal = nil
 	if _, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: web}); err != nil {

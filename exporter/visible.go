@@ -62,6 +62,8 @@ func peersOf(members []*clustersetv1alpha1.MemberCluster, own string) *peers {
 	return p
 }
 
+func everywhere(string) bool { return true }
+
 // watch keeps the peers, and calls changed with the namespaces for whose services they have changed. It returns when ctx ends.
 func (v *visibility) watch(ctx context.Context, hub *store.Store, changed func(ctx context.Context, in func(namespace string) bool)) error {
 	look := make(chan struct{}, 1)
@@ -81,7 +83,7 @@ func (v *visibility) look(ctx context.Context, members []*clustersetv1alpha1.Mem
 	was := v.peers.Swap(now)
 	if was == nil || was.limited != now.limited || !maps.EqualFunc(was.of, now.of, slices.Equal) ||
 		!maps.Equal(was.apart, now.apart) || !slices.Equal(was.external, now.external) {
-		changed(ctx, func(string) bool { return true })
+		changed(ctx, everywhere)
 	} else if !maps.Equal(was.digests, now.digests) {
 		changed(ctx, func(namespace string) bool {
 			return !slices.Equal(was.lacking(was.names, namespace), now.lacking(now.names, namespace))
