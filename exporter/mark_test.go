@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -141,39 +140,4 @@ func reconcilerOf(t *testing.T, local client.WithWatch, hub client.Client) (r *r
 	}
 	r.withdrawals.served = r.exports.served
 	return r, onHub.services, onHub.endpoints
-}
-
-// What the hub refuses is tried again soon, because its policy may not know of another network yet, and then at ever longer pauses. Rule C5 of
-// docs/spec/control-plane.md.
-func TestRefusalIsRetriedSoon(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		scheme := connect.NewScheme()
-		if err := mcs.AddToScheme(scheme); err != nil {
-			t.Fatal(err)
-		}
-		local := fake.NewClientBuilder().WithScheme(scheme).WithObjects(service(), export()).WithStatusSubresource(export()).
-			WithIndex(&discoveryv1.EndpointSlice{}, indexSlices, func(client.Object) []string { return nil }).Build()
-		var tried []float64
-		began := time.Now()
-		hub := fake.NewClientBuilder().WithScheme(scheme).WithInterceptorFuncs(interceptor.Funcs{
-			Create: func(_ context.Context, _ client.WithWatch, o client.Object, _ ...client.CreateOption) error {
-				tried = append(tried, time.Since(began).Seconds())
-				return apierrors.NewForbidden(runtimeschema.GroupResource{Resource: "exportedservices"}, o.GetName(), errors.New("outside of externalCIDRs"))
-			},
-		}).Build()
-		r, _, _ := reconcilerOf(t, local, hub)
-		for time.Since(began) < 3*time.Minute {
-			result, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: web})
-			if err != nil || result.RequeueAfter == 0 {
-				t.Fatalf("%+v, %v", result, err)
-			}
-			elapse(result.RequeueAfter)
-		}
-		if want := []float64{0, 2, 4, 8, 16, 32, 64, 124}; !slices.Equal(tried, want) {
-			t.Errorf("tried after %v seconds, want %v", tried, want)
-		}
-		if result, err := r.next(t.Context(), outcome{refused: true}, time.Hour, nil); err != nil || result.RequeueAfter != retrySoon {
-			t.Errorf("while something else waits for an hour: %+v, %v", result, err)
-		}
-	})
 }

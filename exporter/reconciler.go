@@ -124,7 +124,7 @@ func (r *reconciler) reconcile(ctx context.Context, key types.NamespacedName, kn
 	if src.Full > 0 {
 		later = soonest(later, retryRefused)
 	}
-	return r.next(ctx, out, soonest(stop.retry, later), errors.Join(marking, err))
+	return next(out, soonest(stop.retry, later), errors.Join(marking, err))
 }
 
 // bring makes the hub have what it should of a service, or returns how long to leave what somebody else changed there.
@@ -183,13 +183,11 @@ func soonest(waits ...time.Duration) (wait time.Duration) {
 
 // next returns when a service is reconciled again: after retry, if nothing else is sooner. reported is the error of creating its ServiceExport or
 // of reporting on it.
-func (r *reconciler) next(ctx context.Context, out outcome, retry time.Duration, reported error) (reconcile.Result, error) {
+func next(out outcome, retry time.Duration, reported error) (reconcile.Result, error) {
 	failed := out.transient()
 	var waits waits
 	switch {
-	case apierrors.IsConflict(reported) && failed == nil:
-		// A watch of the hub brought the key back before our own cache had the status we last wrote.
-		log.FromContext(ctx).V(1).Info("The ServiceExport has changed since our cache learned of it, trying again")
+	case failed == nil && apierrors.IsConflict(reported), reported == nil && out.outdated(): // our cache is behind, most likely our own writes
 		return reconcile.Result{RequeueAfter: retryConflict}, nil
 	case reported != nil:
 		return reconcile.Result{}, errors.Join(reported, failed)
@@ -201,9 +199,6 @@ func (r *reconciler) next(ctx context.Context, out outcome, retry time.Duration,
 		// What could wait isn't urgent: when many are due at once, changes of other services come first.
 		low := handler.LowPriority
 		return reconcile.Result{RequeueAfter: retry, Priority: &low}, nil
-	case out.outdated():
-		log.FromContext(ctx).V(1).Info("The hub has changes that our cache doesn't have yet, trying again")
-		return reconcile.Result{RequeueAfter: retryConflict}, nil
 	}
 	return reconcile.Result{}, failed
 }

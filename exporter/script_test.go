@@ -109,23 +109,6 @@ func (s recordsThere) List(_ context.Context, into client.ObjectList, _ ...clien
 	return nil
 }
 
-// Get implements client.Reader.
-func (s recordsThere) Get(_ context.Context, key client.ObjectKey, into client.Object, _ ...client.GetOption) error {
-	switch into := into.(type) {
-	case *clustersetv1alpha1.ExportedService:
-		if o, ok := s[at(into, key.Name)].(*clustersetv1alpha1.ExportedService); ok {
-			o.DeepCopyInto(into)
-			return nil
-		}
-	case *clustersetv1alpha1.ExportedEndpoints:
-		if o, ok := s[at(into, key.Name)].(*clustersetv1alpha1.ExportedEndpoints); ok {
-			o.DeepCopyInto(into)
-			return nil
-		}
-	}
-	return apierrors.NewNotFound(schema.GroupResource{}, key.Name)
-}
-
 func at(o client.Object, name string) recordName {
 	if _, ok := o.(*clustersetv1alpha1.ExportedService); ok {
 		return recordName{kindService, name}
@@ -186,11 +169,9 @@ func (w *scripted) start() {
 	_ = w.until(func() error { return w.r.firstPass(w.t.Context()) }, time.Minute)
 }
 
-func (w *scripted) Get(ctx context.Context, key client.ObjectKey, into client.Object, _ ...client.GetOption) error {
-	if w.away || w.dead {
-		return errAway
-	}
-	return w.live.Get(ctx, key, into)
+// Get finds no MemberCluster; nothing else is read one by one.
+func (w *scripted) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {
+	return errAway
 }
 
 func (w *scripted) List(ctx context.Context, into client.ObjectList, _ ...client.ListOption) error {
@@ -211,6 +192,7 @@ func (w *scripted) admit(name string) error {
 		w.written++
 		return apierrors.NewInternalError(errors.New("etcdserver: mvcc: database space exceeded"))
 	case w.refuses != "" && strings.Contains(name, w.refuses):
+		w.written++
 		return apierrors.NewForbidden(schema.GroupResource{}, name, errors.New("a policy"))
 	}
 	w.left--
