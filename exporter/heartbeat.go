@@ -111,20 +111,13 @@ func (h *heartbeat) renew(ctx context.Context) error {
 		h.doubt = true
 		h.relist()
 	}
-	if err := h.catchUp(ctx); err != nil {
-		return err
+	if h.doubt {
+		catchUp, cancel := context.WithTimeout(ctx, h.interval/2)
+		defer cancel()
+		if err := h.upToDate(catchUp); err != nil {
+			return err
+		}
+		h.doubt = false
 	}
 	return h.claim.renew(ctx)
-}
-
-// catchUp returns nil once the heartbeat needn't wait for records.
-func (h *heartbeat) catchUp(ctx context.Context) error {
-	if !h.doubt {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, h.interval/2)
-	defer cancel()
-	err := h.upToDate(ctx)
-	h.doubt = err != nil
-	return err
 }

@@ -19,9 +19,7 @@ import (
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
-	"github.com/clusterset/clusterset/cli/join"
 	"github.com/clusterset/clusterset/internal/connect"
-	"github.com/clusterset/clusterset/internal/record"
 	"github.com/clusterset/clusterset/test/kube"
 )
 
@@ -97,26 +95,6 @@ func TestExporterKeepsTheHubUpToDate(t *testing.T) {
 			}
 			return nil
 		})
-	})
-	t.Run("another cluster disagrees", func(t *testing.T) {
-		if _, err := join.Join(ctx, join.At(w.hub.Config()), join.Options{Cluster: "lyon"}); err != nil {
-			t.Fatal(err)
-		}
-		theirs := &clustersetv1alpha1.ExportedService{
-			ObjectMeta: record.Meta("lyon", types.NamespacedName{Namespace: "shop", Name: "web"}, "web.shop"),
-			Spec: clustersetv1alpha1.ExportedServiceSpec{
-				ServiceNamespace: "shop", ServiceName: "web", Type: mcsv1beta1.Headless,
-				Ports: []clustersetv1alpha1.ServicePort{{Name: "http", Port: 80}}, ExportedAt: metav1.Now(),
-			},
-		}
-		if err := w.onHub.Create(ctx, theirs); err != nil {
-			t.Fatal(err)
-		}
-		w.awaitCondition("web", "Conflict=True/TypeConflict")
-		if err := w.onHub.Delete(ctx, theirs); err != nil {
-			t.Fatal(err)
-		}
-		w.awaitCondition("web", "Conflict=False/NoConflicts")
 	})
 	t.Run("un-exporting removes the records", func(t *testing.T) {
 		// Deleting the Service removes them, and the ServiceExport reports why.

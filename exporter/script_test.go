@@ -39,6 +39,7 @@ import (
 //	export web 10.1.0.1 10.1.0.2     creates a Service, its EndpointSlice and its ServiceExport
 //	slice web-2 10.1.0.3             writes another EndpointSlice of web; without addresses: deletes it
 //	unexport web                     deletes its ServiceExport
+//	mark web                         deletes its ServiceExport, and marks its Service
 //	service web                      deletes its Service
 //	hub away|back|full|fails <text>|refuses <text>
 //	                                 it doesn't answer; answers; takes no records; can't take, or refuses, records whose names have this text
@@ -64,7 +65,7 @@ func TestExports(t *testing.T) {
 		w := newScripted(t)
 		commands := map[string]script.Command{}
 		for name, run := range map[string]func(*scripted, []string) error{
-			"export": (*scripted).export, "slice": (*scripted).slice, "unexport": (*scripted).unexport, "service": (*scripted).noService,
+			"export": (*scripted).export, "slice": (*scripted).slice, "unexport": (*scripted).unexport, "service": (*scripted).noService, "mark": (*scripted).mark,
 			"hub": (*scripted).become, "watch": (*scripted).watch, "kind": (*scripted).kind, "most": (*scripted).limit, "dies": (*scripted).dies, "restart": (*scripted).restart,
 			"backup": (*scripted).keep, "restore": (*scripted).restore, "clock": (*scripted).clock, "thief": (*scripted).thief, "leave": (*scripted).leave,
 			"pass": (*scripted).pass, "advance": (*scripted).advance, "exported": (*scripted).exported, "withdrawn": (*scripted).withdrawn,
@@ -147,7 +148,7 @@ func newScripted(t *testing.T) *scripted {
 	w := &scripted{t: t, live: recordsThere{}, cache: recordsThere{}, left: math.MaxInt, most: DefaultMaxPerNamespace, revisions: map[string]int64{}}
 	w.here = fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(export()).WithInterceptorFuncs(interceptor.Funcs{
 		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
-			if w.unserved {
+			if _, slice := o.(*discoveryv1.EndpointSlice); w.unserved && !slice {
 				return apierrors.NewGenericServerResponse(http.StatusNotFound, "post", schema.GroupResource{}, "", "404 page not found", 0, true)
 			}
 			return c.Create(ctx, o, opts...)
@@ -419,6 +420,15 @@ func (w *scripted) unexport(args []string) (err error) {
 	}
 	w.work()
 	return err
+}
+
+func (w *scripted) mark(args []string) error {
+	svc := &corev1.Service{}
+	if err := w.here.Get(w.t.Context(), nameIn(args[0]), svc); err != nil {
+		return err
+	}
+	svc.Labels = map[string]string{api.KeyGlobalService: "true"}
+	return errors.Join(w.here.Update(w.t.Context(), svc), w.unexport(args))
 }
 
 func (w *scripted) noService(args []string) error {

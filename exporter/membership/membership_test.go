@@ -53,28 +53,3 @@ func TestWaiting(t *testing.T) {
 		})
 	}
 }
-
-// The Lease shows its holder whether somebody else took the name, and whether the hub has been restored to an earlier state.
-func TestHolding(t *testing.T) {
-	h := Hold{Holder: "us"}
-	is := func(what string, l Lease, want Verdict) {
-		t.Helper()
-		if got := h.See(l); got != want {
-			t.Errorf("%s: %v, want %v", what, got, want)
-		}
-	}
-	write := func(at int64) Lease {
-		h.Writing(at)
-		h.Wrote()
-		return Lease{Holder: "us", Renewed: at}
-	}
-	first := write(1)
-	is("what we wrote", first, Ours)
-	h.Writing(2)
-	is("a renewal that didn't arrive", first, Ours)
-	is("one whose answer got lost", Lease{Holder: "us", Renewed: 2}, Ours)
-	write(3)
-	is("an earlier one of ours", first, Restored)
-	is("one from before we took the name over", Lease{}, Restored)
-	is("somebody else's", Lease{Holder: "them", Renewed: 3}, Lost)
-}
