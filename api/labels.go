@@ -140,10 +140,6 @@ const (
 	ReasonNotInExternalCIDRs = "NotInExternalCIDRs"
 	ReasonHeadless           = "Headless"
 
-	// AnnotationRuns holds, on the agent's Lease in its own cluster (MemberLeaderLease), the runs of the agent that held the cluster's name, separated
-	// by commas, the latest last. A run is a process, named by a UUID (rule C26 of docs/spec/control-plane.md).
-	AnnotationRuns = Domain + "/runs"
-
 	// ReasonNameTaken is why a ServiceExport isn't Ready while its cluster exports nothing: another agent, of another cluster or of a clone of this
 	// one, holds this cluster's name.
 	ReasonNameTaken = "NameTaken"

@@ -17,7 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
@@ -302,7 +301,6 @@ func (m *member) set(config *rest.Config, connection *connect.Connection, option
 		m.imports.Facts.Report(ctx, report)
 	}
 	secret, _ := parseKey(m.hubSecret) // it was checked; without one there is nowhere to save a token
-	options.Runs = runs{member, client.ObjectKey{Namespace: m.leaseNamespace(), Name: api.MemberLeaderLease}}
 	if _, err := exporter.Setup(mgr, hub, options); err != nil {
 		return nil, err
 	}

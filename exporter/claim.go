@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -18,17 +17,6 @@ import (
 	"github.com/clusterset/clusterset/api"
 	"github.com/clusterset/clusterset/exporter/membership"
 )
-
-// Runs remembers, in the cluster itself, which processes held its name on the hub.
-type Runs interface {
-	// List returns them, the latest last.
-	List(ctx context.Context) ([]string, error)
-	// Store replaces them.
-	Store(ctx context.Context, runs []string) error
-}
-
-// maxRuns is how many are remembered: a hub that is restored from a backup may show an earlier one.
-const maxRuns = 8
 
 // errLost is why a heartbeat isn't sent: another agent holds this cluster's name.
 var errLost = errors.New("another agent holds this cluster's name")
@@ -51,8 +39,7 @@ type claim struct {
 	interval     time.Duration // of heartbeats
 	live         client.Reader // of the hub itself
 	hub          client.Writer
-	uid          func(context.Context) string // of the cluster, empty if unknown
-	runs         Runs
+	uid          func(context.Context) string      // of the cluster, empty if unknown
 	say          func(context.Context, *suspended) // makes it known
 
 	ours  atomic.Bool
@@ -96,10 +83,6 @@ func (c *claim) take(ctx context.Context) {
 
 // try reads the Lease, and takes the name if it is free.
 func (c *claim) try(ctx context.Context) error {
-	runs, err := c.runs.List(ctx)
-	if err != nil {
-		return fmt.Errorf("read which runs of the agent this cluster remembers: %w", err)
-	}
 	lease, err := c.get(ctx)
 	if err != nil {
 		c.wait.Unanswered()
@@ -107,16 +90,12 @@ func (c *claim) try(ctx context.Context) error {
 	}
 	is, own := shown(lease), c.uid(ctx)
 	cluster, run, _ := strings.Cut(is.Holder, "/")
-	known := slices.Contains(runs, run)
-	if run != c.run && !c.wait.See(is, known) { // ours, if the answer was lost when the name was taken
-		if c.wait.Long(known) {
-			c.suspend(ctx, own != "" && cluster == own)
+	ours := own != "" && cluster == own
+	if run != c.run && !c.wait.See(is, ours) { // this run's, if the answer was lost when the name was taken
+		if c.wait.Long(ours) {
+			c.suspend(ctx)
 		}
 		return nil
-	}
-	runs = append(slices.DeleteFunc(runs, func(r string) bool { return r == c.run }), c.run)
-	if err := c.runs.Store(ctx, runs[max(len(runs)-maxRuns, 0):]); err != nil {
-		return fmt.Errorf("remember this run of the agent: %w", err)
 	}
 	c.last, c.hold = lease, membership.Hold{Holder: own + "/" + c.run}
 	now := metav1.NowMicro()
@@ -133,13 +112,10 @@ func (c *claim) try(ctx context.Context) error {
 	return nil
 }
 
-// suspend says, once, that another agent holds the name. twin means that it has this cluster's identity.
-func (c *claim) suspend(ctx context.Context, twin bool) {
-	why := &suspended{api.ReasonNameTaken, "another cluster is working under this cluster's name on the hub; join each cluster under a name of its own. Nothing is exported from here"}
-	if twin {
-		why.message = "another agent with this cluster's identity holds its name on the hub, such as that of a cluster that was restored from the other's backup; " +
-			"join one of them under a name of its own. Nothing is exported from here until the other has been silent for five minutes"
-	}
+// suspend says, once, that another agent holds the name.
+func (c *claim) suspend(ctx context.Context) {
+	why := &suspended{api.ReasonNameTaken, "another agent holds this cluster's name on the hub: that of another cluster, or of one that was restored from the same " +
+		"backup; join one of them under a name of its own. Nothing is exported from here until the other has been silent for five minutes"}
 	if c.taken.CompareAndSwap(nil, why) {
 		metricNameTaken.Set(1)
 		c.say(ctx, why)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -105,23 +104,19 @@ func (h *leaseHub) now() (lease *coordinationv1.Lease) {
 
 // renewals returns how often a run wrote the Lease, taking the name included.
 func (h *leaseHub) renewals(run string) (n int) {
-	h.set(func() { n = h.writes["cluster/"+run] })
+	h.set(func() {
+		for holder, writes := range h.writes {
+			if strings.HasSuffix(holder, "/"+run) {
+				n += writes
+			}
+		}
+	})
 	return n
 }
 
 func (h *leaseHub) said() (all string) {
 	h.set(func() { all = strings.Join(h.events, ", ") })
 	return all
-}
-
-// memory is what a cluster remembers.
-type memory struct{ runs []string }
-
-func (m *memory) List(context.Context) ([]string, error) { return slices.Clone(m.runs), nil }
-
-func (m *memory) Store(_ context.Context, runs []string) error {
-	m.runs = runs
-	return nil
 }
 
 // agent is one run of an agent.
@@ -133,12 +128,12 @@ type agent struct {
 	ended             chan struct{}
 }
 
-// prepare returns an agent of a cluster that remembers something. Its first pass takes no time.
-func (h *leaseHub) prepare(run string, cluster *memory) *agent {
+// prepare returns an agent of a cluster. Its first pass takes no time.
+func (h *leaseHub) prepare(cluster, run string) *agent {
 	on := &leaseClient{leaseHub: h}
 	c := &claim{
-		cluster: "beijing", run: run, interval: 10 * time.Second, live: on, hub: on, runs: cluster,
-		uid: func(context.Context) string { return "cluster" },
+		cluster: "beijing", run: run, interval: 10 * time.Second, live: on, hub: on,
+		uid: func(context.Context) string { return cluster },
 		say: func(_ context.Context, why *suspended) {
 			h.set(func() { h.events = append(h.events, run+" "+why.reason) })
 		},
@@ -167,9 +162,9 @@ func (h *leaseHub) begin(t *testing.T, a *agent) {
 	t.Cleanup(a.stop)
 }
 
-func (h *leaseHub) start(t *testing.T, run string, cluster *memory) *agent {
+func (h *leaseHub) start(t *testing.T, cluster, run string) *agent {
 	t.Helper()
-	a := h.prepare(run, cluster)
+	a := h.prepare(cluster, run)
 	h.begin(t, a)
 	return a
 }
@@ -197,36 +192,36 @@ func (a *agent) heldAfter() time.Duration {
 func TestSuccessor(t *testing.T) {
 	for _, c := range []struct {
 		name    string
-		happens func(t *testing.T, h *leaseHub, first *agent, cluster *memory) *agent
+		happens func(t *testing.T, h *leaseHub, first *agent) *agent
 		after   time.Duration
 		said    string
 	}{
-		{"handed over", func(t *testing.T, h *leaseHub, first *agent, cluster *memory) *agent {
+		{"handed over", func(t *testing.T, h *leaseHub, first *agent) *agent {
 			first.stop()
-			return h.start(t, "next", cluster)
+			return h.start(t, "cluster", "next")
 		}, 0, ""},
-		{"after a crash", func(t *testing.T, h *leaseHub, first *agent, cluster *memory) *agent {
+		{"after a crash", func(t *testing.T, h *leaseHub, first *agent) *agent {
 			h.crash(first)
-			return h.start(t, "next", cluster)
+			return h.start(t, "cluster", "next")
 		}, 15 * time.Second, ""},
-		{"of another cluster", func(t *testing.T, h *leaseHub, first *agent, _ *memory) *agent {
+		{"of another cluster", func(t *testing.T, h *leaseHub, first *agent) *agent {
 			h.crash(first)
-			return h.start(t, "next", &memory{})
+			return h.start(t, "another", "next")
 		}, 5 * time.Minute, "next NameTaken"},
-		{"a clone that remembers it, and finds it alive", func(t *testing.T, h *leaseHub, first *agent, cluster *memory) *agent {
-			next := h.start(t, "next", &memory{slices.Clone(cluster.runs)})
+		{"a clone, which finds it alive", func(t *testing.T, h *leaseHub, first *agent) *agent {
+			next := h.start(t, "cluster", "next")
 			elapse(time.Minute + 2*time.Second) // between two ticks of the next
 			h.crash(first)
 			return next
 		}, 5*time.Minute - 2*time.Second, "next NameTaken"},
-		{"a clone, and the first hands over", func(t *testing.T, h *leaseHub, first *agent, cluster *memory) *agent {
-			next := h.start(t, "next", &memory{slices.Clone(cluster.runs)})
+		{"a clone, and the first hands over", func(t *testing.T, h *leaseHub, first *agent) *agent {
+			next := h.start(t, "cluster", "next")
 			elapse(time.Minute + 2*time.Second)
 			first.stop()
 			return next
 		}, 3 * time.Second, "next NameTaken"},
-		{"the hub is away for ten minutes", func(t *testing.T, h *leaseHub, first *agent, _ *memory) *agent {
-			next := h.start(t, "next", &memory{})
+		{"the hub is away for ten minutes", func(t *testing.T, h *leaseHub, first *agent) *agent {
+			next := h.start(t, "another", "next")
 			elapse(4 * time.Minute)
 			h.set(func() { h.away = true })
 			elapse(10 * time.Minute)
@@ -236,13 +231,13 @@ func TestSuccessor(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				h, cluster := newLeaseHub(), &memory{}
-				first := h.start(t, "first", cluster)
+				h := newLeaseHub()
+				first := h.start(t, "cluster", "first")
 				elapse(time.Minute + time.Second/2) // between two ticks
 				if !first.claim.held() {
 					t.Fatal("the first agent doesn't hold the name")
 				}
-				next := c.happens(t, h, first, cluster)
+				next := c.happens(t, h, first)
 				synctest.Wait()
 				if next.claim.held() != (c.after == 0) || c.after > 0 && h.renewals("next") != 0 {
 					t.Errorf("at once it holds the name: %v, after %d writes", next.claim.held(), h.renewals("next"))
@@ -266,11 +261,10 @@ func TestSuccessor(t *testing.T) {
 // Of two clones, one exports and the other says that it doesn't, however often both are restarted.
 func TestOfTwoClonesOneWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h, original, clone := newLeaseHub(), &memory{}, &memory{}
-		a := h.start(t, "a0", original)
+		h := newLeaseHub()
+		a := h.start(t, "cluster", "a0")
 		elapse(time.Minute)
-		clone.runs = slices.Clone(original.runs)
-		b := h.start(t, "b0", clone)
+		b := h.start(t, "cluster", "b0")
 		for i := 1; i < 5; i++ {
 			elapse(20*time.Minute + time.Second)
 			if !a.claim.held() || b.claim.held() || h.renewals(b.claim.run) != 0 || b.claim.unheard().Error() == errNotSynced.Error() {
@@ -278,10 +272,10 @@ func TestOfTwoClonesOneWaits(t *testing.T) {
 			}
 			if i%2 == 0 {
 				h.crash(a)
-				a = h.start(t, fmt.Sprint("a", i), original)
+				a = h.start(t, "cluster", fmt.Sprint("a", i))
 			} else {
 				b.stop()
-				b = h.start(t, fmt.Sprint("b", i), clone)
+				b = h.start(t, "cluster", fmt.Sprint("b", i))
 			}
 		}
 	})
@@ -291,12 +285,12 @@ func TestOfTwoClonesOneWaits(t *testing.T) {
 // that failed; one whose answer got lost isn't taken for a restore. Rules C20 and C26 of docs/spec/control-plane.md.
 func TestRestoredHub(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h, cluster := newLeaseHub(), &memory{}
-		old := h.start(t, "old", cluster)
+		h := newLeaseHub()
+		old := h.start(t, "cluster", "old")
 		elapse(time.Minute)
 		before := h.now()
 		old.stop()
-		a := h.start(t, "new", cluster)
+		a := h.start(t, "cluster", "new")
 		elapse(time.Minute + time.Second/2) // between two ticks
 		backup := h.now()
 		expect := func(what string, relists, catchUps int) {
@@ -341,7 +335,7 @@ func TestRestoredHub(t *testing.T) {
 func TestLeaseIsOursAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newLeaseHub()
-		a := h.start(t, "run", &memory{})
+		a := h.start(t, "cluster", "run")
 		elapse(time.Minute + time.Second/2)
 		stained := h.now()
 		stained.Labels, stained.Annotations = map[string]string{"a": "b"}, map[string]string{"a": "b"}

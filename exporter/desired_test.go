@@ -195,6 +195,7 @@ func TestLongSlicesAreCut(t *testing.T) {
 	}
 }
 
+// Rule C51 of docs/spec/control-plane.md.
 func TestUnfitValuesAreLeftOutAndSaid(t *testing.T) {
 	src := exported(slice("web-1", 2, func(s *discoveryv1.EndpointSlice) { s.Endpoints[0].Addresses = []string{"127.0.0.1"} }))
 	src.Export.Spec.ExportedLabels = map[string]string{"kubernetes.io/service-name": "kube-dns", "team": "shop"}

@@ -73,20 +73,6 @@ func TestExportToOfAMarkedService(t *testing.T) {
 	}
 }
 
-// A user's own ServiceExport doesn't make the agent ignore restrictions on the Service.
-func TestRestrictionsOnTheServiceOfAnOwnServiceExport(t *testing.T) {
-	for _, on := range []string{"true", "false"} { // with and without a mark
-		src := exported()
-		src.Service.Annotations = map[string]string{api.KeyGlobalService: on, api.AnnotationExportTo: "shanghai", api.AnnotationBoundary: "region"}
-		src.Export.Annotations = map[string]string{api.AnnotationPrefer: "zone"}
-		want := clustersetv1alpha1.ServicePolicy{Prefer: "zone", Boundary: "region"}
-		d := desired(src)
-		if !slices.Equal(d.Service.Spec.ExportTo, []string{"shanghai"}) || d.Service.Spec.Policy == nil || *d.Service.Spec.Policy != want {
-			t.Errorf("exported to %v by %+v", d.Service.Spec.ExportTo, d.Service.Spec.Policy)
-		}
-	}
-}
-
 // A service that stays exported after its ServiceExport is gone (withdrawalguard.go) keeps its record, including everything that restricts it.
 func TestKeptExportLeadsToTheSameRecord(t *testing.T) {
 	src := exported()

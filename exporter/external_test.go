@@ -286,7 +286,7 @@ func TestNamesAreResolved(t *testing.T) {
 				t.Errorf("looks up %s of %s", network, host)
 			}
 			return slices.Clone(answer), fails
-		}, func(_ context.Context, users []types.NamespacedName) bool { changes += len(users); return true })
+		}, func(_ context.Context, users []types.NamespacedName) { changes += len(users) })
 		go func() { _ = n.run(t.Context()) }()
 		use := func() string {
 			synctest.Wait()

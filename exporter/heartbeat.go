@@ -2,9 +2,8 @@ package exporter
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/binary"
 	"errors"
+	"math/rand/v2"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -14,7 +13,6 @@ import (
 // heartbeat renews the member's Lease on the hub. The hub only checks whether the Lease changes, so this cluster's clock may be wrong.
 type heartbeat struct {
 	interval time.Duration
-	phase    float64         // from 0 to 1: when this cluster's turn is among all that do the same
 	after    <-chan struct{} // closed when the first pass is done
 	claim    *claim
 	back     <-chan struct{}             // the hub may be back
@@ -25,7 +23,7 @@ type heartbeat struct {
 	doubt bool // the hub was away or restored, and the records haven't been brought up to date since
 }
 
-// spread is the part of an interval over which the clusters spread what they ask of a hub that is back (rule C70 of
+// spread is the part of an interval over which the clusters spread, at random, what they ask of a hub that is back (rule C70 of
 // docs/spec/control-plane.md).
 const spread = 5
 
@@ -73,16 +71,10 @@ func (h *heartbeat) run(ctx context.Context) error {
 			failed = min(failed, 1)
 			select {
 			case <-ctx.Done():
-			case <-time.After(time.Duration(h.phase * float64(h.interval/spread))):
+			case <-time.After(rand.N(h.interval / spread)):
 			}
 		}
 	}
-}
-
-// phaseOf returns a cluster's phase, which spreads clusters evenly.
-func phaseOf(cluster string) float64 {
-	sum := sha256.Sum256([]byte(cluster))
-	return float64(binary.BigEndian.Uint32(sum[:])) / (1 << 32)
 }
 
 // beat renews once, and gives up in time for the next beat. After failures, and if the hub was restored, this cluster's records
@@ -119,20 +111,13 @@ func (h *heartbeat) renew(ctx context.Context) error {
 		h.doubt = true
 		h.relist()
 	}
-	if err := h.catchUp(ctx); err != nil {
-		return err
+	if h.doubt {
+		catchUp, cancel := context.WithTimeout(ctx, h.interval/2)
+		defer cancel()
+		if err := h.upToDate(catchUp); err != nil {
+			return err
+		}
+		h.doubt = false
 	}
 	return h.claim.renew(ctx)
-}
-
-// catchUp returns nil once the heartbeat needn't wait for records.
-func (h *heartbeat) catchUp(ctx context.Context) error {
-	if !h.doubt {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, h.interval/2)
-	defer cancel()
-	err := h.upToDate(ctx)
-	h.doubt = err != nil
-	return err
 }

@@ -16,7 +16,7 @@ func nothing(context.Context) error { return nil }
 func TestNoHeartbeatBeforeTheFirstPass(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, finished := newLeaseHub(), make(chan struct{})
-		a := h.prepare("run", &memory{})
+		a := h.prepare("cluster", "run")
 		a.after = finished
 		h.begin(t, a)
 		elapse(time.Minute)
@@ -35,7 +35,7 @@ func TestNoHeartbeatBeforeTheFirstPass(t *testing.T) {
 func TestHeartbeatWaitsForWhatChangedMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newLeaseHub()
-		a := h.prepare("run", &memory{})
+		a := h.prepare("cluster", "run")
 		tries, works := 0, false
 		a.upToDate = func(ctx context.Context) error {
 			var ok bool
@@ -79,7 +79,7 @@ func TestHeartbeatWaitsForWhatChangedMeanwhile(t *testing.T) {
 func TestReturningHubIsAskedAgainSoon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, back := newLeaseHub(), make(chan struct{}, 1)
-		a := h.prepare("run", &memory{})
+		a := h.prepare("cluster", "run")
 		a.back = back
 		h.begin(t, a)
 		elapse(3 * time.Second)
@@ -98,7 +98,7 @@ func TestReturningHubIsAskedAgainSoon(t *testing.T) {
 func TestHangingHeartbeatIsGivenUpInTimeForTheNext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, tries := newLeaseHub(), 0
-		a := h.prepare("run", &memory{})
+		a := h.prepare("cluster", "run")
 		a.on.put = func(ctx context.Context, lease *coordinationv1.Lease) error {
 			if tries++; tries == 1 {
 				return h.write(lease) // takes the name
@@ -119,7 +119,7 @@ func TestHangingHeartbeatIsGivenUpInTimeForTheNext(t *testing.T) {
 func TestReportStopsNoHeartbeat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, tries := newLeaseHub(), 0
-		a := h.prepare("run", &memory{})
+		a := h.prepare("cluster", "run")
 		a.report = func(ctx context.Context) error {
 			if tries++; tries%2 == 0 {
 				<-ctx.Done()

@@ -19,9 +19,7 @@ import (
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
-	"github.com/clusterset/clusterset/cli/join"
 	"github.com/clusterset/clusterset/internal/connect"
-	"github.com/clusterset/clusterset/internal/record"
 	"github.com/clusterset/clusterset/test/kube"
 )
 
@@ -98,84 +96,8 @@ func TestExporterKeepsTheHubUpToDate(t *testing.T) {
 			return nil
 		})
 	})
-	t.Run("a name that comes later is used then", func(t *testing.T) { // C61
-		w := &world{T: t, hub: w.hub, member: w.member, onHub: w.onHub, here: w.here, kubeconfig: w.kubeconfig}
-		w.member.Apply(t, manifest(webService, "sent"), manifest("{apiVersion: multicluster.x-k8s.io/v1beta1, kind: ServiceExport, metadata: "+
-			"{namespace: shop, name: sent, annotations: {clusterset.dev/export-to: lille}}}"))
-		w.awaitCondition("sent", "clusterset.dev/Complete=False/NotUsed", "Ready=True/Exported")
-		w.hub.Apply(t, manifest("{apiVersion: clusterset.dev/v1alpha1, kind: MemberCluster, metadata: {name: lille}}"))
-		kube.Eventually(t, func() error {
-			export := &mcsv1beta1.ServiceExport{}
-			if err := w.here.Get(ctx, types.NamespacedName{Namespace: "shop", Name: "sent"}, export); err != nil {
-				return err
-			}
-			if meta.FindStatusCondition(export.Status.Conditions, api.ConditionComplete) != nil {
-				return fmt.Errorf("conditions %+v", export.Status.Conditions)
-			}
-			return nil
-		})
-	})
-	t.Run("the same content writes nothing", func(t *testing.T) {
-		before := w.versions()
-		slice := bytes.Replace(manifest(webService, "web"), []byte("name: web-1\n"), []byte("name: web-1\n  annotations: {touched: \"yes\"}\n"), 1)
-		w.member.Apply(t, slice)
-		// This service is changed after the slice. By the time it is exported, the slice would have been written.
-		w.member.Apply(t, manifest(webService, "later"), manifest(webExport, "later", "v1beta1"))
-		w.awaitRecords("later", 2)
-		after := w.versions()
-		for name, version := range before {
-			if after[name] != version {
-				t.Errorf("%s was written", name)
-			}
-		}
-	})
-	t.Run("imported slices don't come back", func(t *testing.T) {
-		w.member.Apply(t, []byte(`
-apiVersion: discovery.k8s.io/v1
-kind: EndpointSlice
-metadata:
-  namespace: shop
-  name: imported
-  labels: {kubernetes.io/service-name: web, endpointslice.kubernetes.io/managed-by: `+api.EndpointSliceManagedBy+`}
-addressType: IPv4
-ports: [{name: http, port: 8080}]
-endpoints: [{addresses: [10.9.0.1]}]
-`), bytes.Replace(manifest(webService, "web"), []byte("10.1.0.2"), []byte("10.1.0.3"), 1))
-		kube.Eventually(t, func() error {
-			var list clustersetv1alpha1.ExportedEndpointsList
-			if err := w.onHub.List(ctx, &list, client.MatchingLabels{api.LabelExportedName: "web"}); err != nil {
-				return err
-			}
-			if len(list.Items) != 1 || list.Items[0].Spec.Endpoints[1].Addresses[0] != "10.1.0.3" {
-				return fmt.Errorf("got %+v", list.Items)
-			}
-			return nil
-		})
-	})
-	t.Run("another cluster disagrees", func(t *testing.T) {
-		if _, err := join.Join(ctx, join.At(w.hub.Config()), join.Options{Cluster: "lyon"}); err != nil {
-			t.Fatal(err)
-		}
-		theirs := &clustersetv1alpha1.ExportedService{
-			ObjectMeta: record.Meta("lyon", types.NamespacedName{Namespace: "shop", Name: "web"}, "web.shop"),
-			Spec: clustersetv1alpha1.ExportedServiceSpec{
-				ServiceNamespace: "shop", ServiceName: "web", Type: mcsv1beta1.Headless,
-				Ports: []clustersetv1alpha1.ServicePort{{Name: "http", Port: 80}}, ExportedAt: metav1.Now(),
-			},
-		}
-		if err := w.onHub.Create(ctx, theirs); err != nil {
-			t.Fatal(err)
-		}
-		w.awaitCondition("web", "Conflict=True/TypeConflict")
-		if err := w.onHub.Delete(ctx, theirs); err != nil {
-			t.Fatal(err)
-		}
-		w.awaitCondition("web", "Conflict=False/NoConflicts")
-	})
 	t.Run("un-exporting removes the records", func(t *testing.T) {
-		w.member.Delete(t, manifest(webExport, "later", "v1beta1"))
-		w.awaitRecords("later", -1)
-		// Deleting the Service removes them too, and the ServiceExport reports why.
+		// Deleting the Service removes them, and the ServiceExport reports why.
 		w.member.Delete(t, []byte(`{apiVersion: v1, kind: Service, metadata: {namespace: shop, name: web}}`))
 		w.awaitRecords("web", -1)
 		w.awaitCondition("web", "Valid=False/NoService", "Ready=False/Pending")
@@ -193,12 +115,6 @@ endpoints: [{addresses: [10.9.0.1]}]
 		if err := w.here.Get(ctx, types.NamespacedName{Namespace: "shop", Name: "web"}, &mcsv1beta1.ServiceExport{}); err != nil {
 			t.Error(err)
 		}
-	})
-	t.Run("ExternalName is refused", func(t *testing.T) {
-		w.member.Apply(t, []byte(`{apiVersion: v1, kind: Service, metadata: {namespace: shop, name: away}, spec: {type: ExternalName, externalName: example.com}}`),
-			manifest(webExport, "away", "v1beta1"))
-		w.awaitCondition("away", "Valid=False/InvalidServiceType", "Ready=False/Failed")
-		w.awaitRecords("away", -1)
 	})
 	t.Run("a namespace's mark exports its Services", func(t *testing.T) {
 		namespace := func(mark string) []byte {

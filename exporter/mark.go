@@ -1,21 +1,11 @@
 package exporter
 
 import (
-	"context"
-
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/validation/field"
-	"k8s.io/client-go/tools/events"
-	"k8s.io/client-go/util/workqueue"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset/clusterset/api"
-	"github.com/clusterset/clusterset/internal/record"
 )
 
 // marked reports whether FabDNS's mark (api.KeyGlobalService) exports a Service: its own mark, or its namespace's unless its
@@ -43,24 +33,6 @@ func markedExport(svc *corev1.Service, byNamespace bool, export *mcsv1beta1.Serv
 			Name:            svc.Name,
 			Labels:          map[string]string{api.LabelManagedBy: api.ManagedByExporter},
 			OwnerReferences: []metav1.OwnerReference{ownedBy(svc)},
-		},
-	}
-}
-
-// sayInvalidMarks returns a handler of Services and Namespaces that enqueues nothing. It records an Event for a mark that exports nothing: there is
-// no ServiceExport that could say so.
-func sayInvalidMarks(recorder events.EventRecorder) handler.EventHandler {
-	say := func(o client.Object, was *field.Error) {
-		if wrong := record.InvalidMark(o); wrong != nil && (was == nil || *was != *wrong) {
-			recorder.Eventf(o, nil, corev1.EventTypeWarning, "InvalidMark", "Export", "%s", wrong.Error())
-		}
-	}
-	return handler.Funcs{
-		CreateFunc: func(_ context.Context, e event.CreateEvent, _ workqueue.TypedRateLimitingInterface[reconcile.Request]) {
-			say(e.Object, nil)
-		},
-		UpdateFunc: func(_ context.Context, e event.UpdateEvent, _ workqueue.TypedRateLimitingInterface[reconcile.Request]) {
-			say(e.ObjectNew, record.InvalidMark(e.ObjectOld))
 		},
 	}
 }

@@ -120,16 +120,15 @@ func (p *pass) isDone() bool {
 	}
 }
 
-// send queues keys. It returns false if ctx ends before all are queued.
-func (p *pass) send(ctx context.Context, keys []types.NamespacedName) bool {
+// send queues keys, until ctx ends.
+func (p *pass) send(ctx context.Context, keys []types.NamespacedName) {
 	for _, key := range keys {
 		select {
 		case <-ctx.Done():
-			return false
+			return
 		case p.keys <- event.TypedGenericEvent[types.NamespacedName]{Object: key}:
 		}
 	}
-	return true
 }
 
 // all reconciles services and waits until that is done, for those that fail at most until a time. Otherwise the error is errBehind.
@@ -183,21 +182,14 @@ func (r *reconciler) upToDate(ctx context.Context) error {
 
 // firstPass brings the hub up to date once both sides can be read, and closes finished.
 func (r *reconciler) firstPass(ctx context.Context) error {
-	logger := log.FromContext(ctx).WithName("first-pass")
 	said := ""
-	say := func(message string) {
-		if said != message && ctx.Err() == nil {
-			said = message
-			logger.Info("Waiting for the hub before the first export pass", "reason", message)
-		}
-	}
 	err := wait.PollUntilContextCancel(ctx, time.Second, true, func(ctx context.Context) (done bool, err error) {
-		if !r.synced() {
-			say("it hasn't been read")
-			return false, nil
+		if err = errNotSynced; r.synced() {
+			err = r.upToDate(ctx)
 		}
-		if err = r.upToDate(ctx); err != nil {
-			say(err.Error())
+		if err != nil && err.Error() != said && ctx.Err() == nil {
+			said = err.Error()
+			log.FromContext(ctx).WithName("first-pass").Info("Waiting for the hub before the first export pass", "reason", said)
 		}
 		return err == nil, nil
 	})

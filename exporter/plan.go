@@ -56,9 +56,7 @@ func plan(have Records, want Desired, number numbering) (steps []step) {
 		switch {
 		case h == nil:
 			steps = append(steps, step{verbCreate, kindEndpoints, w.DeepCopy()})
-		case h.DeletionTimestamp != nil:
-			steps = append(steps, replace(kindEndpoints, h, w.DeepCopy())...)
-		case !sameEndpoints(h, w):
+		case h.DeletionTimestamp != nil || !sameEndpoints(h, w):
 			u := w.DeepCopy()
 			if equality.Semantic.DeepEqual(h.Spec, w.Spec) {
 				u.Annotations = nil // what happened then isn't why it is written
@@ -81,18 +79,10 @@ func plan(have Records, want Desired, number numbering) (steps []step) {
 	case w == nil:
 	case h == nil:
 		steps = append(steps, step{verbCreate, kindService, w})
-	case h.DeletionTimestamp != nil:
-		steps = append(steps, replace(kindService, h, w)...)
-	case !sameService(h, w) || !number.counts(h):
+	case h.DeletionTimestamp != nil || !sameService(h, w) || !number.counts(h):
 		steps = append(steps, update(kindService, h, w))
 	}
 	return append(steps, after...)
-}
-
-// replace returns the steps that replace a record whose deletion someone else left pending: its finalizer would stay with an update, which the
-// hub's policy then refuses, and importers use the record until it is gone.
-func replace(kind string, h, w client.Object) []step {
-	return []step{{verbDelete, kind, h.DeepCopyObject().(client.Object)}, {verbCreate, kind, w}} //nolint:forcetypeassert // it is one
 }
 
 // withdrawn returns the record that says that a service isn't exported any more.
@@ -117,7 +107,8 @@ func sameEndpoints(h, w *clustersetv1alpha1.ExportedEndpoints) bool {
 }
 
 // update returns the step that replaces a record, and with it what others noted in its metadata: somebody, such as a thief of the token before it
-// was revoked, may have left so much that the hub's policy admits no more (S59 of docs/security.md).
+// was revoked, may have left so much that the hub's policy admits no more (S59 of docs/security.md). If someone else has deleted the record so that
+// it waits for a finalizer, that ends it, and it is created again.
 func update(kind string, h, w client.Object) step {
 	w.SetResourceVersion(h.GetResourceVersion())
 	w.SetManagedFields([]metav1.ManagedFieldsEntry{{}}) // the API server forgets them

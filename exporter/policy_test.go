@@ -45,40 +45,9 @@ func TestPolicyTravels(t *testing.T) {
 			want: &clustersetv1alpha1.ServicePolicy{Prefer: "cluster", MinReady: 2},
 		},
 		{
-			name: "garbage in prefer", export: annotations{api.AnnotationPrefer: "zone,region", api.AnnotationMinReady: "2"},
-			want: &clustersetv1alpha1.ServicePolicy{MinReady: 2},
-			said: `metadata.annotations[clusterset.dev/prefer]: Invalid value: "zone,region": unknown tier "zone,region": want one or more of cluster, zone and region, the most wanted first, separated by blanks, or none`,
-		},
-		{
-			name: "garbage in boundary", export: annotations{api.AnnotationBoundary: "none", api.AnnotationPrefer: "none"},
-			want: &clustersetv1alpha1.ServicePolicy{Prefer: "none"},
-			said: `metadata.annotations[clusterset.dev/boundary]: Invalid value: "none": unknown tier "none": want cluster, zone or region`,
-		},
-		{
-			name: "garbage in min-ready", export: annotations{api.AnnotationMinReady: "0", api.AnnotationBoundary: "zone"},
-			want: &clustersetv1alpha1.ServicePolicy{Boundary: "zone"},
-			said: `metadata.annotations[clusterset.dev/min-ready]: Invalid value: "0": want a whole number from 1 to 100000`,
-		},
-		{
-			name: "nothing in prefer", export: annotations{api.AnnotationPrefer: ""},
-			said: `metadata.annotations[clusterset.dev/prefer]: Invalid value: "": want one or more of`,
-		},
-		{
-			name: "garbage on a marked Service", service: mark(annotations{api.AnnotationPrefer: "near"}), marked: true,
-			said: `service.metadata.annotations[clusterset.dev/prefer]: Invalid value: "near": unknown tier "near"`,
-		},
-		{
 			name: "a misspelled annotation", export: annotations{api.Domain + "/exportTo": "b", api.AnnotationPrefer: "zone"},
 			want: &clustersetv1alpha1.ServicePolicy{Prefer: "zone"},
 			said: `metadata.annotations: Invalid value: "clusterset.dev/exportTo": must be one of the annotations clusterset.dev/prefer, clusterset.dev/boundary, clusterset.dev/min-ready, clusterset.dev/export-to`,
-		},
-		{
-			name: "a misspelled annotation of a Service", service: annotations{api.Domain + "/minready": "2"},
-			said: `service.metadata.annotations: Invalid value: "clusterset.dev/minready": must`,
-		},
-		{
-			name: "an annotation as a label", labels: annotations{api.AnnotationExportTo: "b"},
-			said: `service.metadata.labels: Invalid value: "clusterset.dev/export-to": must`,
 		},
 		{
 			name: "a flood of misspelled annotations", export: misspelled(100),

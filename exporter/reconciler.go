@@ -79,7 +79,7 @@ func (r *reconciler) reconcile(ctx context.Context, key types.NamespacedName, kn
 		return reconcile.Result{}, err
 	}
 	// If the mark can't be honoured for the moment, what is on the hub still follows the Service.
-	waiting, again, marking := r.honourMark(ctx, src)
+	waiting, marking := r.honourMark(ctx, src)
 	if waiting {
 		return reconcile.Result{}, nil
 	}
@@ -100,7 +100,7 @@ func (r *reconciler) reconcile(ctx context.Context, key types.NamespacedName, kn
 	out := outcome{err: r.unheard()}
 	var stop stopped
 	if ready {
-		if want, stop, err = r.staying(ctx, src, want, have.Service, known, marking != nil); err != nil {
+		if want, stop, err = r.staying(ctx, src, want, have.Service, known, marking != nil && !refused(marking)); err != nil {
 			return reconcile.Result{}, errors.Join(marking, err)
 		}
 		var wait time.Duration
@@ -122,9 +122,9 @@ func (r *reconciler) reconcile(ctx context.Context, key types.NamespacedName, kn
 	}
 	later, err := r.report(ctx, src, want, out, conflict, known)
 	if src.Full > 0 {
-		again = retryRefused
+		later = soonest(later, retryRefused)
 	}
-	return r.next(ctx, out, soonest(stop.retry, later, again), errors.Join(marking, err))
+	return next(out, soonest(stop.retry, later), errors.Join(marking, err))
 }
 
 // bring makes the hub have what it should of a service, or returns how long to leave what somebody else changed there.
@@ -183,13 +183,11 @@ func soonest(waits ...time.Duration) (wait time.Duration) {
 
 // next returns when a service is reconciled again: after retry, if nothing else is sooner. reported is the error of creating its ServiceExport or
 // of reporting on it.
-func (r *reconciler) next(ctx context.Context, out outcome, retry time.Duration, reported error) (reconcile.Result, error) {
+func next(out outcome, retry time.Duration, reported error) (reconcile.Result, error) {
 	failed := out.transient()
 	var waits waits
 	switch {
-	case apierrors.IsConflict(reported) && failed == nil:
-		// A watch of the hub brought the key back before our own cache had the status we last wrote.
-		log.FromContext(ctx).V(1).Info("The ServiceExport has changed since our cache learned of it, trying again")
+	case failed == nil && apierrors.IsConflict(reported), reported == nil && out.outdated(): // our cache is behind, most likely our own writes
 		return reconcile.Result{RequeueAfter: retryConflict}, nil
 	case reported != nil:
 		return reconcile.Result{}, errors.Join(reported, failed)
@@ -201,9 +199,6 @@ func (r *reconciler) next(ctx context.Context, out outcome, retry time.Duration,
 		// What could wait isn't urgent: when many are due at once, changes of other services come first.
 		low := handler.LowPriority
 		return reconcile.Result{RequeueAfter: retry, Priority: &low}, nil
-	case out.outdated():
-		log.FromContext(ctx).V(1).Info("The hub has changes that our cache doesn't have yet, trying again")
-		return reconcile.Result{RequeueAfter: retryConflict}, nil
 	}
 	return reconcile.Result{}, failed
 }
@@ -258,32 +253,32 @@ func (r *reconciler) slices(ctx context.Context, key types.NamespacedName) ([]di
 }
 
 // honourMark creates or deletes the ServiceExport for a mark on the Service. waiting means that it did so: the event that
-// follows brings the key back. again is when to try again what the member refuses.
-func (r *reconciler) honourMark(ctx context.Context, src Source) (waiting bool, again time.Duration, err error) {
+// follows brings the key back.
+func (r *reconciler) honourMark(ctx context.Context, src Source) (waiting bool, err error) {
 	if export := markedExport(src.Service, src.Marked, src.Export); export != nil {
 		switch err := r.exports.create(ctx, export); {
 		case err == nil:
 			r.events.Eventf(src.Service, nil, corev1.EventTypeNormal, "ServiceExportCreated", "Export",
 				"Created a ServiceExport because of %s", api.KeyGlobalService)
-			return true, 0, nil
+			return true, nil
 		case apierrors.IsAlreadyExists(err): // our cache will have it in a moment
-			return true, 0, nil
+			return true, nil
 		case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
-			return false, 0, nil
-		case refused(err):
-			r.events.Eventf(src.Service, nil, corev1.EventTypeWarning, "ServiceExportRefused", "Export", "%s", text.Truncate(err.Error(), maxNote))
-			return false, retryRefused, nil
+			return false, nil
 		default:
-			return false, 0, fmt.Errorf("create ServiceExport %s: %w", src.Key, err)
+			if refused(err) {
+				r.events.Eventf(src.Service, nil, corev1.EventTypeWarning, "ServiceExportRefused", "Export", "%s", text.Truncate(err.Error(), maxNote))
+			}
+			return false, fmt.Errorf("create ServiceExport %s: %w", src.Key, err)
 		}
 	}
 	if unmarkedExport(src.Service, src.Marked, src.Export) {
 		if err := r.exports.delete(ctx, src.Export); err != nil && !apierrors.IsNotFound(err) {
-			return false, 0, fmt.Errorf("delete ServiceExport %s: %w", src.Key, err)
+			return false, fmt.Errorf("delete ServiceExport %s: %w", src.Key, err)
 		}
-		return true, 0, nil
+		return true, nil
 	}
-	return false, 0, nil
+	return false, nil
 }
 
 // records returns the hub's records of a service: our own, and what those of every other member say, for the conflicts.
@@ -344,11 +339,6 @@ func (r *reconciler) nodesChanged(ctx context.Context) {
 		}
 	}
 	r.pass.send(ctx, keys)
-}
-
-// reportAll reconciles every ServiceExport.
-func (r *reconciler) reportAll(ctx context.Context) {
-	r.reportIn(ctx, func(string) bool { return true })
 }
 
 // reportIn reconciles the ServiceExports of namespaces.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -22,11 +21,7 @@ type reporter struct {
 	opts Options
 
 	wrote *clustersetv1alpha1.MemberReportSpec // that the hub has; nil: unknown
-	at    time.Time                            // when that was known
 }
-
-// readEvery is how often it is looked whether somebody else changed the report.
-const readEvery = 10 * time.Minute
 
 // doubt makes the next report read what the hub has.
 func (r *reporter) doubt() { r.wrote = nil }
@@ -42,7 +37,7 @@ func (r *reporter) bringUpToDate(ctx context.Context) error {
 	if r.opts.Report != nil {
 		r.opts.Report(ctx, &want)
 	}
-	if r.wrote != nil && time.Since(r.at) < readEvery && reflect.DeepEqual(*r.wrote, want) {
+	if r.wrote != nil && reflect.DeepEqual(*r.wrote, want) {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, hubTimeout)
@@ -50,7 +45,7 @@ func (r *reporter) bringUpToDate(ctx context.Context) error {
 	if err := r.write(ctx, want); err != nil {
 		return fmt.Errorf("write MemberReport %s/%s: %w", api.MemberNamespace(r.opts.Cluster), clustersetv1alpha1.MemberReportName, err)
 	}
-	r.wrote, r.at = &want, time.Now()
+	r.wrote = &want
 	return nil
 }
 

@@ -27,7 +27,7 @@ const (
 // names resolves the names of external addresses, and remembers the last good answers.
 type names struct {
 	lookup  func(ctx context.Context, network, host string) ([]netip.Addr, error)
-	changed func(context.Context, []types.NamespacedName) bool // of services
+	changed func(context.Context, []types.NamespacedName) // of services
 
 	mu   sync.Mutex
 	last map[string][]netip.Addr           // the last good answers, sorted; nil: there has been none
@@ -35,7 +35,7 @@ type names struct {
 	due  chan struct{}                     // a name is to be resolved for the first time
 }
 
-func newNames(lookup func(ctx context.Context, network, host string) ([]netip.Addr, error), changed func(context.Context, []types.NamespacedName) bool) *names {
+func newNames(lookup func(ctx context.Context, network, host string) ([]netip.Addr, error), changed func(context.Context, []types.NamespacedName)) *names {
 	return &names{lookup: lookup, changed: changed, last: map[string][]netip.Addr{}, uses: map[types.NamespacedName][]string{}, due: make(chan struct{}, 1)}
 }
 

@@ -39,6 +39,7 @@ import (
 //	export web 10.1.0.1 10.1.0.2     creates a Service, its EndpointSlice and its ServiceExport
 //	slice web-2 10.1.0.3             writes another EndpointSlice of web; without addresses: deletes it
 //	unexport web                     deletes its ServiceExport
+//	mark web                         deletes its ServiceExport, and marks its Service
 //	service web                      deletes its Service
 //	hub away|back|full|fails <text>|refuses <text>
 //	                                 it doesn't answer; answers; takes no records; can't take, or refuses, records whose names have this text
@@ -64,7 +65,7 @@ func TestExports(t *testing.T) {
 		w := newScripted(t)
 		commands := map[string]script.Command{}
 		for name, run := range map[string]func(*scripted, []string) error{
-			"export": (*scripted).export, "slice": (*scripted).slice, "unexport": (*scripted).unexport, "service": (*scripted).noService,
+			"export": (*scripted).export, "slice": (*scripted).slice, "unexport": (*scripted).unexport, "service": (*scripted).noService, "mark": (*scripted).mark,
 			"hub": (*scripted).become, "watch": (*scripted).watch, "kind": (*scripted).kind, "most": (*scripted).limit, "dies": (*scripted).dies, "restart": (*scripted).restart,
 			"backup": (*scripted).keep, "restore": (*scripted).restore, "clock": (*scripted).clock, "thief": (*scripted).thief, "leave": (*scripted).leave,
 			"pass": (*scripted).pass, "advance": (*scripted).advance, "exported": (*scripted).exported, "withdrawn": (*scripted).withdrawn,
@@ -109,23 +110,6 @@ func (s recordsThere) List(_ context.Context, into client.ObjectList, _ ...clien
 	return nil
 }
 
-// Get implements client.Reader.
-func (s recordsThere) Get(_ context.Context, key client.ObjectKey, into client.Object, _ ...client.GetOption) error {
-	switch into := into.(type) {
-	case *clustersetv1alpha1.ExportedService:
-		if o, ok := s[at(into, key.Name)].(*clustersetv1alpha1.ExportedService); ok {
-			o.DeepCopyInto(into)
-			return nil
-		}
-	case *clustersetv1alpha1.ExportedEndpoints:
-		if o, ok := s[at(into, key.Name)].(*clustersetv1alpha1.ExportedEndpoints); ok {
-			o.DeepCopyInto(into)
-			return nil
-		}
-	}
-	return apierrors.NewNotFound(schema.GroupResource{}, key.Name)
-}
-
 func at(o client.Object, name string) recordName {
 	if _, ok := o.(*clustersetv1alpha1.ExportedService); ok {
 		return recordName{kindService, name}
@@ -164,7 +148,7 @@ func newScripted(t *testing.T) *scripted {
 	w := &scripted{t: t, live: recordsThere{}, cache: recordsThere{}, left: math.MaxInt, most: DefaultMaxPerNamespace, revisions: map[string]int64{}}
 	w.here = fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(export()).WithInterceptorFuncs(interceptor.Funcs{
 		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
-			if w.unserved {
+			if _, slice := o.(*discoveryv1.EndpointSlice); w.unserved && !slice {
 				return apierrors.NewGenericServerResponse(http.StatusNotFound, "post", schema.GroupResource{}, "", "404 page not found", 0, true)
 			}
 			return c.Create(ctx, o, opts...)
@@ -186,11 +170,9 @@ func (w *scripted) start() {
 	_ = w.until(func() error { return w.r.firstPass(w.t.Context()) }, time.Minute)
 }
 
-func (w *scripted) Get(ctx context.Context, key client.ObjectKey, into client.Object, _ ...client.GetOption) error {
-	if w.away || w.dead {
-		return errAway
-	}
-	return w.live.Get(ctx, key, into)
+// Get finds no MemberCluster; nothing else is read one by one.
+func (w *scripted) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {
+	return errAway
 }
 
 func (w *scripted) List(ctx context.Context, into client.ObjectList, _ ...client.ListOption) error {
@@ -211,6 +193,7 @@ func (w *scripted) admit(name string) error {
 		w.written++
 		return apierrors.NewInternalError(errors.New("etcdserver: mvcc: database space exceeded"))
 	case w.refuses != "" && strings.Contains(name, w.refuses):
+		w.written++
 		return apierrors.NewForbidden(schema.GroupResource{}, name, errors.New("a policy"))
 	}
 	w.left--
@@ -437,6 +420,15 @@ func (w *scripted) unexport(args []string) (err error) {
 	}
 	w.work()
 	return err
+}
+
+func (w *scripted) mark(args []string) error {
+	svc := &corev1.Service{}
+	if err := w.here.Get(w.t.Context(), nameIn(args[0]), svc); err != nil {
+		return err
+	}
+	svc.Labels = map[string]string{api.KeyGlobalService: "true"}
+	return errors.Join(w.here.Update(w.t.Context(), svc), w.unexport(args))
 }
 
 func (w *scripted) noService(args []string) error {

@@ -64,10 +64,6 @@ type Options struct {
 
 	// Report fills in what else this cluster says about itself. Nil means nothing.
 	Report func(context.Context, *clustersetv1alpha1.MemberReportSpec)
-
-	// Runs remembers which processes held this cluster's name. Nil means that nothing is remembered: after a crash, an agent waits for thirty
-	// intervals.
-	Runs Runs
 }
 
 // Defaults of Options.
@@ -110,9 +106,6 @@ func (o *Options) complete() error {
 	if o.Nodes == nil {
 		o.Nodes = nodes.New()
 	}
-	if o.Runs == nil {
-		o.Runs = noRuns{}
-	}
 	return nil
 }
 
@@ -124,14 +117,6 @@ func (o *Options) complete() error {
 //
 // The returned channel is closed when the first export pass is done.
 func Setup(mgr manager.Manager, hub *connect.Hub, opts Options) (firstPass <-chan struct{}, err error) {
-	firstPass, err = setup(mgr, hub, opts)
-	if err != nil {
-		return nil, fmt.Errorf("set up exporter: %w", err)
-	}
-	return firstPass, nil
-}
-
-func setup(mgr manager.Manager, hub *connect.Hub, opts Options) (firstPass <-chan struct{}, err error) {
 	if err := opts.complete(); err != nil {
 		return nil, err
 	}
@@ -143,7 +128,6 @@ func setup(mgr manager.Manager, hub *connect.Hub, opts Options) (firstPass <-cha
 		live:     hub,
 		hub:      hub,
 		uid:      func(ctx context.Context) string { return clusterUID(ctx, mgr.GetAPIReader()) },
-		runs:     opts.Runs,
 	}
 	r, err := newReconciler(mgr, hub, opts, name)
 	if err != nil {
@@ -155,7 +139,6 @@ func setup(mgr manager.Manager, hub *connect.Hub, opts Options) (firstPass <-cha
 	report := &reporter{hub: hub, live: hub, opts: opts}
 	beat := &heartbeat{
 		interval: opts.HeartbeatInterval,
-		phase:    phaseOf(opts.Cluster),
 		after:    r.pass.finished,
 		claim:    name,
 		back:     hub.Store.Back(),
@@ -189,13 +172,6 @@ func clusterUID(ctx context.Context, here client.Reader) string {
 	return string(ns.UID)
 }
 
-// noRuns remembers nothing.
-type noRuns struct{}
-
-func (noRuns) List(context.Context) ([]string, error) { return nil, nil }
-
-func (noRuns) Store(context.Context, []string) error { return nil }
-
 func newReconciler(mgr manager.Manager, hub *connect.Hub, opts Options, name *claim) (*reconciler, error) {
 	exports, err := newExports(mgr.GetClient())
 	if err != nil {
@@ -227,7 +203,7 @@ func newReconciler(mgr manager.Manager, hub *connect.Hub, opts Options, name *cl
 		mc.SetGroupVersionKind(clustersetv1alpha1.GroupVersion.WithKind("MemberCluster"))
 		r.events.Eventf(mc, nil, corev1.EventTypeWarning, why.reason, "Claim", "%s", why.message)
 		log.FromContext(ctx).Info("Waiting for this cluster's name on the hub: " + why.message)
-		r.reportAll(ctx)
+		r.reportIn(ctx, everywhere)
 	}
 	opts.Nodes.OnChange(func(ctx context.Context, _ bool) { go r.nodesChanged(ctx) })
 	r.names = newNames(net.DefaultResolver.LookupNetIP, r.pass.send)
@@ -249,7 +225,7 @@ func addController(mgr manager.Manager, hub *connect.Hub, opts Options, r *recon
 	if err != nil {
 		return err
 	}
-	for _, s := range sources(mgr.GetCache(), hub.Store, r.exports.version.NewExport(), r.pass, sayInvalidMarks(r.events)) {
+	for _, s := range sources(mgr.GetCache(), hub.Store, r.exports.version.NewExport(), r.pass) {
 		if err := ctrl.Watch(s); err != nil {
 			return fmt.Errorf("watch: %w", err)
 		}

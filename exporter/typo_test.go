@@ -1,20 +1,14 @@
 package exporter
 
 import (
-	"context"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
-	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/event"
-	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset/clusterset/api"
 )
@@ -93,13 +87,6 @@ func TestOneInvalidValueTakesNothingElseWithIt(t *testing.T) {
 			}, nothing, "ports[1].name",
 		},
 	}
-	for _, of := range []reflect.Type{reflect.TypeFor[mcsv1beta1.ServiceExportSpec]()} {
-		for _, f := range reflect.VisibleFields(of) {
-			if !slices.ContainsFunc(slices.Collect(keysOf(changes)), func(name string) bool { return strings.HasPrefix(name, f.Name) }) {
-				t.Errorf("say what an invalid %s takes with it", f.Name)
-			}
-		}
-	}
 	known := whole()
 	known.Service.Annotations = map[string]string{api.KeyExtend: api.ExtendTrue, api.AnnotationPrefer: "zone"}
 	if wrong := unknownKeys(known); len(wrong) > 0 {
@@ -127,58 +114,4 @@ func TestOneInvalidValueTakesNothingElseWithIt(t *testing.T) {
 	}
 }
 
-func keysOf[V any](m map[string]V) func(func(string) bool) {
-	return func(yield func(string) bool) {
-		for k := range m {
-			if !yield(k) {
-				return
-			}
-		}
-	}
-}
-
 func ptrTo[T any](v T) *T { return &v }
-
-// told collects Events.
-type told []string
-
-func (e *told) Eventf(regarding, _ runtime.Object, kind, reason, _, _ string, args ...any) {
-	*e = append(*e, regarding.(client.Object).GetName()+" "+kind+" "+reason+" "+args[0].(string))
-}
-
-// Rule C1 of docs/spec/control-plane.md: a mark with another value is said once, when it is found or changes.
-func TestAMarkWithAnotherValueIsSaid(t *testing.T) {
-	with := func(labels, annotations map[string]string) client.Object {
-		return &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", Labels: labels, Annotations: annotations}}
-	}
-	mark := func(value string) map[string]string { return map[string]string{api.KeyGlobalService: value} }
-	for _, c := range []struct {
-		was, is client.Object
-		said    string
-	}{
-		{nil, with(nil, nil), ""},
-		{nil, with(mark("true"), nil), ""},
-		{nil, with(nil, mark("false")), ""},
-		{nil, with(mark("True"), nil), `web Warning InvalidMark metadata.labels[fabedge.io/global-service]: Invalid value: "True": must be "true" or "false"; it exports nothing; did you mean true?`},
-		{nil, with(nil, mark("")), `web Warning InvalidMark metadata.annotations[fabedge.io/global-service]: Invalid value: "": must be "true" or "false"; it exports nothing`},
-		{with(mark("True"), nil), with(mark("True"), map[string]string{"a": "b"}), ""},
-		{with(mark("true"), nil), with(mark("yes"), nil), `web Warning InvalidMark metadata.labels[fabedge.io/global-service]: Invalid value: "yes": must be "true" or "false"; it exports nothing`},
-		{nil, with(mark("yes"), mark("true")), ""},
-		{nil, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop", Labels: mark("yes")}}, `shop Warning InvalidMark metadata.labels[fabedge.io/global-service]: Invalid value: "yes": must be "true" or "false"; it exports nothing`},
-		{nil, with(nil, mark("ture")), `web Warning InvalidMark metadata.annotations[fabedge.io/global-service]: Invalid value: "ture": must be "true" or "false"; it exports nothing; did you mean true?`},
-		{nil, with(nil, map[string]string{"fabedge.io/globl-service": "true"}), `web Warning InvalidMark metadata.annotations: Invalid value: "fabedge.io/globl-service": exports nothing; did you mean fabedge.io/global-service?`},
-		{nil, with(map[string]string{"clusterset.dev/global-service": "true"}, nil), `web Warning InvalidMark metadata.labels: Invalid value: "clusterset.dev/global-service": exports nothing; did you mean fabedge.io/global-service?`},
-		{nil, with(map[string]string{"service.cilium.io/global": "true", "fabedge.io/name": "web"}, nil), ""},
-	} {
-		var events told
-		h := sayInvalidMarks(&events)
-		if c.was == nil {
-			h.Create(context.Background(), event.CreateEvent{Object: c.is}, nil)
-		} else {
-			h.Update(context.Background(), event.UpdateEvent{ObjectOld: c.was, ObjectNew: c.is}, nil)
-		}
-		if got := strings.Join(events, "\n"); got != c.said {
-			t.Errorf("%v: %q, want %q", c.is, got, c.said)
-		}
-	}
-}

@@ -25,10 +25,9 @@ type visibility struct {
 
 // peers are the other clusters of the set that share a community with this one.
 type peers struct {
-	limited bool     // some cluster is in another community than the default one
-	names   []string // sorted
-	of      communities.Set
-	known   []string // what a service can be exported to
+	names []string // sorted
+	of    communities.Set
+	known []string // what a service can be exported to
 
 	apart    map[string]string // the networks of the clusters that are in another one
 	external []string          // spec.externalCIDRs of this cluster
@@ -57,10 +56,12 @@ func peersOf(members []*clustersetv1alpha1.MemberCluster, own string) *peers {
 			p.digests[m.Name], p.have[m.Name] = m.Status.Namespaces, clustersetv1alpha1.ParseNamespaces(m.Status.Namespaces)
 		}
 	}
-	p.limited, p.known = p.of.On(), p.of.Names()
+	p.known = p.of.Names()
 	p.names = slices.DeleteFunc(p.of.Peers(own), func(name string) bool { return name == own })
 	return p
 }
+
+func everywhere(string) bool { return true }
 
 // watch keeps the peers, and calls changed with the namespaces for whose services they have changed. It returns when ctx ends.
 func (v *visibility) watch(ctx context.Context, hub *store.Store, changed func(ctx context.Context, in func(namespace string) bool)) error {
@@ -79,9 +80,9 @@ func (v *visibility) watch(ctx context.Context, hub *store.Store, changed func(c
 func (v *visibility) look(ctx context.Context, members []*clustersetv1alpha1.MemberCluster, changed func(ctx context.Context, in func(namespace string) bool)) {
 	now := peersOf(members, v.own)
 	was := v.peers.Swap(now)
-	if was == nil || was.limited != now.limited || !maps.EqualFunc(was.of, now.of, slices.Equal) ||
+	if was == nil || !maps.EqualFunc(was.of, now.of, slices.Equal) ||
 		!maps.Equal(was.apart, now.apart) || !slices.Equal(was.external, now.external) {
-		changed(ctx, func(string) bool { return true })
+		changed(ctx, everywhere)
 	} else if !maps.Equal(was.digests, now.digests) {
 		changed(ctx, func(namespace string) bool {
 			return !slices.Equal(was.lacking(was.names, namespace), now.lacking(now.names, namespace))
@@ -100,7 +101,7 @@ func (v *visibility) conditions(namespace string, d Desired) []metav1.Condition 
 	if d.Service != nil {
 		to := d.Service.Spec.ExportTo
 		importing := slices.DeleteFunc(slices.Clone(p.names), func(name string) bool { return !communities.Allows(to, name, p.of[name]) })
-		if p.limited || len(to) > 0 {
+		if p.of.On() || len(to) > 0 {
 			visible = visibleTo(importing, to)
 		}
 		if networks := p.otherNetworks(importing); len(networks) > 0 {

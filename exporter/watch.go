@@ -13,7 +13,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
@@ -54,13 +53,11 @@ func addIndex(member cluster.Cluster) error {
 // The member's own sources are waited for before any key is reconciled; the hub isn't: while it is unreachable, an
 // export should still report that, and a mark should still get its ServiceExport. Of the hub, all members' records count, because a conflict is with
 // another's; and our own, to restore what someone else changed.
-func sources(member cache.Cache, hub *store.Store, export client.Object, p *pass, invalidMarks handler.EventHandler) []source.Source {
+func sources(member cache.Cache, hub *store.Store, export client.Object, p *pass) []source.Source {
 	return []source.Source{
 		source.Kind(member, export, keyed(client.ObjectKeyFromObject)),
 		source.Kind(member, client.Object(&corev1.Service{}), keyed(client.ObjectKeyFromObject)),
-		source.Kind(member, client.Object(&corev1.Namespace{}), servicesIn(member), markChanged()),
-		source.Kind(member, client.Object(&corev1.Service{}), invalidMarks),
-		source.Kind(member, client.Object(&corev1.Namespace{}), invalidMarks),
+		source.Kind(member, client.Object(&corev1.Namespace{}), servicesIn(member)),
 		source.Kind(member, client.Object(&discoveryv1.EndpointSlice{}), keyed(backed)),
 		source.Func(func(_ context.Context, q workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 			hub.OnRecords(func(_ string, key types.NamespacedName) { q.Add(reconcile.Request{NamespacedName: key}) })
@@ -106,17 +103,6 @@ func servicesIn(member client.Reader) handler.EventHandler {
 		}
 		return requests
 	})
-}
-
-// markChanged passes namespaces that get, have or lose the mark that exports their Services.
-func markChanged() predicate.Predicate {
-	marked := func(o client.Object) bool { return api.IsGlobal(o.GetLabels(), o.GetAnnotations()) }
-	return predicate.Funcs{
-		CreateFunc:  func(e event.CreateEvent) bool { return marked(e.Object) },
-		UpdateFunc:  func(e event.UpdateEvent) bool { return marked(e.ObjectOld) != marked(e.ObjectNew) },
-		DeleteFunc:  func(event.DeleteEvent) bool { return false },
-		GenericFunc: func(event.GenericEvent) bool { return false },
-	}
 }
 
 // keyOf returns the service that a record of ours is about, by the record's name: we remove the records in our namespace, whatever they say of

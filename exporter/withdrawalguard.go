@@ -78,7 +78,9 @@ func (g *withdrawalGuard) ask(ctx context.Context, key types.NamespacedName) (st
 		if err != nil {
 			return stopped{}, err
 		}
-		g.know(gone != nil)
+		g.mu.Lock()
+		g.asked, g.unserved = time.Now(), gone != nil
+		g.mu.Unlock()
 	}
 	return g.decide(key), nil
 }
@@ -96,19 +98,19 @@ func (g *withdrawalGuard) waits(key types.NamespacedName) (s stopped, ask bool) 
 	return stopped{held: d.held, retry: max(d.until.Sub(now), 0)}, now.Sub(g.asked) >= g.replaceFor
 }
 
-func (g *withdrawalGuard) know(unserved bool) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.asked, g.unserved = time.Now(), unserved
-}
-
 // decide decides for a service that has waited.
 func (g *withdrawalGuard) decide(key types.NamespacedName) stopped {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	now, d := time.Now(), g.gone[key]
 	was := d.held
-	many := !d.held && now.Sub(d.since) <= goneFor && g.goneSince(now.Add(-goneFor)) > massExports
+	recent := 0
+	for _, other := range g.gone {
+		if now.Sub(other.since) <= goneFor {
+			recent++
+		}
+	}
+	many := !d.held && now.Sub(d.since) <= goneFor && recent > massExports
 	switch {
 	case g.unserved:
 		d.held, d.unserved, d.until = true, true, now.Add(kindRetry)
@@ -119,16 +121,6 @@ func (g *withdrawalGuard) decide(key types.NamespacedName) stopped {
 		return stopped{}
 	}
 	return stopped{held: true, fresh: !was, retry: d.until.Sub(now)}
-}
-
-// goneSince counts the services whose ServiceExports went after a time.
-func (g *withdrawalGuard) goneSince(t time.Time) (n int) {
-	for _, d := range g.gone {
-		if !d.since.Before(t) {
-			n++
-		}
-	}
-	return n
 }
 
 // forget forgets a service that has a ServiceExport or no Service.

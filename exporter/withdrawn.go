@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -24,18 +25,12 @@ const (
 
 // expire deletes records that have been withdrawn for long, again and again until ctx ends.
 func (r *reconciler) expire(ctx context.Context) error {
-	tick := time.NewTicker(expireEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-			if r.pass.isDone() && r.synced() {
-				r.expireOnce(ctx)
-			}
+	wait.UntilWithContext(ctx, func(ctx context.Context) {
+		if r.pass.isDone() && r.synced() {
+			r.expireOnce(ctx)
 		}
-	}
+	}, expireEvery)
+	return nil
 }
 
 func (r *reconciler) expireOnce(ctx context.Context) {
@@ -55,19 +50,11 @@ func (r *reconciler) expireOnce(ctx context.Context) {
 
 // expired returns the withdrawn records that are older than a day, and the oldest beyond those that may stay.
 func expired(all []*clustersetv1alpha1.ExportedService, now time.Time) []*clustersetv1alpha1.ExportedService {
-	var withdrawn []*clustersetv1alpha1.ExportedService
-	for _, s := range all {
-		if !s.Exports() {
-			withdrawn = append(withdrawn, s)
-		}
-	}
+	withdrawn := slices.DeleteFunc(slices.Clone(all), (*clustersetv1alpha1.ExportedService).Exports)
 	slices.SortFunc(withdrawn, func(a, b *clustersetv1alpha1.ExportedService) int {
 		return cmp.Compare(a.Spec.Revision, b.Spec.Revision)
 	})
 	day := now.Add(-withdrawnFor).UnixMilli()
-	old := len(withdrawn)
-	if i := slices.IndexFunc(withdrawn, func(s *clustersetv1alpha1.ExportedService) bool { return s.Spec.Revision >= day }); i >= 0 {
-		old = i
-	}
+	old, _ := slices.BinarySearchFunc(withdrawn, day, func(s *clustersetv1alpha1.ExportedService, day int64) int { return cmp.Compare(s.Spec.Revision, day) })
 	return withdrawn[:max(old, len(withdrawn)-mostWithdrawn)]
 }

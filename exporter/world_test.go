@@ -2,7 +2,6 @@ package exporter_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -190,21 +189,4 @@ func (w *world) report() (*clustersetv1alpha1.MemberReport, error) {
 	report := &clustersetv1alpha1.MemberReport{}
 	key := types.NamespacedName{Namespace: "clusterset-member-beijing", Name: clustersetv1alpha1.MemberReportName}
 	return report, w.onHub.Get(w.Context(), key, report)
-}
-
-func (w *world) versions() map[string]string {
-	w.Helper()
-	versions := map[string]string{}
-	var services clustersetv1alpha1.ExportedServiceList
-	var endpoints clustersetv1alpha1.ExportedEndpointsList
-	if err := errors.Join(w.onHub.List(w.Context(), &services), w.onHub.List(w.Context(), &endpoints)); err != nil {
-		w.Fatal(err)
-	}
-	for _, s := range services.Items {
-		versions[s.Name] = s.ResourceVersion
-	}
-	for _, e := range endpoints.Items {
-		versions[e.Name] = e.ResourceVersion
-	}
-	return versions
 }

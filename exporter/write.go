@@ -137,22 +137,16 @@ func (r *reconciler) report(
 const maxNote = 1024 - len("…")
 
 // eventType reports whether a condition that was just reached is worth an Event, and its type.
-func eventType(c metav1.Condition) (string, bool) {
+func eventType(c metav1.Condition) (kind string, worth bool) {
 	bad := c.Status == metav1.ConditionFalse
 	switch mcsv1beta1.ServiceExportConditionType(c.Type) {
 	case mcsv1beta1.ServiceExportConditionConflict:
-		if !bad {
-			return corev1.EventTypeWarning, true
-		}
-		return "", false // the absence of conflicts isn't worth an Event
+		return corev1.EventTypeWarning, !bad
 	case mcsv1beta1.ServiceExportConditionReady:
 		if c.Status == metav1.ConditionTrue {
 			return corev1.EventTypeNormal, true
 		}
 		return corev1.EventTypeWarning, bad && c.Reason == string(mcsv1beta1.ServiceExportReasonFailed)
-	case api.ConditionVisible, api.ConditionReachable:
-		return "", false // not by itself wrong
-	default:
-		return corev1.EventTypeWarning, bad
 	}
+	return corev1.EventTypeWarning, bad && c.Type != api.ConditionVisible && c.Type != api.ConditionReachable // these aren't wrong by themselves
 }

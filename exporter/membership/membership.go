@@ -2,8 +2,6 @@
 // Values in, values out: package exporter reads and writes the Lease.
 package membership
 
-import "slices"
-
 // Lease is what a read of the Lease shows. The zero value is that there is none.
 type Lease struct {
 	Version string // its resourceVersion
@@ -12,10 +10,10 @@ type Lease struct {
 }
 
 // While the name isn't ours, the Lease is read PerInterval times in an interval of heartbeats. That many reads in a row must show it unchanged
-// before its holder counts as gone: one and a half intervals for a run that this cluster remembers, and thirty for any other.
+// before its holder counts as gone: one and a half intervals for one of this cluster, and thirty for any other.
 const (
 	PerInterval = 2
-	knownReads  = 3
+	ownReads    = 3
 	otherReads  = 60
 )
 
@@ -23,12 +21,12 @@ const (
 type Wait struct {
 	version   string
 	seen      bool
-	changed   bool // so its holder works, although this cluster may remember it: one of the two clusters is the other's clone
+	changed   bool // so its holder works: if it is of this cluster, one is the other's clone
 	unchanged int  // reads in a row
 }
 
-// See records a read that was answered, and returns whether the name is free. known says that this cluster remembers the run that holds it.
-func (w *Wait) See(l Lease, known bool) (free bool) {
+// See records a read that was answered, and returns whether the name is free. own says that a run of this cluster holds it.
+func (w *Wait) See(l Lease, own bool) (free bool) {
 	if w.seen && w.version == l.Version {
 		w.unchanged++
 	} else {
@@ -38,14 +36,14 @@ func (w *Wait) See(l Lease, known bool) (free bool) {
 	switch {
 	case l.Holder == "":
 		return true
-	case w.Long(known):
+	case w.Long(own):
 		return w.unchanged >= otherReads
 	}
-	return w.unchanged >= knownReads
+	return w.unchanged >= ownReads
 }
 
 // Long reports whether the wait takes thirty intervals.
-func (w *Wait) Long(known bool) bool { return w.changed || !known }
+func (w *Wait) Long(own bool) bool { return w.changed || !own }
 
 // Unanswered records a read that wasn't answered. Nobody could renew the Lease then, so the wait begins again.
 func (w *Wait) Unanswered() { w.unchanged = -1 }
@@ -62,32 +60,25 @@ const (
 	Restored
 )
 
-// maxUnanswered is how many renewals without an answer are remembered.
-const maxUnanswered = 32
-
 // Hold is what is known while the name is ours.
 type Hold struct {
-	Holder string
-	wrote  []int64 // the last renewal that the hub has confirmed, and later ones that it may have received
+	Holder         string
+	wrote, writing int64 // the last renewal that the hub is known to have, and a later one that it may have received
 }
 
 // Writing records that the Lease is about to be written with a time of renewal, and Wrote that it was.
-func (h *Hold) Writing(renewed int64) {
-	if len(h.wrote) > maxUnanswered {
-		h.wrote = slices.Delete(h.wrote, 1, 2)
-	}
-	h.wrote = append(h.wrote, renewed)
-}
+func (h *Hold) Writing(renewed int64) { h.writing = renewed }
 
 // Wrote is described at Writing.
-func (h *Hold) Wrote() { h.wrote = h.wrote[len(h.wrote)-1:] }
+func (h *Hold) Wrote() { h.wrote = h.writing }
 
 // See returns what a read of the Lease shows.
 func (h *Hold) See(l Lease) Verdict {
 	switch {
 	case l.Holder != "" && l.Holder != h.Holder:
 		return Lost
-	case l.Holder == h.Holder && slices.Contains(h.wrote, l.Renewed):
+	case l.Holder == h.Holder && (l.Renewed == h.wrote || l.Renewed == h.writing):
+		h.wrote = l.Renewed
 		return Ours
 	}
 	return Restored
