@@ -405,7 +405,7 @@ spec: {policyName: no-more, validationActions: [Deny]}
 			if o.serviceImport == nil {
 				return errors.New("there is no ServiceImport")
 			}
-			c := meta.FindStatusCondition(o.serviceImport.Status.Conditions, "Ready")
+			c := meta.FindStatusCondition(o.serviceImport.Status.Conditions, api.ConditionComplete)
 			if c == nil || c.Status != metav1.ConditionFalse || !strings.Contains(c.Message, "this namespace has enough Services") {
 				return fmt.Errorf("condition %+v", c)
 			}
