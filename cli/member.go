@@ -267,7 +267,7 @@ func (m *member) set(config *rest.Config, connection *connect.Connection, option
 	if err := importer.AddToScheme(scheme); err != nil {
 		return nil, fmt.Errorf("set up member: %w", err)
 	}
-	mgr, err := m.newManager(config, api.MemberLeaderLease, scheme, cache.Options{DefaultTransform: cache.TransformStripManagedFields()})
+	mgr, err := m.newManager(config, api.MemberLeaderLease, scheme, cache.Options{DefaultTransform: desired.Strip})
 	if err != nil {
 		return nil, err
 	}

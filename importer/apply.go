@@ -201,7 +201,7 @@ func (r *reconciler) writeSlice(ctx context.Context, want *discoveryv1.EndpointS
 		full := want.DeepCopy() // the API server's answer is decoded into the object, and parts of want are shared
 		s.Labels, s.OwnerReferences = labels.Merge(s.Labels, want.Labels, sliceLabels), owner
 		s.Annotations = labels.Merge(s.Annotations, trigger, []string{corev1.EndpointsLastChangeTriggerTime})
-		s.Annotations = labels.Merge(s.Annotations, desired.Stored(want), desired.StoredKeys)
+		s.Annotations = labels.Merge(s.Annotations, desired.Stored(want), slices.Concat(desired.StoredKeys, desired.CacheKeys))
 		s.Endpoints, s.Ports = full.Endpoints, full.Ports
 	})
 	return err
@@ -212,17 +212,8 @@ var sliceLabels = []string{api.LabelServiceName, api.LabelKubernetesServiceName,
 
 // isSlice reports whether a slice is as it should be, but for annotations that store nothing: the time of a change alone is no reason to write.
 func isSlice(is, want *discoveryv1.EndpointSlice, owner []metav1.OwnerReference) bool {
-	return desired.Owned(is) && maps.Equal(desired.Stored(is), desired.Stored(want)) && maps.Equal(is.Labels, labels.Merge(is.Labels, want.Labels, sliceLabels)) &&
-		equality.Semantic.DeepEqual(is.OwnerReferences, owner) && equality.Semantic.DeepEqual(is.Ports, want.Ports) &&
-		slices.EqualFunc(is.Endpoints, want.Endpoints, sameSliceEndpoint)
-}
-
-// sameSliceEndpoint is equality.Semantic.DeepEqual at a tenth of its cost: an import compares each endpoint whenever one changes.
-func sameSliceEndpoint(a, b discoveryv1.Endpoint) bool {
-	return slices.Equal(a.Addresses, b.Addresses) && same(a.Hostname, b.Hostname) && same(a.NodeName, b.NodeName) && same(a.Zone, b.Zone) &&
-		same(a.Conditions.Ready, b.Conditions.Ready) && same(a.Conditions.Serving, b.Conditions.Serving) && same(a.Conditions.Terminating, b.Conditions.Terminating) &&
-		same(a.TargetRef, b.TargetRef) && maps.Equal(a.DeprecatedTopology, b.DeprecatedTopology) &&
-		(a.Hints == b.Hints || equality.Semantic.DeepEqual(a.Hints, b.Hints))
+	return desired.Owned(is) && desired.SameContent(is, want) && maps.Equal(is.Labels, labels.Merge(is.Labels, want.Labels, sliceLabels)) &&
+		equality.Semantic.DeepEqual(is.OwnerReferences, owner)
 }
 
 // sideBySide calls do for several slices in parallel and returns the joined errors.
@@ -238,8 +229,4 @@ func sideBySide(all []*discoveryv1.EndpointSlice, do func(*discoveryv1.EndpointS
 	}
 	_ = group.Wait() // none returns an error
 	return errors.Join(errs...)
-}
-
-func same[T comparable](a, b *T) bool {
-	return a == b || a != nil && b != nil && *a == *b
 }

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
@@ -23,6 +24,7 @@ import (
 
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/api/crds"
+	"github.com/clusterset/clusterset/importer/desired"
 	"github.com/clusterset/clusterset/internal/connect"
 	"github.com/clusterset/clusterset/internal/door/store"
 	"github.com/clusterset/clusterset/internal/nodes"
@@ -232,7 +234,7 @@ func (w *world) start(options Options) *running {
 	localConfig := through(w.member.ConfigFor("importer"), run.local)
 	hubConfig := through(w.hub.ConfigFor("importer"), run.hub)
 	mgr, err := ctrl.NewManager(localConfig, ctrl.Options{
-		Scheme: testScheme, Logger: log,
+		Scheme: testScheme, Logger: log, Cache: cache.Options{DefaultTransform: desired.Strip},
 		Metrics: metricsserver.Options{BindAddress: "0"}, HealthProbeBindAddress: "0",
 	})
 	if err != nil {

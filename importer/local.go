@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"strings"
 
+	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -48,6 +49,24 @@ func (l *local) getImport(ctx context.Context, namespace, name string) (*mcsv1be
 		return nil, err
 	}
 	return mcs.DecodeImport(o)
+}
+
+// whole returns slices of the cache with their content, which the API server has. One that is gone is left out.
+func (l *local) whole(ctx context.Context, all []*discoveryv1.EndpointSlice) (whole []*discoveryv1.EndpointSlice, _ error) {
+	for _, s := range all {
+		if desired.Stripped(s) {
+			live := &discoveryv1.EndpointSlice{}
+			switch err := l.live.Get(ctx, client.ObjectKeyFromObject(s), live); {
+			case apierrors.IsNotFound(err):
+				continue
+			case err != nil:
+				return nil, fmt.Errorf("get EndpointSlice %s: %w", client.ObjectKeyFromObject(s), err)
+			}
+			s = live
+		}
+		whole = append(whole, s)
+	}
+	return whole, nil
 }
 
 // object is a pointer to an API object.

@@ -81,7 +81,9 @@ func (o *round) reconcile(ctx context.Context) (result reconcile.Result, err err
 	if o.in.Own, err = o.gatherOwn(ctx, o.in.Key, own); err != nil {
 		return result, err
 	}
-	o.effective()
+	if err = o.effective(ctx); err != nil {
+		return result, err
+	}
 	o.gatherMembers(ctx)
 	o.out = desired.Compute(o.in)
 	switch {
@@ -185,16 +187,21 @@ func (o *round) write(ctx context.Context) (reconcile.Result, error) {
 }
 
 // effective replaces the hub's records of a service by those to use. As long as all that is imported has a record, these are the same, and the slices
-// that store what is imported needn't be read.
-func (o *round) effective() {
+// that store what is imported needn't be read from the API server.
+func (o *round) effective(ctx context.Context) error {
 	hub := effective.Records{Exports: o.in.Exports, Endpoints: o.in.Endpoints, Withdrawn: o.withdrawn}
 	if hub.Confirm(o.in.Cluster, o.cur.Slices) {
 		o.absences.Note(o.in.Key, nil, nil, o.clock.Now())
-		return
+		return nil
 	}
-	last := effective.Imported(o.in.Key, o.in.Cluster, o.cur.Slices)
+	here, err := o.local.whole(ctx, o.cur.Slices)
+	if err != nil {
+		return err
+	}
+	last := effective.Imported(o.in.Key, o.in.Cluster, here)
 	o.kept = effective.Effective(hub, last, o.absent(effective.Absent(hub, last)))
 	o.in.Exports, o.in.Endpoints, o.in.Unconfirmed = o.kept.Use.Exports, o.kept.Use.Endpoints, o.kept.Unconfirmed
+	return nil
 }
 
 // absent returns what decides about clusters whose parts of the service have no record.

@@ -1,7 +1,6 @@
 package desired
 
 import (
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -21,16 +20,8 @@ func TriggerTime(is, want *discoveryv1.EndpointSlice, now time.Time) map[string]
 	if _, recent := api.RecentTriggerTime(want.Annotations, now); !recent {
 		return nil
 	}
-	if is != nil && (is.Annotations[triggerTime] == stated || slices.EqualFunc(is.Endpoints, want.Endpoints, sameInItsCluster)) {
+	if is != nil && (is.Annotations[triggerTime] == stated || sameEndpoints(is, want)) {
 		return nil
 	}
 	return map[string]string{triggerTime: stated}
-}
-
-// sameInItsCluster reports whether two endpoints are the same in their own cluster. Zone and hints may be ours.
-func sameInItsCluster(a, b discoveryv1.Endpoint) bool {
-	conditions := func(c discoveryv1.EndpointConditions) [3]bool {
-		return [3]bool{c.Ready == nil || *c.Ready, c.Serving == nil || *c.Serving, c.Terminating != nil && *c.Terminating}
-	}
-	return slices.Equal(a.Addresses, b.Addresses) && conditions(a.Conditions) == conditions(b.Conditions)
 }
