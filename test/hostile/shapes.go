@@ -34,7 +34,7 @@ var Honest = Shape{What: "an honest cluster, with as many services and as much m
 }}
 
 // honestEndpoints is how many endpoints each service of Honest has: 4,900 of them then take what --max-record-memory permits (size of internal/door).
-const honestEndpoints = 36
+const honestEndpoints = 16
 
 // Shapes are in the order in which they are written.
 var Shapes = []Shape{
