@@ -60,19 +60,19 @@ func (w *work) serviceImport(derived *corev1.Service) *mcsv1beta1.ServiceImport 
 	return imp
 }
 
-// addresses returns the families and, in the same order, the ClusterSetIPs. Both follow the derived Service, whose
-// addresses keep their order. A family that the winner no longer has is left out. The Service keeps its address, so
-// it is the same when the family comes back.
+// addresses returns the families and, in the same order, the ClusterSetIPs: the derived Service's of those families that the exports have, in their
+// order. One that the winner no longer has is left out. The Service keeps its address, so it is the same when the family comes back.
 func (w *work) addresses(derived *corev1.Service) (families []corev1.IPFamily, ips []string) {
+	stated := w.resolved.IPFamilies
 	if w.hasVIP() && derived != nil {
-		for _, ip := range ClusterIPs(derived) {
-			if f := familyOf(ip); len(w.resolved.IPFamilies) == 0 || slices.Contains(w.resolved.IPFamilies, f) {
-				families, ips = append(families, f), append(ips, ip)
-			}
-		}
+		ips = slices.DeleteFunc(ClusterIPs(derived), func(ip string) bool { return len(stated) > 0 && !slices.Contains(stated, familyOf(ip)) })
 	}
 	if len(ips) == 0 {
-		return slices.Clone(w.resolved.IPFamilies), nil
+		return slices.Clone(stated), nil
+	}
+	slices.SortStableFunc(ips, func(a, b string) int { return slices.Index(stated, familyOf(a)) - slices.Index(stated, familyOf(b)) })
+	for _, ip := range ips {
+		families = append(families, familyOf(ip))
 	}
 	return families, ips
 }
