@@ -33,9 +33,9 @@ type outcome struct {
 	refusing time.Duration
 }
 
-// conditions returns the ServiceExport's wanted conditions: Valid, Ready, Complete and Conflict. Without a conflict condition, because
+// wantedConditions returns the ServiceExport's wanted conditions: Valid, Ready, Complete and Conflict. Without a conflict condition, because
 // the other clusters' exports aren't known yet, the existing one stays. One without a status isn't wanted.
-func conditions(export *mcsv1beta1.ServiceExport, d Desired, out outcome, conflict *metav1.Condition) []metav1.Condition {
+func wantedConditions(export *mcsv1beta1.ServiceExport, d Desired, out outcome, conflict *metav1.Condition) []metav1.Condition {
 	valid := mcsv1beta1.NewServiceExportCondition(mcsv1beta1.ServiceExportConditionValid, metav1.ConditionTrue,
 		mcsv1beta1.ServiceExportReasonValid, "the Service can be exported")
 	if d.Refused != nil {
@@ -66,7 +66,7 @@ func readyCondition(export *mcsv1beta1.ServiceExport, d Desired, out outcome) me
 		return ready(False, mcsv1beta1.ServiceExportConditionReason(stopped.reason), stopped.message)
 	case out.refused:
 		return ready(False, failed, "the hub refuses the export: "+out.err.Error())
-	case out.err != nil && answered(out.err) && (out.failing >= passPatience || !wasReady):
+	case out.err != nil && answeredByHub(out.err) && (out.failing >= passPatience || !wasReady):
 		return ready(Unknown, pending, "the hub doesn't accept the export at the moment: "+out.err.Error())
 	case out.err != nil && wasReady:
 		// The hub is unreachable or fails temporarily. It still serves what it has, so an export that is ready stays ready:
@@ -78,8 +78,8 @@ func readyCondition(export *mcsv1beta1.ServiceExport, d Desired, out outcome) me
 	return ready(metav1.ConditionTrue, mcsv1beta1.ServiceExportReasonExported, "the Service is exported to the hub")
 }
 
-// answered reports whether the rejection came from the hub. Then the message is the hub's, and the same each time.
-func answered(err error) bool {
+// answeredByHub reports whether the rejection came from the hub. Then the message is the hub's, and the same each time.
+func answeredByHub(err error) bool {
 	return errors.As(err, new(apierrors.APIStatus)) && !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err)
 }
 

@@ -149,7 +149,7 @@ func (d *Desired) sanitized(to []clustersetv1alpha1.ExportedEndpoints, e *cluste
 
 // addExternal adds the records of the Service's external addresses. A headless one has none.
 func (d *Desired) addExternal(src *Source) {
-	var r reached
+	var r reachability
 	if d.Service.Spec.Type != mcsv1beta1.Headless {
 		r = externalAddresses(src)
 		for _, e := range externalRecords(src, &r) {

@@ -23,7 +23,7 @@ func abandoned(src Source) bool {
 // staying returns what is wanted on the hub of a service, of which something stays if its Service or ServiceExport is missing, and when to look
 // again. marking means that a mark asks for the ServiceExport, and it can't be created for the moment: then it isn't withdrawn. Rules C7 and C8 of
 // docs/spec/control-plane.md.
-func (r *reconciler) staying(ctx context.Context, src Source, want Desired, onHub *clustersetv1alpha1.ExportedService, known *serviceState, marking bool) (Desired, stopped, error) {
+func (r *reconciler) staying(ctx context.Context, src Source, want Desired, onHub *clustersetv1alpha1.ExportedService, known *serviceState, marking bool) (Desired, decision, error) {
 	missing := src.Service == nil || src.Service.DeletionTimestamp != nil
 	nothing := !onHub.Exports() || src.Excluded
 	since := known.missing.note(missing && !nothing)
@@ -32,28 +32,28 @@ func (r *reconciler) staying(ctx context.Context, src Source, want Desired, onHu
 	}
 	switch {
 	case nothing:
-		return want, stopped{}, nil
+		return want, decision{}, nil
 	case missing && since < r.withdrawals.replaceFor:
-		return Desired{Service: nameAlone(src, onHub), Refused: want.Refused}, stopped{retry: r.withdrawals.replaceFor - since}, nil
+		return Desired{Service: nameAlone(src, onHub), Refused: want.Refused}, decision{retry: r.withdrawals.replaceFor - since}, nil
 	case !abandoned(src):
-		return want, stopped{}, nil
+		return want, decision{}, nil
 	}
-	stop, err := r.withdrawals.ask(ctx, src.Key)
-	if err != nil || stop.retry == 0 && !marking {
-		return want, stop, err
+	withdrawal, err := r.withdrawals.ask(ctx, src.Key)
+	if err != nil || withdrawal.retry == 0 && !marking {
+		return want, withdrawal, err
 	}
-	if stop.fresh {
+	if withdrawal.fresh {
 		r.events.Eventf(src.Service, nil, corev1.EventTypeWarning, "WithdrawalHeld", "Export",
 			"The ServiceExport was deleted, with many others or with its kind, and the Service stays exported for now. Create it again; or, to confirm, delete the Service or start the agent with --hold-withdrawals=0")
 	}
 	src.Export = keptExport(onHub, src.Key)
 	src.External.Kept = true
 	if src.Slices, err = r.slices(ctx, src.Key); err != nil {
-		return want, stop, err
+		return want, withdrawal, err
 	}
 	kept := desired(src)
 	kept.Refused = want.Refused
-	return kept, stop, nil
+	return kept, withdrawal, nil
 }
 
 // nameAlone returns the record of a service that has no addresses, because its Service is gone.

@@ -53,7 +53,7 @@ func counters(name, help string, labels ...string) *prometheus.CounterVec {
 }
 
 func init() { // a series that appears only with its first event looks like one whose process is missing
-	for _, s := range []state{stateExported, stateRefused, stateFailed, statePending, stateHeld} {
+	for _, s := range []exportState{stateExported, stateRefused, stateFailed, statePending, stateHeld} {
 		metricServices.WithLabelValues(string(s))
 	}
 	for _, kind := range []string{kindService, kindEndpoints} {

@@ -28,10 +28,10 @@ var errBehind = errors.New("the hub doesn't have all changes made while it was u
 // They must not keep the whole cluster from its heartbeats, so that it expires; their ServiceExports say what is wrong.
 const passPatience = time.Minute
 
-// pass queues keys, and knows when all have been reconciled with what the hub has: every service with a source here or a record on the hub. There
+// exportPass queues keys, and knows when all have been reconciled with what the hub has: every service with a source here or a record on the hub. There
 // is no heartbeat before the first pass is done, nor after the hub was away or restored before another is: a cluster that returns would count as
 // healthy while the hub has its old endpoints.
-type pass struct {
+type exportPass struct {
 	keys     chan event.TypedGenericEvent[types.NamespacedName]
 	finished chan struct{} // closed when the first pass is done
 
@@ -47,12 +47,12 @@ type snapshot struct {
 	tried bool
 }
 
-func newPass() *pass {
-	return &pass{keys: make(chan event.TypedGenericEvent[types.NamespacedName]), finished: make(chan struct{})}
+func newPass() *exportPass {
+	return &exportPass{keys: make(chan event.TypedGenericEvent[types.NamespacedName]), finished: make(chan struct{})}
 }
 
 // begin begins a pass, and returns a channel that is closed when it is done.
-func (p *pass) begin(pending map[types.NamespacedName]*snapshot) (over <-chan struct{}) {
+func (p *exportPass) begin(pending map[types.NamespacedName]*snapshot) (over <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.pending, p.outdated, p.over = pending, 0, make(chan struct{})
@@ -62,7 +62,7 @@ func (p *pass) begin(pending map[types.NamespacedName]*snapshot) (over <-chan st
 }
 
 // tried records that a service is about to be reconciled. It returns what the hub has of it, or nil if the cache says so.
-func (p *pass) tried(key types.NamespacedName) *snapshot {
+func (p *exportPass) tried(key types.NamespacedName) *snapshot {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := p.pending[key]
@@ -74,7 +74,7 @@ func (p *pass) tried(key types.NamespacedName) *snapshot {
 
 // done records that a service has been reconciled with a snapshot, unless another pass has begun meanwhile. If the hub has changed since, because
 // a reconcile was under way when it was read, another pass has to look.
-func (p *pass) done(key types.NamespacedName, with *snapshot, outdated bool) {
+func (p *exportPass) done(key types.NamespacedName, with *snapshot, outdated bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if with == nil || p.pending[key] != with {
@@ -88,7 +88,7 @@ func (p *pass) done(key types.NamespacedName, with *snapshot, outdated bool) {
 }
 
 // check ends the pass if it is done. The caller holds the lock.
-func (p *pass) check() {
+func (p *exportPass) check() {
 	if !p.isDone() {
 		metricPassPending.Set(float64(len(p.pending)))
 	}
@@ -99,7 +99,7 @@ func (p *pass) check() {
 }
 
 // left counts the services that aren't done, and those of them that have been tried.
-func (p *pass) left() (left, tried int) {
+func (p *exportPass) left() (left, tried int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, s := range p.pending {
@@ -111,7 +111,7 @@ func (p *pass) left() (left, tried int) {
 }
 
 // isDone reports whether the first pass is done.
-func (p *pass) isDone() bool {
+func (p *exportPass) isDone() bool {
 	select {
 	case <-p.finished:
 		return true
@@ -121,7 +121,7 @@ func (p *pass) isDone() bool {
 }
 
 // send queues keys, until ctx ends.
-func (p *pass) send(ctx context.Context, keys []types.NamespacedName) {
+func (p *exportPass) send(ctx context.Context, keys []types.NamespacedName) {
 	for _, key := range keys {
 		select {
 		case <-ctx.Done():
@@ -132,7 +132,7 @@ func (p *pass) send(ctx context.Context, keys []types.NamespacedName) {
 }
 
 // all reconciles services and waits until that is done, for those that fail at most until a time. Otherwise the error is errBehind.
-func (p *pass) all(ctx context.Context, services map[types.NamespacedName]*snapshot, until time.Time) error {
+func (p *exportPass) all(ctx context.Context, services map[types.NamespacedName]*snapshot, until time.Time) error {
 	keys := slices.Collect(maps.Keys(services))
 	over := p.begin(services)
 	sending, cancel := context.WithCancel(ctx)

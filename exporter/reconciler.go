@@ -41,21 +41,21 @@ type reconciler struct {
 	cluster      string
 	from         namespaces.Filter // that is exported from
 	local        client.Reader     // the member's cache
-	exports      exports
+	exports      serviceExports
 	hub          client.Client
-	onHub        onHub
+	onHub        hubStore
 	synced       func() bool  // whether both caches have synced and the name is ours
 	unheard      func() error // why it can't or isn't
 	events       events.EventRecorder
-	pass         *pass
-	states       states
+	pass         *exportPass
+	states       serviceStates
 	dropped      sync.Map // services whose withdrawn records were deleted as too many
 	limiter      limiter
 	withdrawals  withdrawalGuard
 	perNamespace int // services of one namespace that are exported
 	visible      visibility
 	nodes        *nodes.Nodes
-	names        *names
+	names        *resolver
 	ofPeers      *rate.Limiter // for what ServiceExports say of conflicts and missing namespaces, which other clusters change
 
 	behind time.Time // since when upToDate hasn't succeeded
@@ -98,9 +98,9 @@ func (r *reconciler) reconcile(ctx context.Context, key types.NamespacedName, kn
 	// Before the hub's cache has synced, every record would seem missing. The first pass brings every key back then, so there
 	// is nothing to requeue.
 	out := outcome{err: r.unheard()}
-	var stop stopped
+	var withdrawal decision
 	if ready {
-		if want, stop, err = r.staying(ctx, src, want, have.Service, known, marking != nil && !refused(marking)); err != nil {
+		if want, withdrawal, err = r.staying(ctx, src, want, have.Service, known, marking != nil && !rejected(marking)); err != nil {
 			return reconcile.Result{}, errors.Join(marking, err)
 		}
 		var wait time.Duration
@@ -112,11 +112,11 @@ func (r *reconciler) reconcile(ctx context.Context, key types.NamespacedName, kn
 	if !errors.Is(out.err, errNotSynced) {
 		conflict = conflictOf(want.Service, others, r.onHub.Member)
 	}
-	if !errors.As(out.err, new(waits)) {
+	if !errors.As(out.err, new(pausedError)) {
 		out.failing = known.failing.note(out.transient() != nil)
 	}
 	out.refusing = known.refusing.note(out.refused)
-	known.counted.replace(entryOf(src, want, out, conflict, stop.held))
+	known.counted.replace(entryOf(src, want, out, conflict, withdrawal.held))
 	if out.err == nil || out.refused || out.outdated() { // what the hub refuses must not hold back the whole cluster's heartbeat
 		r.pass.done(key, live, out.outdated())
 	}
@@ -124,7 +124,7 @@ func (r *reconciler) reconcile(ctx context.Context, key types.NamespacedName, kn
 	if src.Full > 0 {
 		later = soonest(later, retryRefused)
 	}
-	return next(out, soonest(stop.retry, later), errors.Join(marking, err))
+	return requeue(out, soonest(withdrawal.retry, later), errors.Join(marking, err))
 }
 
 // bring makes the hub have what it should of a service, or returns how long to leave what somebody else changed there.
@@ -181,11 +181,11 @@ func soonest(waits ...time.Duration) (wait time.Duration) {
 	return wait
 }
 
-// next returns when a service is reconciled again: after retry, if nothing else is sooner. reported is the error of creating its ServiceExport or
+// requeue returns when a service is reconciled again: after retry, if nothing else is sooner. reported is the error of creating its ServiceExport or
 // of reporting on it.
-func next(out outcome, retry time.Duration, reported error) (reconcile.Result, error) {
+func requeue(out outcome, retry time.Duration, reported error) (reconcile.Result, error) {
 	failed := out.transient()
-	var waits waits
+	var paused pausedError
 	switch {
 	case failed == nil && apierrors.IsConflict(reported), reported == nil && out.outdated(): // our cache is behind, most likely our own writes
 		return reconcile.Result{RequeueAfter: retryConflict}, nil
@@ -193,8 +193,8 @@ func next(out outcome, retry time.Duration, reported error) (reconcile.Result, e
 		return reconcile.Result{}, errors.Join(reported, failed)
 	case out.refused:
 		return reconcile.Result{RequeueAfter: soonest(retry, min(max(out.refusing, retrySoon), retryRefused))}, nil
-	case errors.As(failed, &waits):
-		return reconcile.Result{RequeueAfter: time.Duration(waits)}, nil
+	case errors.As(failed, &paused):
+		return reconcile.Result{RequeueAfter: time.Duration(paused)}, nil
 	case failed == nil && retry > 0:
 		// What could wait isn't urgent: when many are due at once, changes of other services come first.
 		low := handler.LowPriority
@@ -266,7 +266,7 @@ func (r *reconciler) honourMark(ctx context.Context, src Source) (waiting bool, 
 		case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 			return false, nil
 		default:
-			if refused(err) {
+			if rejected(err) {
 				r.events.Eventf(src.Service, nil, corev1.EventTypeWarning, "ServiceExportRefused", "Export", "%s", text.Truncate(err.Error(), maxNote))
 			}
 			return false, fmt.Errorf("create ServiceExport %s: %w", src.Key, err)

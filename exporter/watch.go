@@ -24,8 +24,8 @@ import (
 // indexSlices names the index of EndpointSlices by the Service's name.
 const indexSlices = "exporter.serviceName"
 
-// onHub is what is known of the hub: a store.Store.
-type onHub interface {
+// hubStore is what is known of the hub: a store.Store.
+type hubStore interface {
 	// Own and Service return the records of a service: our own, and those of every member for the conflicts.
 	Own(key types.NamespacedName) (*clustersetv1alpha1.ExportedService, []*clustersetv1alpha1.ExportedEndpoints)
 	Service(key types.NamespacedName) []store.Part
@@ -53,7 +53,7 @@ func addIndex(member cluster.Cluster) error {
 // The member's own sources are waited for before any key is reconciled; the hub isn't: while it is unreachable, an
 // export should still report that, and a mark should still get its ServiceExport. Of the hub, all members' records count, because a conflict is with
 // another's; and our own, to restore what someone else changed.
-func sources(member cache.Cache, hub *store.Store, export client.Object, p *pass) []source.Source {
+func sources(member cache.Cache, hub *store.Store, export client.Object, p *exportPass) []source.Source {
 	return []source.Source{
 		source.Kind(member, export, keyed(client.ObjectKeyFromObject)),
 		source.Kind(member, client.Object(&corev1.Service{}), keyed(client.ObjectKeyFromObject)),

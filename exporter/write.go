@@ -47,7 +47,7 @@ func resultOf(err error) string {
 	switch {
 	case err == nil:
 		return resultOK
-	case refused(err):
+	case rejected(err):
 		return resultRefused
 	case apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err):
 		return resultConflict
@@ -73,11 +73,11 @@ func (r *reconciler) take(ctx context.Context, s step) error {
 	}
 }
 
-// refused reports whether the hub understood and rejected the record: it is invalid or too large, over a quota, against a
+// rejected reports whether the hub understood and rejected the record: it is invalid or too large, over a quota, against a
 // policy, or in a namespace that doesn't exist, for example after a leave. Everything else is temporary: no connection, an expired
 // token, a hub that is starting, or one that loses our CustomResourceDefinitions, which both say so with a 403, or one that has lost them, whose
 // response is a bare 404 without a Status.
-func refused(err error) bool {
+func rejected(err error) bool {
 	if apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse) || schema.Terminating(err) ||
 		strings.Contains(err.Error(), "not yet ready to handle request") {
 		return false
@@ -111,7 +111,7 @@ func (r *reconciler) report(
 		return 0, nil
 	}
 	export := src.Export.DeepCopy()
-	transitions, changed := setConditions(export, append(conditions(src.Export, want, out, conflict), r.visible.conditions(src.Key.Namespace, want)...))
+	transitions, changed := setConditions(export, append(wantedConditions(src.Export, want, out, conflict), r.visible.conditions(src.Key.Namespace, want)...))
 	switch {
 	case changed.Len() == 0:
 		return 0, nil
