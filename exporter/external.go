@@ -27,20 +27,6 @@ import (
 // few enough that a record doesn't change with each node of a large cluster.
 const maxExternal = 8
 
-// External is what external addresses are found with, apart from the objects of the service.
-type External struct {
-	// Nodes are the cluster's nodes. Nil means that they aren't known.
-	Nodes []nodes.Node
-	// Resolve returns the addresses of a name, none if it has never been resolved. Nil resolves none.
-	Resolve func(host string) []netip.Addr
-	// CIDRs are spec.externalCIDRs of the cluster.
-	CIDRs []string
-	// Kept means that those on the hub stay: the ServiceExport, which may have stated them, is gone, and the service stays exported.
-	Kept bool
-	// Last are the records with external addresses that are on the hub. They are kept while the current ones aren't known.
-	Last []clustersetv1alpha1.ExportedEndpoints
-}
-
 // reachability is where clusters of other networks reach a Service.
 type reachability struct {
 	at      []zonedAddress

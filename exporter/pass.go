@@ -9,16 +9,9 @@ import (
 	"sync"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/wait"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/log"
-
-	"github.com/clusterset/clusterset/api"
-	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 )
 
 // errBehind is why a heartbeat is delayed for a moment.
@@ -158,101 +151,4 @@ func (p *exportPass) all(ctx context.Context, services map[types.NamespacedName]
 		return fmt.Errorf("%w: %d services wait", errBehind, left)
 	}
 	return nil
-}
-
-// upToDate returns once the hub has what it should of this cluster, which may not be so when the hub was away or has been restored. It reconciles
-// every service with what the hub itself has. Services that fail are waited for until a minute after the hub answered first. If ctx ends before, the
-// error is errBehind. One goroutine at a time may call it.
-func (r *reconciler) upToDate(ctx context.Context) error {
-	services, err := r.everything(ctx)
-	if err != nil {
-		r.behind = time.Time{}
-		return err
-	}
-	if r.behind.IsZero() {
-		r.behind = time.Now()
-	}
-	r.limiter.hurry()
-	if err := r.pass.all(ctx, services, r.behind.Add(passPatience)); err != nil {
-		return err
-	}
-	r.behind = time.Time{}
-	return nil
-}
-
-// firstPass brings the hub up to date once both sides can be read, and closes finished.
-func (r *reconciler) firstPass(ctx context.Context) error {
-	said := ""
-	err := wait.PollUntilContextCancel(ctx, time.Second, true, func(ctx context.Context) (done bool, err error) {
-		if err = errNotSynced; r.synced() {
-			err = r.upToDate(ctx)
-		}
-		if err != nil && err.Error() != said && ctx.Err() == nil {
-			said = err.Error()
-			log.FromContext(ctx).WithName("first-pass").Info("Waiting for the hub before the first export pass", "reason", said)
-		}
-		return err == nil, nil
-	})
-	if err == nil {
-		metricFirstPass.Set(1)
-		close(r.pass.finished)
-	}
-	return nil //nolint:nilerr // it was stopped
-}
-
-// everything returns all services that have a ServiceExport here or a record on the hub, or of which the hub may lack that they are withdrawn, with
-// what the hub itself has of them. Reads from the cache of this cluster wait until it has synced: a record must not look orphaned because its source
-// hasn't been read yet.
-func (r *reconciler) everything(ctx context.Context) (map[types.NamespacedName]*snapshot, error) {
-	all := map[types.NamespacedName]*snapshot{}
-	of := func(key types.NamespacedName) *snapshot {
-		if all[key] == nil {
-			all[key] = &snapshot{}
-		}
-		return all[key]
-	}
-	exports, err := r.exports.list(ctx)
-	if err != nil {
-		return nil, err
-	}
-	for _, export := range exports {
-		of(client.ObjectKeyFromObject(export))
-	}
-	for _, key := range r.states.known() {
-		of(key)
-	}
-	add := func(o runtime.Object) error {
-		switch record := o.(type) {
-		case *clustersetv1alpha1.ExportedService:
-			of(keyOf(record)).Service = record
-		case *clustersetv1alpha1.ExportedEndpoints:
-			s := of(keyOf(record))
-			s.Endpoints = append(s.Endpoints, *record)
-		}
-		return nil
-	}
-	if err := errors.Join(r.live(ctx, &clustersetv1alpha1.ExportedServiceList{}, add), r.live(ctx, &clustersetv1alpha1.ExportedEndpointsList{}, add)); err != nil {
-		return nil, err
-	}
-	delete(all, types.NamespacedName{}) // of a name that no exporter writes
-	return all, nil
-}
-
-// pageSize is how many records are read from the hub at a time.
-const pageSize = 500
-
-// live reads this cluster's records of a kind from the hub itself.
-func (r *reconciler) live(ctx context.Context, kind client.ObjectList, add func(runtime.Object) error) error {
-	for next := ""; ; {
-		page := kind.DeepCopyObject().(client.ObjectList) //nolint:forcetypeassert // it is one
-		if err := r.hub.List(ctx, page, client.InNamespace(api.MemberNamespace(r.cluster)), client.Limit(pageSize), client.Continue(next)); err != nil {
-			return fmt.Errorf("list this cluster's records on the hub: %w", err)
-		}
-		if err := meta.EachListItem(page, add); err != nil {
-			return err
-		}
-		if next = page.GetContinue(); next == "" {
-			return nil
-		}
-	}
 }
