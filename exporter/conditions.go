@@ -1,14 +1,19 @@
 package exporter
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset/clusterset/api"
@@ -18,24 +23,9 @@ import (
 	"github.com/clusterset/clusterset/internal/text"
 )
 
-// outcome is the result of writing a service's records to the hub.
-type outcome struct {
-	// err is nil if the hub has what it should.
-	err error
-
-	// refused is set if the hub rejected a record: a retry doesn't help until someone changes something.
-	refused bool
-
-	// failing is how long it has been failing, if it isn't refused.
-	failing time.Duration
-
-	// refusing is how long it has been refused.
-	refusing time.Duration
-}
-
-// conditions returns the ServiceExport's wanted conditions: Valid, Ready, Complete and Conflict. Without a conflict condition, because
+// wantedConditions returns the ServiceExport's wanted conditions: Valid, Ready, Complete and Conflict. Without a conflict condition, because
 // the other clusters' exports aren't known yet, the existing one stays. One without a status isn't wanted.
-func conditions(export *mcsv1beta1.ServiceExport, d Desired, out outcome, conflict *metav1.Condition) []metav1.Condition {
+func wantedConditions(export *mcsv1beta1.ServiceExport, d Desired, out outcome, conflict *metav1.Condition) []metav1.Condition {
 	valid := mcsv1beta1.NewServiceExportCondition(mcsv1beta1.ServiceExportConditionValid, metav1.ConditionTrue,
 		mcsv1beta1.ServiceExportReasonValid, "the Service can be exported")
 	if d.Refused != nil {
@@ -66,7 +56,7 @@ func readyCondition(export *mcsv1beta1.ServiceExport, d Desired, out outcome) me
 		return ready(False, mcsv1beta1.ServiceExportConditionReason(stopped.reason), stopped.message)
 	case out.refused:
 		return ready(False, failed, "the hub refuses the export: "+out.err.Error())
-	case out.err != nil && answered(out.err) && (out.failing >= passPatience || !wasReady):
+	case out.err != nil && answeredByHub(out.err) && (out.failing >= passPatience || !wasReady):
 		return ready(Unknown, pending, "the hub doesn't accept the export at the moment: "+out.err.Error())
 	case out.err != nil && wasReady:
 		// The hub is unreachable or fails temporarily. It still serves what it has, so an export that is ready stays ready:
@@ -78,8 +68,8 @@ func readyCondition(export *mcsv1beta1.ServiceExport, d Desired, out outcome) me
 	return ready(metav1.ConditionTrue, mcsv1beta1.ServiceExportReasonExported, "the Service is exported to the hub")
 }
 
-// answered reports whether the rejection came from the hub. Then the message is the hub's, and the same each time.
-func answered(err error) bool {
+// answeredByHub reports whether the rejection came from the hub. Then the message is the hub's, and the same each time.
+func answeredByHub(err error) bool {
 	return errors.As(err, new(apierrors.APIStatus)) && !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err)
 }
 
@@ -100,17 +90,15 @@ func completeCondition(left api.LeftOut) metav1.Condition {
 // nothing. Only the others that this cluster sees count.
 func conflictOf(own *clustersetv1alpha1.ExportedService, others []*door.Export, member func(cluster string) *clustersetv1alpha1.MemberCluster) *metav1.Condition {
 	if own == nil {
-		none := mcsv1beta1.NewServiceExportCondition(mcsv1beta1.ServiceExportConditionConflict, metav1.ConditionFalse,
-			mcsv1beta1.ServiceExportReasonNoConflicts, "nothing is exported")
-		return &none
+		return new(mcsv1beta1.NewServiceExportCondition(mcsv1beta1.ServiceExportConditionConflict, metav1.ConditionFalse,
+			mcsv1beta1.ServiceExportReasonNoConflicts, "nothing is exported"))
 	}
 	us, _ := own.SourceCluster()
 	visible := merge.Visible(us, member)
 	exports, _ := merge.Exports(append([]*door.Export{door.CompactService(own, time.Now())}, others...), merge.JoinedBy(member))
 	exports = slices.DeleteFunc(exports, func(e merge.Export) bool { return !visible(e.Cluster, e.Spec.ExportTo) })
 	resolved := merge.Resolve(exports)
-	condition := resolved.ConflictCondition()
-	return &condition
+	return new(resolved.ConflictCondition())
 }
 
 // setConditions sets conditions on a ServiceExport, and removes those without a status. It returns those that changed in status or reason,
@@ -145,3 +133,55 @@ func setConditions(export *mcsv1beta1.ServiceExport, want []metav1.Condition) (e
 
 // maxMessage keeps a condition's message within the 32 KiB that the API takes, with an ellipsis.
 const maxMessage = 32768 - len("…")
+
+// ofPeersRetry is when to look again at what other clusters changed too often.
+const ofPeersRetry = time.Minute
+
+// report writes the ServiceExport's conditions if they changed, and Events about what people may have to act on. It returns how long it leaves
+// that, if it does.
+func (r *reconciler) report(
+	ctx context.Context, src Source, want Desired, out outcome, conflict *metav1.Condition, known *serviceState,
+) (time.Duration, error) {
+	if src.Export == nil || src.Export.DeletionTimestamp != nil {
+		return 0, nil
+	}
+	export := src.Export.DeepCopy()
+	transitions, changed := setConditions(export, append(wantedConditions(src.Export, want, out, conflict), r.visible.conditions(src.Key.Namespace, want)...))
+	switch {
+	case changed.Len() == 0:
+		return 0, nil
+	case changed.Delete(string(mcsv1beta1.ServiceExportConditionConflict), api.ConditionImported).Len() == 0 && !r.ofPeers.Allow():
+		return ofPeersRetry, nil
+	case !known.mayWrite():
+		return writeEvery, nil
+	}
+	// One that isn't found has just been deleted, or its definition has no status: then Events say what the conditions would.
+	if err := r.exports.patchStatus(ctx, src.Export, export); client.IgnoreNotFound(err) != nil {
+		return 0, fmt.Errorf("patch status of ServiceExport %s: %w", src.Key, err)
+	}
+	for _, c := range transitions {
+		if kind, worth := eventType(c); worth {
+			reason, _, _ := strings.Cut(c.Reason, ",") // the first of several conflicts: all may be too long for an Event
+			r.events.Eventf(r.exports.version.EncodeExport(export), nil, kind, reason, "Export", "%s", text.Truncate(c.Message, maxNote))
+		}
+	}
+	return 0, nil
+}
+
+// maxNote keeps an Event's note within the API's limit of 1 KiB, with an ellipsis.
+const maxNote = 1024 - len("…")
+
+// eventType reports whether a condition that was just reached is worth an Event, and its type.
+func eventType(c metav1.Condition) (kind string, worth bool) {
+	bad := c.Status == metav1.ConditionFalse
+	switch mcsv1beta1.ServiceExportConditionType(c.Type) {
+	case mcsv1beta1.ServiceExportConditionConflict:
+		return corev1.EventTypeWarning, !bad
+	case mcsv1beta1.ServiceExportConditionReady:
+		if c.Status == metav1.ConditionTrue {
+			return corev1.EventTypeNormal, true
+		}
+		return corev1.EventTypeWarning, bad && c.Reason == string(mcsv1beta1.ServiceExportReasonFailed)
+	}
+	return corev1.EventTypeWarning, bad && c.Type != api.ConditionVisible && c.Type != api.ConditionReachable // these aren't wrong by themselves
+}

@@ -67,7 +67,7 @@ func TestConditions(t *testing.T) {
 			}
 			got := c.src.Export.DeepCopy()
 			got.Status.Conditions = nil
-			setConditions(got, conditions(c.src.Export, d, c.out, conflict))
+			setConditions(got, wantedConditions(c.src.Export, d, c.out, conflict))
 			if got := said(got.Status.Conditions); got != c.want {
 				t.Errorf("got  %s\nwant %s", got, c.want)
 			}
@@ -94,7 +94,7 @@ func TestConditionsAreWrittenOnlyWhenTheyChange(t *testing.T) {
 	src.Export.Status.Conditions = []metav1.Condition{{Type: "Foreign", Status: "True", Reason: "Other"}}
 	d := desired(src)
 	say := func() []metav1.Condition {
-		return conditions(src.Export, d, outcome{}, conflictOf(d.Service, nil, unknown))
+		return wantedConditions(src.Export, d, outcome{}, conflictOf(d.Service, nil, unknown))
 	}
 	events, changed := setConditions(src.Export, say())
 	if changed.Len() == 0 || len(events) != 3 {
@@ -120,13 +120,13 @@ func TestConditionsAreWrittenOnlyWhenTheyChange(t *testing.T) {
 	}
 	// While the hub is away, what was ready stays ready: as of the generation that the hub has.
 	src.Export.Generation++
-	setConditions(src.Export, conditions(src.Export, d, outcome{}, conflictOf(d.Service, nil, unknown)))
+	setConditions(src.Export, wantedConditions(src.Export, d, outcome{}, conflictOf(d.Service, nil, unknown)))
 	ready := meta.FindStatusCondition(src.Export.Status.Conditions, string(mcsv1beta1.ServiceExportConditionReady))
 	if ready.Status = metav1.ConditionTrue; ready.ObservedGeneration != src.Export.Generation {
 		t.Fatalf("Ready is of generation %d, want %d", ready.ObservedGeneration, src.Export.Generation)
 	}
 	src.Export.Generation++
-	setConditions(src.Export, conditions(src.Export, d, outcome{err: errors.New("no route to host")}, conflictOf(d.Service, nil, unknown)))
+	setConditions(src.Export, wantedConditions(src.Export, d, outcome{err: errors.New("no route to host")}, conflictOf(d.Service, nil, unknown)))
 	if ready.ObservedGeneration != src.Export.Generation-1 {
 		t.Errorf("kept, it is of generation %d, want %d", ready.ObservedGeneration, src.Export.Generation-1)
 	}

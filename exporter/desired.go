@@ -6,9 +6,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
@@ -20,65 +18,11 @@ import (
 	"github.com/clusterset/clusterset/internal/record"
 )
 
-// Source is everything that a service's records are computed from: the current objects of the member's API server.
-type Source struct {
-	// Cluster is the member's name.
-	Cluster string
-
-	// Key is the namespace and name of the service.
-	Key types.NamespacedName
-
-	// Service and Export are nil if they don't exist.
-	Service *corev1.Service
-	Export  *mcsv1beta1.ServiceExport
-
-	// Slices are the Service's EndpointSlices.
-	Slices []discoveryv1.EndpointSlice
-
-	// Known are the clusters and communities of the set, nil if they aren't known.
-	Known []string
-
-	// Marked is set if the namespace has the mark that exports its Services. See marked.
-	Marked bool
-
-	// Excluded is set if the agent exports nothing from the namespace.
-	Excluded bool
-
-	// External is what the Service's external addresses are found with.
-	External External
-
-	// Full is how many other services of the namespace are exported, if that is as many as the agent exports; otherwise 0.
-	Full int
-}
-
 // reasonNamespaceExcluded is why a ServiceExport isn't valid in a namespace that the agent doesn't export from.
 const reasonNamespaceExcluded mcsv1beta1.ServiceExportConditionReason = "NamespaceExcluded"
 
 // reasonNamespaceFull is why a ServiceExport isn't valid in a namespace of which as many are exported as may be.
 const reasonNamespaceFull mcsv1beta1.ServiceExportConditionReason = "NamespaceFull"
-
-// Desired is what should be on the hub, and what to report about it.
-type Desired struct {
-	// Service is nil if nothing is to be exported. Then Endpoints is empty too.
-	Service   *clustersetv1alpha1.ExportedService
-	Endpoints []clustersetv1alpha1.ExportedEndpoints
-
-	// external is where clusters of other networks reach the Service, and noExternal why they don't, with the reason of the condition.
-	external           []clustersetv1alpha1.ExportedEndpoints
-	noExternal, reason string
-
-	// Refused says why a ServiceExport has no Service.
-	Refused *Refusal
-
-	// LeftOut is what can't be exported of the Service, its slices or its ServiceExport, while the rest is.
-	LeftOut api.LeftOut
-}
-
-// Refusal is why a ServiceExport isn't valid.
-type Refusal struct {
-	Reason  mcsv1beta1.ServiceExportConditionReason
-	Message string
-}
 
 // desired computes the records of one service.
 //
@@ -149,7 +93,7 @@ func (d *Desired) sanitized(to []clustersetv1alpha1.ExportedEndpoints, e *cluste
 
 // addExternal adds the records of the Service's external addresses. A headless one has none.
 func (d *Desired) addExternal(src *Source) {
-	var r reached
+	var r reachability
 	if d.Service.Spec.Type != mcsv1beta1.Headless {
 		r = externalAddresses(src)
 		for _, e := range externalRecords(src, &r) {

@@ -27,23 +27,9 @@ import (
 // few enough that a record doesn't change with each node of a large cluster.
 const maxExternal = 8
 
-// External is what external addresses are found with, apart from the objects of the service.
-type External struct {
-	// Nodes are the cluster's nodes. Nil means that they aren't known.
-	Nodes []nodes.Node
-	// Resolve returns the addresses of a name, none if it has never been resolved. Nil resolves none.
-	Resolve func(host string) []netip.Addr
-	// CIDRs are spec.externalCIDRs of the cluster.
-	CIDRs []string
-	// Kept means that those on the hub stay: the ServiceExport, which may have stated them, is gone, and the service stays exported.
-	Kept bool
-	// Last are the records with external addresses that are on the hub. They are kept while the current ones aren't known.
-	Last []clustersetv1alpha1.ExportedEndpoints
-}
-
-// reached is where clusters of other networks reach a Service.
-type reached struct {
-	at      []address
+// reachability is where clusters of other networks reach a Service.
+type reachability struct {
+	at      []zonedAddress
 	ports   []clustersetv1alpha1.EndpointPort // there
 	unknown bool                              // at the moment, whether there are more addresses, or others
 	wrong   field.ErrorList
@@ -53,20 +39,20 @@ type reached struct {
 	from string
 }
 
-// address is an external address, and the zone of the node that has it.
-type address struct {
+// zonedAddress is an external address, and the zone of the node that has it.
+type zonedAddress struct {
 	netip.Addr
 	zone string
 }
 
 // externalAddresses returns the external addresses of a Service (D90 to D93 of docs/spec/data-path.md).
-func externalAddresses(src *Source) reached {
-	r := stated(src)
+func externalAddresses(src *Source) reachability {
+	r := firstSource(src)
 	if r.unknown {
 		r.stay(src.External.Last)
 	}
 	inside, seen := src.External.inside(), map[netip.Addr]bool{}
-	r.at = slices.DeleteFunc(r.at, func(a address) bool {
+	r.at = slices.DeleteFunc(r.at, func(a zonedAddress) bool {
 		twice := seen[a.Addr]
 		seen[a.Addr] = true
 		if !twice && !inside(a.Addr) {
@@ -78,7 +64,7 @@ func externalAddresses(src *Source) reached {
 }
 
 // stay adds the addresses of the last records, unless the ports are others now.
-func (r *reached) stay(last []clustersetv1alpha1.ExportedEndpoints) {
+func (r *reachability) stay(last []clustersetv1alpha1.ExportedEndpoints) {
 	for i := range last {
 		spec := &last[i].Spec
 		if !spec.External || r.ports != nil && !equality.Semantic.DeepEqual(r.ports, spec.Ports) {
@@ -87,7 +73,7 @@ func (r *reached) stay(last []clustersetv1alpha1.ExportedEndpoints) {
 		r.ports = spec.Ports
 		for _, e := range spec.Endpoints {
 			if addr, err := api.ParseAddress(e.Addresses[0]); err == nil {
-				r.at = append(r.at, address{addr, ptr.Deref(e.Zone, "")})
+				r.at = append(r.at, zonedAddress{addr, ptr.Deref(e.Zone, "")})
 			}
 		}
 	}
@@ -119,10 +105,10 @@ func familyOf(addr netip.Addr) corev1.IPFamily {
 	return corev1.IPv6Protocol
 }
 
-// stated returns the addresses of the first source that a Service has.
-func stated(src *Source) (r reached) {
+// firstSource returns the addresses of the first source that a Service has.
+func firstSource(src *Source) (r reachability) {
 	if src.External.Kept {
-		return reached{unknown: true}
+		return reachability{unknown: true}
 	}
 	r.ports = portsAt(src.Service, false)
 	spec, ingress := &src.Service.Spec, src.Service.Status.LoadBalancer.Ingress
@@ -159,8 +145,8 @@ func hasNodePort(svc *corev1.Service) bool {
 }
 
 // annotated returns the addresses that an annotation lists.
-func annotated(src *Source, addresses []string, path *field.Path) reached {
-	r, valid := reached{ports: portsAt(src.Service, false), from: "the annotation " + api.AnnotationExternalAddresses}, 0
+func annotated(src *Source, addresses []string, path *field.Path) reachability {
+	r, valid := reachability{ports: portsAt(src.Service, false), from: "the annotation " + api.AnnotationExternalAddresses}, 0
 	for _, s := range addresses {
 		if _, err := api.ParseAddress(s); err != nil && !isName(s) {
 			r.wrong = append(r.wrong, field.Invalid(path, text.Truncate(s, 64), "must be IP addresses that other clusters can reach, or DNS names, separated by commas"))
@@ -180,15 +166,15 @@ func annotated(src *Source, addresses []string, path *field.Path) reached {
 }
 
 // add adds an address, or those of a name.
-func (r *reached) add(src *Source, s string) {
+func (r *reachability) add(src *Source, s string) {
 	if addr, err := api.ParseAddress(s); err == nil {
-		r.at = append(r.at, address{Addr: addr})
+		r.at = append(r.at, zonedAddress{Addr: addr})
 	} else if isName(s) && src.External.Resolve != nil {
 		resolved := src.External.Resolve(s)
 		r.unknown = r.unknown || len(resolved) == 0
 		for _, addr := range resolved {
 			if addr, err := api.ParseAddress(addr.String()); err == nil {
-				r.at = append(r.at, address{Addr: addr})
+				r.at = append(r.at, zonedAddress{Addr: addr})
 			}
 		}
 	}
@@ -202,8 +188,8 @@ func isName(s string) bool {
 
 // atNodes returns the addresses of all nodes at whose ports the Service is reached: those first that are used. Their order depends on nothing but the
 // names of the node and the service, so that a node that goes is replaced by one other, and services use different nodes.
-func atNodes(src *Source) reached {
-	r := reached{ports: portsAt(src.Service, true), from: "the addresses of its cluster's nodes", unknown: src.External.Nodes == nil}
+func atNodes(src *Source) reachability {
+	r := reachability{ports: portsAt(src.Service, true), from: "the addresses of its cluster's nodes", unknown: src.External.Nodes == nil}
 	eligible := slices.DeleteFunc(slices.Clone(src.External.Nodes), func(n nodes.Node) bool { return !n.Ready })
 	if src.Service.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal {
 		r.from = "the addresses of its cluster's nodes that have a ready pod (externalTrafficPolicy: Local)"
@@ -222,7 +208,7 @@ func atNodes(src *Source) reached {
 		for _, n := range eligible {
 			all := slices.DeleteFunc(slices.Clone(n.IPs), func(addr netip.Addr) bool { return familyOf(addr) != family })
 			if len(all) > 0 {
-				r.at = append(r.at, address{all[max(slices.IndexFunc(all, inside), 0)], n.At.Zone})
+				r.at = append(r.at, zonedAddress{all[max(slices.IndexFunc(all, inside), 0)], n.At.Zone})
 			}
 		}
 	}
@@ -253,7 +239,7 @@ func behind(all []discoveryv1.EndpointSlice) int32 {
 }
 
 // externalRecords returns the records of a Service's external addresses, one for each family (D94).
-func externalRecords(src *Source, r *reached) (records []clustersetv1alpha1.ExportedEndpoints) {
+func externalRecords(src *Source, r *reachability) (records []clustersetv1alpha1.ExportedEndpoints) {
 	n := behind(src.Slices)
 	ready := n > 0
 	for _, family := range bothFamilies {
@@ -299,7 +285,7 @@ func portsAt(svc *corev1.Service, atNode bool) (ports []clustersetv1alpha1.Endpo
 }
 
 // why says why clusters of other networks can't reach a Service, and what to do about it; "" if they can.
-func (r *reached) why(svc *corev1.Service) (reason, message string) {
+func (r *reachability) why(svc *corev1.Service) (reason, message string) {
 	const cures = "; give the Service the type LoadBalancer or NodePort, or state its addresses in " + api.AnnotationExternalAddresses
 	switch {
 	case svc.Spec.ClusterIP == corev1.ClusterIPNone:

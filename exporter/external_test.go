@@ -281,7 +281,7 @@ func TestNamesAreResolved(t *testing.T) {
 		var answer []netip.Addr
 		var fails error
 		asked, changes := 0, 0
-		n := newNames(func(_ context.Context, network, host string) ([]netip.Addr, error) {
+		n := newResolver(func(_ context.Context, network, host string) ([]netip.Addr, error) {
 			if asked++; network != "ip" || host != "lb.example.com." {
 				t.Errorf("looks up %s of %s", network, host)
 			}

@@ -22,10 +22,10 @@ type limiter struct {
 	until    time.Time // when it is over
 }
 
-// waits is an error that says when a service may be written.
-type waits time.Duration
+// pausedError is an error that says when a service may be written.
+type pausedError time.Duration
 
-func (waits) Error() string {
+func (pausedError) Error() string {
 	return "the hub can't take records now; the conditions of other ServiceExports say why, and it is tried again within seconds"
 }
 
@@ -38,7 +38,7 @@ func (l *limiter) ask(failed bool) error {
 		wait += probeFirst
 	}
 	if l.pause > 0 && wait > 0 {
-		return waits(wait)
+		return pausedError(wait)
 	}
 	return nil
 }

@@ -21,29 +21,23 @@ func marked(svc *corev1.Service, byNamespace bool) bool {
 
 // markedExport returns the ServiceExport that a mark asks for and that doesn't exist yet, or nil if there is nothing to create.
 //
-// The Service owns it, so that it is deleted with it. It is only created if none exists, which leaves a user's own alone, and
-// keeps the age of an existing one, by which conflicts are decided.
+// The Service owns it, so that the garbage collector deletes it with the Service. It doesn't block the Service's own deletion: that would need the
+// right to update the Service's finalizers if OwnerReferencesPermissionEnforcement is on, as in OpenShift, and gain nothing. It is only created if
+// none exists, which leaves a user's own alone, and keeps the age of an existing one, by which conflicts are decided.
 func markedExport(svc *corev1.Service, byNamespace bool, export *mcsv1beta1.ServiceExport) *mcsv1beta1.ServiceExport {
 	if export != nil || svc == nil || svc.DeletionTimestamp != nil || imported(svc) || !marked(svc, byNamespace) {
 		return nil
 	}
+	owner := metav1.NewControllerRef(svc, corev1.SchemeGroupVersion.WithKind("Service"))
+	owner.BlockOwnerDeletion = nil
 	return &mcsv1beta1.ServiceExport{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace:       svc.Namespace,
 			Name:            svc.Name,
 			Labels:          map[string]string{api.LabelManagedBy: api.ManagedByExporter},
-			OwnerReferences: []metav1.OwnerReference{ownedBy(svc)},
+			OwnerReferences: []metav1.OwnerReference{*owner},
 		},
 	}
-}
-
-// ownedBy makes the garbage collector remove an object with the Service. It doesn't block the Service's own deletion: that
-// would need the right to update the Service's finalizers if OwnerReferencesPermissionEnforcement is on, as in OpenShift, and
-// gain nothing.
-func ownedBy(svc *corev1.Service) metav1.OwnerReference {
-	ref := *metav1.NewControllerRef(svc, corev1.SchemeGroupVersion.WithKind("Service"))
-	ref.BlockOwnerDeletion = nil
-	return ref
 }
 
 // unmarkedExport reports whether we created a ServiceExport for a mark that no longer exists. A ServiceExport without our label

@@ -43,8 +43,8 @@ func TestARefusedMarkIsTriedAgain(t *testing.T) {
 	}).Build()
 	hub := fake.NewClientBuilder().WithScheme(scheme).Build()
 	r := &reconciler{
-		cluster: "beijing", local: local, exports: exports{local, mcs.Version("v1beta1")}, hub: hub, onHub: newFakeHub(hub),
-		nodes: nodes.New(), names: newNames(nil, nil), pass: newPass(),
+		cluster: "beijing", local: local, exports: serviceExports{local, mcs.Version("v1beta1")}, hub: hub, onHub: newFakeHub(hub),
+		nodes: nodes.New(), names: newResolver(nil, nil), pass: newPass(),
 		events: &events.FakeRecorder{}, ofPeers: rate.NewLimiter(rate.Inf, 0), synced: func() bool { return false }, unheard: func() error { return errNotSynced },
 	}
 	if _, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: web}); !errors.Is(err, refusal) {
@@ -64,8 +64,8 @@ func reconcilerOf(t *testing.T, local client.WithWatch, hub client.Client) (r *r
 	t.Helper()
 	onHub := newFakeHub(hub)
 	r = &reconciler{
-		cluster: "beijing", local: local, exports: exports{local, mcs.Version("v1beta1")}, hub: hub, onHub: onHub,
-		nodes: nodes.New(), names: newNames(nil, nil), pass: newPass(),
+		cluster: "beijing", local: local, exports: serviceExports{local, mcs.Version("v1beta1")}, hub: hub, onHub: onHub,
+		nodes: nodes.New(), names: newResolver(nil, nil), pass: newPass(),
 		events: &events.FakeRecorder{}, ofPeers: rate.NewLimiter(rate.Inf, 0), perNamespace: DefaultMaxPerNamespace,
 		synced: func() bool { return true }, unheard: func() error { return nil }, now: time.Now,
 		withdrawals: newWithdrawalGuard(DefaultHoldWithdrawals, DefaultReplaceFor),

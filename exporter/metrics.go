@@ -37,6 +37,20 @@ var (
 		"When this cluster's Lease on the hub was last renewed, in seconds since the epoch; 0 if it never was.")
 )
 
+// exportState is the state of a ServiceExport, a label value of clusterset_exporter_services.
+type exportState string
+
+const (
+	stateExported exportState = "exported"
+	stateRefused  exportState = "refused"
+	stateFailed   exportState = "failed"
+	statePending  exportState = "pending"
+	stateHeld     exportState = "held"
+)
+
+// The results of a write, label values of clusterset_exporter_hub_writes_total.
+const resultOK, resultRefused, resultConflict, resultError = "ok", "refused", "conflict", "error"
+
 var collectors []prometheus.Collector
 
 func collected[T prometheus.Collector](c T) T {
@@ -53,7 +67,7 @@ func counters(name, help string, labels ...string) *prometheus.CounterVec {
 }
 
 func init() { // a series that appears only with its first event looks like one whose process is missing
-	for _, s := range []state{stateExported, stateRefused, stateFailed, statePending, stateHeld} {
+	for _, s := range []exportState{stateExported, stateRefused, stateFailed, statePending, stateHeld} {
 		metricServices.WithLabelValues(string(s))
 	}
 	for _, kind := range []string{kindService, kindEndpoints} {
@@ -74,3 +88,31 @@ func Collectors() []prometheus.Collector { return collectors }
 // registerMetrics registers the metrics only in a process that exports. The hub process is the same program, and the gauge of a
 // part that doesn't run there would look like one of a broken part.
 var registerMetrics = sync.OnceFunc(func() { metrics.Registry.MustRegister(Collectors()...) })
+
+// entry is what one service adds to the gauges. Each reconcile replaces it, so no pass over everything is needed.
+type entry struct {
+	state     exportState
+	endpoints int
+	leftOut   int
+	conflict  bool
+}
+
+// replace replaces it in the gauges.
+func (e *entry) replace(now entry) {
+	if now != *e {
+		now.add(1)
+		e.add(-1)
+		*e = now
+	}
+}
+
+func (e entry) add(times float64) {
+	if e.state != "" {
+		metricServices.WithLabelValues(string(e.state)).Add(times)
+	}
+	metricEndpoints.Add(times * float64(e.endpoints))
+	metricLeftOut.Add(times * float64(e.leftOut))
+	if e.conflict {
+		metricConflicts.Add(times)
+	}
+}

@@ -14,16 +14,13 @@ import (
 	"github.com/clusterset/clusterset/internal/record"
 )
 
-// Records are a service's records on the hub.
-type Records struct {
-	Service   *clustersetv1alpha1.ExportedService
-	Endpoints []clustersetv1alpha1.ExportedEndpoints
-}
-
 // verb is what to do with an object.
 type verb string
 
 const (
+	kindService   = "ExportedService"
+	kindEndpoints = "ExportedEndpoints"
+
 	verbCreate verb = "create"
 	verbUpdate verb = "update"
 	verbDelete verb = "delete"
@@ -95,6 +92,10 @@ func withdrawn(h *clustersetv1alpha1.ExportedService) *clustersetv1alpha1.Export
 	return w
 }
 
+// withdrawnFor is how long a record says that its service isn't exported any more: longer than an importer that misses it stays away, after
+// which the absence of the record counts (rule C41 of docs/spec/control-plane.md).
+const withdrawnFor = 24 * time.Hour
+
 // sameService reports whether a record on the hub says what it should. When it was written doesn't count.
 func sameService(h, w *clustersetv1alpha1.ExportedService) bool {
 	a, b := h.Spec, w.Spec
@@ -146,8 +147,3 @@ func labelled(have, want client.Object) bool {
 	}
 	return have.GetLabels()[api.LabelWithdrawn] == want.GetLabels()[api.LabelWithdrawn]
 }
-
-const (
-	kindService   = "ExportedService"
-	kindEndpoints = "ExportedEndpoints"
-)

@@ -4,16 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
-	"golang.org/x/time/rate"
 	corev1 "k8s.io/api/core/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/events"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -23,8 +20,6 @@ import (
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/internal/door"
-	"github.com/clusterset/clusterset/internal/namespaces"
-	"github.com/clusterset/clusterset/internal/nodes"
 	"github.com/clusterset/clusterset/internal/record"
 	"github.com/clusterset/clusterset/internal/text"
 )
@@ -35,32 +30,6 @@ const retryRefused, retrySoon = time.Minute, 2 * time.Second
 
 // retryConflict is how long to wait for our cache to catch up with a write, most likely our own.
 const retryConflict = 200 * time.Millisecond
-
-// reconciler makes one service's records on the hub match its source, and reports it on its ServiceExport.
-type reconciler struct {
-	cluster      string
-	from         namespaces.Filter // that is exported from
-	local        client.Reader     // the member's cache
-	exports      exports
-	hub          client.Client
-	onHub        onHub
-	synced       func() bool  // whether both caches have synced and the name is ours
-	unheard      func() error // why it can't or isn't
-	events       events.EventRecorder
-	pass         *pass
-	states       states
-	dropped      sync.Map // services whose withdrawn records were deleted as too many
-	limiter      limiter
-	withdrawals  withdrawalGuard
-	perNamespace int // services of one namespace that are exported
-	visible      visibility
-	nodes        *nodes.Nodes
-	names        *names
-	ofPeers      *rate.Limiter // for what ServiceExports say of conflicts and missing namespaces, which other clusters change
-
-	behind time.Time // since when upToDate hasn't succeeded
-	now    func() time.Time
-}
 
 // maxBackoff is the longest wait before a failed service is retried. controller-runtime's default of a quarter of an hour would
 // be added to a hub's outage of that length.
@@ -98,9 +67,9 @@ func (r *reconciler) reconcile(ctx context.Context, key types.NamespacedName, kn
 	// Before the hub's cache has synced, every record would seem missing. The first pass brings every key back then, so there
 	// is nothing to requeue.
 	out := outcome{err: r.unheard()}
-	var stop stopped
+	var withdrawal decision
 	if ready {
-		if want, stop, err = r.staying(ctx, src, want, have.Service, known, marking != nil && !refused(marking)); err != nil {
+		if want, withdrawal, err = r.staying(ctx, src, want, have.Service, known, marking != nil && !rejected(marking)); err != nil {
 			return reconcile.Result{}, errors.Join(marking, err)
 		}
 		var wait time.Duration
@@ -112,11 +81,11 @@ func (r *reconciler) reconcile(ctx context.Context, key types.NamespacedName, kn
 	if !errors.Is(out.err, errNotSynced) {
 		conflict = conflictOf(want.Service, others, r.onHub.Member)
 	}
-	if !errors.As(out.err, new(waits)) {
+	if !errors.As(out.err, new(pausedError)) {
 		out.failing = known.failing.note(out.transient() != nil)
 	}
 	out.refusing = known.refusing.note(out.refused)
-	known.counted.replace(entryOf(src, want, out, conflict, stop.held))
+	known.counted.replace(entryOf(src, want, out, conflict, withdrawal.held))
 	if out.err == nil || out.refused || out.outdated() { // what the hub refuses must not hold back the whole cluster's heartbeat
 		r.pass.done(key, live, out.outdated())
 	}
@@ -124,7 +93,7 @@ func (r *reconciler) reconcile(ctx context.Context, key types.NamespacedName, kn
 	if src.Full > 0 {
 		later = soonest(later, retryRefused)
 	}
-	return next(out, soonest(stop.retry, later), errors.Join(marking, err))
+	return requeue(out, soonest(withdrawal.retry, later), errors.Join(marking, err))
 }
 
 // bring makes the hub have what it should of a service, or returns how long to leave what somebody else changed there.
@@ -181,11 +150,11 @@ func soonest(waits ...time.Duration) (wait time.Duration) {
 	return wait
 }
 
-// next returns when a service is reconciled again: after retry, if nothing else is sooner. reported is the error of creating its ServiceExport or
+// requeue returns when a service is reconciled again: after retry, if nothing else is sooner. reported is the error of creating its ServiceExport or
 // of reporting on it.
-func next(out outcome, retry time.Duration, reported error) (reconcile.Result, error) {
+func requeue(out outcome, retry time.Duration, reported error) (reconcile.Result, error) {
 	failed := out.transient()
-	var waits waits
+	var paused pausedError
 	switch {
 	case failed == nil && apierrors.IsConflict(reported), reported == nil && out.outdated(): // our cache is behind, most likely our own writes
 		return reconcile.Result{RequeueAfter: retryConflict}, nil
@@ -193,63 +162,13 @@ func next(out outcome, retry time.Duration, reported error) (reconcile.Result, e
 		return reconcile.Result{}, errors.Join(reported, failed)
 	case out.refused:
 		return reconcile.Result{RequeueAfter: soonest(retry, min(max(out.refusing, retrySoon), retryRefused))}, nil
-	case errors.As(failed, &waits):
-		return reconcile.Result{RequeueAfter: time.Duration(waits)}, nil
+	case errors.As(failed, &paused):
+		return reconcile.Result{RequeueAfter: time.Duration(paused)}, nil
 	case failed == nil && retry > 0:
 		// What could wait isn't urgent: when many are due at once, changes of other services come first.
-		low := handler.LowPriority
-		return reconcile.Result{RequeueAfter: retry, Priority: &low}, nil
+		return reconcile.Result{RequeueAfter: retry, Priority: new(handler.LowPriority)}, nil
 	}
 	return reconcile.Result{}, failed
-}
-
-// errNotSynced is returned until the hub has been read.
-var errNotSynced = errors.New("the cache of the hub hasn't synced")
-
-// source reads the member's objects of a service.
-func (r *reconciler) source(ctx context.Context, key types.NamespacedName) (Source, error) {
-	src := Source{Cluster: r.cluster, Key: key, Excluded: !r.from.Has(key.Namespace)}
-	if p := r.visible.peers.Load(); p != nil {
-		src.Known = p.known
-	}
-	var svc corev1.Service
-	switch err := r.local.Get(ctx, key, &svc); {
-	case err == nil:
-		src.Service = &svc
-	case !apierrors.IsNotFound(err):
-		return src, fmt.Errorf("get Service %s: %w", key, err)
-	}
-	export, err := r.exports.get(ctx, key)
-	if err != nil {
-		return src, err
-	}
-	src.Export = export
-	if src.Marked, err = r.marked(ctx, key.Namespace); err != nil {
-		return src, err
-	}
-	if src.Service == nil || src.Export == nil {
-		return src, nil
-	}
-	src.Slices, err = r.slices(ctx, key)
-	return src, err
-}
-
-// marked reports whether a namespace has the mark that exports its Services.
-func (r *reconciler) marked(ctx context.Context, name string) (bool, error) {
-	var ns corev1.Namespace
-	if err := r.local.Get(ctx, client.ObjectKey{Name: name}, &ns, client.UnsafeDisableDeepCopy); err != nil {
-		return false, client.IgnoreNotFound(err)
-	}
-	return api.IsGlobal(ns.Labels, ns.Annotations), nil
-}
-
-// slices reads the EndpointSlices of a Service.
-func (r *reconciler) slices(ctx context.Context, key types.NamespacedName) ([]discoveryv1.EndpointSlice, error) {
-	var all discoveryv1.EndpointSliceList
-	if err := r.local.List(ctx, &all, client.InNamespace(key.Namespace), client.MatchingFields{indexSlices: key.Name}); err != nil {
-		return nil, fmt.Errorf("list EndpointSlices of Service %s: %w", key, err)
-	}
-	return all.Items, nil
 }
 
 // honourMark creates or deletes the ServiceExport for a mark on the Service. waiting means that it did so: the event that
@@ -266,7 +185,7 @@ func (r *reconciler) honourMark(ctx context.Context, src Source) (waiting bool, 
 		case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 			return false, nil
 		default:
-			if refused(err) {
+			if rejected(err) {
 				r.events.Eventf(src.Service, nil, corev1.EventTypeWarning, "ServiceExportRefused", "Export", "%s", text.Truncate(err.Error(), maxNote))
 			}
 			return false, fmt.Errorf("create ServiceExport %s: %w", src.Key, err)
@@ -281,49 +200,44 @@ func (r *reconciler) honourMark(ctx context.Context, src Source) (waiting bool, 
 	return false, nil
 }
 
-// records returns the hub's records of a service: our own, and what those of every other member say, for the conflicts.
-func (r *reconciler) records(key types.NamespacedName, live *snapshot) (have Records, others []*door.Export) {
-	for _, part := range r.onHub.Service(key) {
-		if part.Cluster != r.cluster && part.Export != nil {
-			others = append(others, part.Export)
-		}
+// upToDate returns once the hub has what it should of this cluster, which may not be so when the hub was away or has been restored. It reconciles
+// every service with what the hub itself has. Services that fail are waited for until a minute after the hub answered first. If ctx ends before, the
+// error is errBehind. One goroutine at a time may call it.
+func (r *reconciler) upToDate(ctx context.Context) error {
+	services, err := r.everything(ctx)
+	if err != nil {
+		r.behind = time.Time{}
+		return err
 	}
-	if live != nil {
-		return live.Records, others
+	if r.behind.IsZero() {
+		r.behind = time.Now()
 	}
-	export, endpoints := r.onHub.Own(key)
-	have.Service = export.DeepCopy()
-	for _, e := range endpoints {
-		have.Endpoints = append(have.Endpoints, *e)
+	r.limiter.hurry()
+	if err := r.pass.all(ctx, services, r.behind.Add(passPatience)); err != nil {
+		return err
 	}
-	return have, others
+	r.behind = time.Time{}
+	return nil
 }
 
-// full reports whether as many services of a namespace are on the hub as are exported from one. Those that are being written aren't there yet, so it
-// may become a few more. Rule C60 of docs/spec/control-plane.md.
-func (r *reconciler) full(namespace string) bool {
-	records, _ := r.onHub.OwnRecords()
-	n := 0
-	for _, s := range records {
-		if s.Exports() && s.Spec.ServiceNamespace == namespace {
-			n++
+// firstPass brings the hub up to date once both sides can be read, and closes finished.
+func (r *reconciler) firstPass(ctx context.Context) error {
+	said := ""
+	err := wait.PollUntilContextCancel(ctx, time.Second, true, func(ctx context.Context) (done bool, err error) {
+		if err = errNotSynced; r.synced() {
+			err = r.upToDate(ctx)
 		}
+		if err != nil && err.Error() != said && ctx.Err() == nil {
+			said = err.Error()
+			log.FromContext(ctx).WithName("first-pass").Info("Waiting for the hub before the first export pass", "reason", said)
+		}
+		return err == nil, nil
+	})
+	if err == nil {
+		metricFirstPass.Set(1)
+		close(r.pass.finished)
 	}
-	return n >= r.perNamespace
-}
-
-// gatherExternal reads what the Service's external addresses are found with, also while only its ServiceExport is gone. done is called when they
-// have been.
-func (r *reconciler) gatherExternal(ctx context.Context, src *Source, have Records) (done func()) {
-	src.External.Last = have.Endpoints
-	if m := r.onHub.Member(r.cluster); m != nil {
-		src.External.CIDRs = m.Spec.ExternalCIDRs
-	}
-	if src.Service != nil && (src.Export != nil || have.Service != nil) && hasNodePort(src.Service) {
-		src.External.Nodes = r.nodes.All()
-	}
-	src.External.Resolve, done = r.names.resolve(src.Key)
-	return done
+	return nil //nolint:nilerr // it was stopped
 }
 
 // nodesChanged reconciles the Services that are reached at ports of the nodes.

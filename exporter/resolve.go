@@ -24,8 +24,8 @@ const (
 	resolveAtOnce = 8
 )
 
-// names resolves the names of external addresses, and remembers the last good answers.
-type names struct {
+// resolver resolves the names of external addresses, and remembers the last good answers.
+type resolver struct {
 	lookup  func(ctx context.Context, network, host string) ([]netip.Addr, error)
 	changed func(context.Context, []types.NamespacedName) // of services
 
@@ -35,37 +35,37 @@ type names struct {
 	due  chan struct{}                     // a name is to be resolved for the first time
 }
 
-func newNames(lookup func(ctx context.Context, network, host string) ([]netip.Addr, error), changed func(context.Context, []types.NamespacedName)) *names {
-	return &names{lookup: lookup, changed: changed, last: map[string][]netip.Addr{}, uses: map[types.NamespacedName][]string{}, due: make(chan struct{}, 1)}
+func newResolver(lookup func(ctx context.Context, network, host string) ([]netip.Addr, error), changed func(context.Context, []types.NamespacedName)) *resolver {
+	return &resolver{lookup: lookup, changed: changed, last: map[string][]netip.Addr{}, uses: map[types.NamespacedName][]string{}, due: make(chan struct{}, 1)}
 }
 
 // resolve returns a function for External.Resolve that notes which names a service uses. done is called when it has asked for all: the
 // service doesn't use others any more.
-func (n *names) resolve(user types.NamespacedName) (resolve func(host string) []netip.Addr, done func()) {
+func (r *resolver) resolve(user types.NamespacedName) (resolve func(host string) []netip.Addr, done func()) {
 	var uses []string
 	resolve = func(host string) []netip.Addr {
-		n.mu.Lock()
-		defer n.mu.Unlock()
-		last, known := n.last[host]
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		last, known := r.last[host]
 		if !known {
-			n.last[host] = nil
-			signal(n.due)
+			r.last[host] = nil
+			signal(r.due)
 		}
 		uses = append(uses, host)
-		n.uses[user] = append(n.uses[user], host) // the answer may come before done
+		r.uses[user] = append(r.uses[user], host) // the answer may come before done
 		return last
 	}
 	return resolve, func() {
-		n.mu.Lock()
-		defer n.mu.Unlock()
-		if n.uses[user] = uses; len(uses) == 0 {
-			delete(n.uses, user)
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if r.uses[user] = uses; len(uses) == 0 {
+			delete(r.uses, user)
 		}
 	}
 }
 
 // run resolves the names until ctx ends: new ones at once, and all again and again.
-func (n *names) run(ctx context.Context) error {
+func (r *resolver) run(ctx context.Context) error {
 	tick := time.NewTicker(resolveEvery)
 	defer tick.Stop()
 	for {
@@ -73,30 +73,30 @@ func (n *names) run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
-			n.all(ctx, true)
-		case <-n.due:
-			n.all(ctx, false)
+			r.all(ctx, true)
+		case <-r.due:
+			r.all(ctx, false)
 		}
 	}
 }
 
 // all resolves all names, or those that never have been, and forgets those that nobody uses.
-func (n *names) all(ctx context.Context, again bool) {
-	n.mu.Lock()
-	used := sets.New(slices.Concat(slices.Collect(maps.Values(n.uses))...)...)
-	maps.DeleteFunc(n.last, func(host string, _ []netip.Addr) bool { return !used.Has(host) })
+func (r *resolver) all(ctx context.Context, again bool) {
+	r.mu.Lock()
+	used := sets.New(slices.Concat(slices.Collect(maps.Values(r.uses))...)...)
+	maps.DeleteFunc(r.last, func(host string, _ []netip.Addr) bool { return !used.Has(host) })
 	var hosts []string
-	for host, last := range n.last {
+	for host, last := range r.last {
 		if again || last == nil {
 			hosts = append(hosts, host)
 		}
 	}
-	n.mu.Unlock()
+	r.mu.Unlock()
 	var group errgroup.Group
 	group.SetLimit(resolveAtOnce)
 	for _, host := range hosts {
 		group.Go(func() error {
-			n.one(ctx, host)
+			r.one(ctx, host)
 			return nil
 		})
 	}
@@ -105,10 +105,10 @@ func (n *names) all(ctx context.Context, again bool) {
 
 // one resolves a name, which is absolute: a search list could lead to another one that has addresses. If the answer is another than the last good
 // one, the services that use it are reconciled.
-func (n *names) one(ctx context.Context, host string) {
+func (r *resolver) one(ctx context.Context, host string) {
 	asking, cancel := context.WithTimeout(ctx, resolveTimeout)
 	defer cancel()
-	found, err := n.lookup(asking, "ip", host+".")
+	found, err := r.lookup(asking, "ip", host+".")
 	if err == nil && len(found) == 0 {
 		err = errors.New("it has no addresses")
 	}
@@ -126,15 +126,15 @@ func (n *names) one(ctx context.Context, host string) {
 	found = slices.Compact(found)
 
 	var users []types.NamespacedName
-	n.mu.Lock()
-	if last, used := n.last[host]; used && !slices.Equal(last, found) {
-		n.last[host] = found
-		for user, hosts := range n.uses {
+	r.mu.Lock()
+	if last, used := r.last[host]; used && !slices.Equal(last, found) {
+		r.last[host] = found
+		for user, hosts := range r.uses {
 			if slices.Contains(hosts, host) {
 				users = append(users, user)
 			}
 		}
 	}
-	n.mu.Unlock()
-	n.changed(ctx, users)
+	r.mu.Unlock()
+	r.changed(ctx, users)
 }

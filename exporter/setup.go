@@ -173,7 +173,7 @@ func clusterUID(ctx context.Context, here client.Reader) string {
 }
 
 func newReconciler(mgr manager.Manager, hub *connect.Hub, opts Options, name *claim) (*reconciler, error) {
-	exports, err := newExports(mgr.GetClient())
+	exports, err := newServiceExports(mgr.GetClient())
 	if err != nil {
 		return nil, err
 	}
@@ -206,7 +206,7 @@ func newReconciler(mgr manager.Manager, hub *connect.Hub, opts Options, name *cl
 		r.reportIn(ctx, everywhere)
 	}
 	opts.Nodes.OnChange(func(ctx context.Context, _ bool) { go r.nodesChanged(ctx) })
-	r.names = newNames(net.DefaultResolver.LookupNetIP, r.pass.send)
+	r.names = newResolver(net.DefaultResolver.LookupNetIP, r.pass.send)
 	r.withdrawals = newWithdrawalGuard(opts.HoldWithdrawals, opts.ReplaceFor)
 	r.withdrawals.served = exports.served
 	return r, nil

@@ -10,13 +10,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// states remembers the services that something is known of. Each is reconciled by one worker at a time, which alone uses its state.
-type states struct {
+// serviceStates remembers the services that something is known of. Each is reconciled by one worker at a time, which alone uses its state.
+type serviceStates struct {
 	mu sync.Mutex
 	of map[types.NamespacedName]*serviceState
 }
 
-func (s *states) get(key types.NamespacedName) *serviceState {
+func (s *serviceStates) get(key types.NamespacedName) *serviceState {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.of[key] == nil {
@@ -29,7 +29,7 @@ func (s *states) get(key types.NamespacedName) *serviceState {
 }
 
 // tidy forgets a service of which nothing is known any more.
-func (s *states) tidy(key types.NamespacedName) {
+func (s *serviceStates) tidy(key types.NamespacedName) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if k := s.of[key]; *k == (serviceState{writes: k.writes}) {
@@ -38,7 +38,7 @@ func (s *states) tidy(key types.NamespacedName) {
 }
 
 // known returns the services that something is known of.
-func (s *states) known() []types.NamespacedName {
+func (s *serviceStates) known() []types.NamespacedName {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Collect(maps.Keys(s.of))
@@ -46,9 +46,9 @@ func (s *states) known() []types.NamespacedName {
 
 // serviceState is what is remembered of a service from one reconcile to the next.
 type serviceState struct {
-	failing  since // to write its records
-	refusing since // the hub, to take them
-	missing  since // its Service, while its ServiceExport may still exist
+	failing  onset // to write its records
+	refusing onset // the hub, to take them
+	missing  onset // its Service, while its ServiceExport may still exist
 	revision int64 // of its record, as this process wrote it last
 	exported bool  // that record, on the hub or as it was last seen there, isn't withdrawn
 	counted  entry
@@ -57,8 +57,8 @@ type serviceState struct {
 
 // lost reports whether the hub lacks a record that importers may need to hear from, of a service that isn't exported any more: somebody deleted it, or
 // the hub was restored.
-func (r *serviceState) lost(now time.Time) bool {
-	return r.exported || r.revision >= now.Add(-withdrawnFor).UnixMilli()
+func (k *serviceState) lost(now time.Time) bool {
+	return k.exported || k.revision >= now.Add(-withdrawnFor).UnixMilli()
 }
 
 // A service's records and the conditions of its ServiceExport are written writesAtOnce times at once, and then every writeEvery, whoever causes it
@@ -76,56 +76,17 @@ func (k *serviceState) mayWrite() bool {
 	return k.writes.Allow()
 }
 
-// since is when something that still is so began.
-type since struct{ time.Time }
+// onset is when something that still is so began.
+type onset struct{ time.Time }
 
 // note records whether it is so, and returns for how long it has been.
-func (s *since) note(is bool) time.Duration {
+func (s *onset) note(is bool) time.Duration {
 	if !is {
-		*s = since{}
+		*s = onset{}
 		return 0
 	}
 	if s.IsZero() {
 		s.Time = time.Now()
 	}
 	return time.Since(s.Time)
-}
-
-// state of a ServiceExport, a label value of clusterset_exporter_services.
-type state string
-
-const (
-	stateExported state = "exported"
-	stateRefused  state = "refused"
-	stateFailed   state = "failed"
-	statePending  state = "pending"
-	stateHeld     state = "held"
-)
-
-// entry is what one service adds to the gauges. Each reconcile replaces it, so no pass over everything is needed.
-type entry struct {
-	state     state
-	endpoints int
-	leftOut   int
-	conflict  bool
-}
-
-// replace replaces it in the gauges.
-func (e *entry) replace(now entry) {
-	if now != *e {
-		now.add(1)
-		e.add(-1)
-		*e = now
-	}
-}
-
-func (e entry) add(times float64) {
-	if e.state != "" {
-		metricServices.WithLabelValues(string(e.state)).Add(times)
-	}
-	metricEndpoints.Add(times * float64(e.endpoints))
-	metricLeftOut.Add(times * float64(e.leftOut))
-	if e.conflict {
-		metricConflicts.Add(times)
-	}
 }

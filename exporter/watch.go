@@ -17,21 +17,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/clusterset/clusterset/api"
-	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/internal/door/store"
 )
 
 // indexSlices names the index of EndpointSlices by the Service's name.
 const indexSlices = "exporter.serviceName"
-
-// onHub is what is known of the hub: a store.Store.
-type onHub interface {
-	// Own and Service return the records of a service: our own, and those of every member for the conflicts.
-	Own(key types.NamespacedName) (*clustersetv1alpha1.ExportedService, []*clustersetv1alpha1.ExportedEndpoints)
-	Service(key types.NamespacedName) []store.Part
-	OwnRecords() ([]*clustersetv1alpha1.ExportedService, []*clustersetv1alpha1.ExportedEndpoints)
-	Member(cluster string) *clustersetv1alpha1.MemberCluster
-}
 
 // addIndex adds the member's index of EndpointSlices that aren't imported.
 func addIndex(member cluster.Cluster) error {
@@ -53,7 +43,7 @@ func addIndex(member cluster.Cluster) error {
 // The member's own sources are waited for before any key is reconciled; the hub isn't: while it is unreachable, an
 // export should still report that, and a mark should still get its ServiceExport. Of the hub, all members' records count, because a conflict is with
 // another's; and our own, to restore what someone else changed.
-func sources(member cache.Cache, hub *store.Store, export client.Object, p *pass) []source.Source {
+func sources(member cache.Cache, hub *store.Store, export client.Object, p *exportPass) []source.Source {
 	return []source.Source{
 		source.Kind(member, export, keyed(client.ObjectKeyFromObject)),
 		source.Kind(member, client.Object(&corev1.Service{}), keyed(client.ObjectKeyFromObject)),
@@ -103,16 +93,6 @@ func servicesIn(member client.Reader) handler.EventHandler {
 		}
 		return requests
 	})
-}
-
-// keyOf returns the service that a record of ours is about, by the record's name: we remove the records in our namespace, whatever they say of
-// themselves. It is empty if no service's record has that name.
-func keyOf(record client.Object) types.NamespacedName {
-	namespace, name, _ := api.ParseExportedServiceName(record.GetName())
-	if _, ok := record.(*clustersetv1alpha1.ExportedEndpoints); ok {
-		namespace, name, _, _ = api.ParseExportedEndpointsName(record.GetName())
-	}
-	return types.NamespacedName{Namespace: namespace, Name: name}
 }
 
 func signal(to chan<- struct{}) {

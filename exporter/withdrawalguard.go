@@ -56,8 +56,8 @@ func newWithdrawalGuard(holdFor, replaceFor time.Duration) withdrawalGuard {
 	return withdrawalGuard{holdFor: holdFor, replaceFor: replaceFor, gone: map[types.NamespacedName]*departure{}}
 }
 
-// stopped is what to do with a service whose Service or ServiceExport is gone.
-type stopped struct {
+// decision is what to do with a service whose Service or ServiceExport is gone.
+type decision struct {
 	held bool
 	// fresh is set if it wasn't held before.
 	fresh bool
@@ -66,7 +66,7 @@ type stopped struct {
 }
 
 // ask decides for one service whose ServiceExport is gone.
-func (g *withdrawalGuard) ask(ctx context.Context, key types.NamespacedName) (stopped, error) {
+func (g *withdrawalGuard) ask(ctx context.Context, key types.NamespacedName) (decision, error) {
 	s, ask := g.waits(key)
 	if s.retry > 0 {
 		return s, nil
@@ -76,7 +76,7 @@ func (g *withdrawalGuard) ask(ctx context.Context, key types.NamespacedName) (st
 		defer cancel()
 		gone, err := g.served(ctx, key)
 		if err != nil {
-			return stopped{}, err
+			return decision{}, err
 		}
 		g.mu.Lock()
 		g.asked, g.unserved = time.Now(), gone != nil
@@ -87,7 +87,7 @@ func (g *withdrawalGuard) ask(ctx context.Context, key types.NamespacedName) (st
 
 // waits returns for how long a service stays as it is. If that is over, ask says whether it has to be asked if the kind is served: an earlier
 // answer counts for those that were gone by then.
-func (g *withdrawalGuard) waits(key types.NamespacedName) (s stopped, ask bool) {
+func (g *withdrawalGuard) waits(key types.NamespacedName) (s decision, ask bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	now := time.Now()
@@ -95,11 +95,11 @@ func (g *withdrawalGuard) waits(key types.NamespacedName) (s stopped, ask bool) 
 		g.gone[key] = &departure{since: now, until: now.Add(g.replaceFor)}
 	}
 	d := g.gone[key]
-	return stopped{held: d.held, retry: max(d.until.Sub(now), 0)}, now.Sub(g.asked) >= g.replaceFor
+	return decision{held: d.held, retry: max(d.until.Sub(now), 0)}, now.Sub(g.asked) >= g.replaceFor
 }
 
 // decide decides for a service that has waited.
-func (g *withdrawalGuard) decide(key types.NamespacedName) stopped {
+func (g *withdrawalGuard) decide(key types.NamespacedName) decision {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	now, d := time.Now(), g.gone[key]
@@ -118,9 +118,9 @@ func (g *withdrawalGuard) decide(key types.NamespacedName) stopped {
 		d.held, d.unserved, d.until = true, false, now.Add(g.holdFor)
 	default:
 		d.held = false
-		return stopped{}
+		return decision{}
 	}
-	return stopped{held: true, fresh: !was, retry: d.until.Sub(now)}
+	return decision{held: true, fresh: !was, retry: d.until.Sub(now)}
 }
 
 // forget forgets a service that has a ServiceExport or no Service.
@@ -133,7 +133,7 @@ func (g *withdrawalGuard) forget(key types.NamespacedName) {
 // served checks with a dry run whether the member would accept a ServiceExport. It wouldn't if the CustomResourceDefinition is
 // gone, or is being deleted together with all objects; then gone says so. err means that the API server isn't reached. What takes too long
 // may be a webhook, which the API server calls only for a kind that it serves.
-func (e exports) served(ctx context.Context, key types.NamespacedName) (gone, err error) {
+func (e serviceExports) served(ctx context.Context, key types.NamespacedName) (gone, err error) {
 	probe := &mcsv1beta1.ServiceExport{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
 	err = e.client.Create(ctx, e.version.EncodeExport(probe), client.DryRunAll)
 	var status apierrors.APIStatus

@@ -33,14 +33,14 @@ func TestServed(t *testing.T) {
 		"the kind goes":      {apierrors.NewForbidden(kind, web.Name, errors.New("create not allowed while custom resource definition is terminating")), false},
 		"the kind is gone":   {apierrors.NewGenericServerResponse(http.StatusNotFound, "post", kind, "", "404 page not found", 0, true), false},
 	} {
-		e := exports{version: mcs.Version("v1beta1"), client: interceptor.NewClient(fake.NewClientBuilder().Build(), interceptor.Funcs{
+		e := serviceExports{version: mcs.Version("v1beta1"), client: interceptor.NewClient(fake.NewClientBuilder().Build(), interceptor.Funcs{
 			Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error { return c.answer },
 		})}
 		if gone, err := e.served(t.Context(), web); (gone == nil) != c.served || err != nil {
 			t.Errorf("%s: %v, %v", what, gone, err)
 		}
 	}
-	e := exports{version: mcs.Version("v1beta1"), client: interceptor.NewClient(fake.NewClientBuilder().Build(), interceptor.Funcs{
+	e := serviceExports{version: mcs.Version("v1beta1"), client: interceptor.NewClient(fake.NewClientBuilder().Build(), interceptor.Funcs{
 		Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error {
 			return &url.Error{Op: "Post", Err: errors.New("connection refused")}
 		},

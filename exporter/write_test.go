@@ -48,7 +48,7 @@ func TestConditionsAreWrittenAtAPace(t *testing.T) {
 					},
 				}).Build()
 				r := &reconciler{
-					exports: exports{here, mcs.Version("v1beta1")}, events: &events.FakeRecorder{}, ofPeers: rate.NewLimiter(rate.Every(10*time.Second), 5),
+					exports: serviceExports{here, mcs.Version("v1beta1")}, events: &events.FakeRecorder{}, ofPeers: rate.NewLimiter(rate.Every(10*time.Second), 5),
 				}
 				known := &serviceState{}
 				get := func() Source {
