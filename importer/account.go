@@ -9,14 +9,6 @@ import (
 	"k8s.io/utils/clock"
 )
 
-const (
-	// DefaultWriteRate is the default of Options.WriteRate. etcd keeps each version of an object until it is compacted, after ten
-	// minutes at most: one cluster's changes leave 430 MiB in it, of the 2 GiB that are its default quota.
-	DefaultWriteRate = 256 << 10
-	// DefaultWriteBurst is the default of Options.WriteBurst: twenty changes of each of a thousand services of ten endpoints at once.
-	DefaultWriteBurst = 64 << 20
-)
-
 // accounts let each source cluster's changes through at its own pace (C39). A cluster's changed services wait in its account, each once. A few at a
 // time are handed to the workers, and what they write is charged to the clusters that changed the service. While an account is overdrawn, none
 // is handed over. What is reconciled meanwhile for another reason takes the cluster's change with it, and the account is charged too.

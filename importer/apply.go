@@ -20,11 +20,7 @@ import (
 	"github.com/clusterset/clusterset/importer/desired"
 	"github.com/clusterset/clusterset/internal/labels"
 	"github.com/clusterset/clusterset/internal/policy"
-	"github.com/clusterset/clusterset/internal/text"
 )
-
-// staleRetry is when to retry after a write conflict. By then the cache has the other write.
-const staleRetry = 200 * time.Millisecond
 
 // sliceWriters is how many slices of one service are written in parallel.
 const sliceWriters = 8
@@ -95,20 +91,6 @@ func (r *reconciler) applyDerived(ctx context.Context, in desired.Input, out des
 		return in.Derived, err
 	}
 	return svc, nil
-}
-
-// refusal returns the API server's message if it rejects an object for good: it is invalid, or a quota, a policy or a role
-// forbids it. For any other error it returns "".
-func refusal(err error) string {
-	var status apierrors.APIStatus
-	if !errors.As(err, &status) {
-		return ""
-	}
-	switch status.Status().Reason {
-	case metav1.StatusReasonInvalid, metav1.StatusReasonForbidden, metav1.StatusReasonBadRequest, metav1.StatusReasonRequestEntityTooLarge:
-		return text.Truncate(status.Status().Message, maxNote)
-	}
-	return ""
 }
 
 // blocked returns what keeps an object from being written until somebody changes it: the API server, or an object that isn't ours. For any other
@@ -216,6 +198,20 @@ func isSlice(is, want *discoveryv1.EndpointSlice, owner []metav1.OwnerReference)
 		equality.Semantic.DeepEqual(is.OwnerReferences, owner)
 }
 
+// applyExtending makes the slices that extend this cluster's own Service match what is wanted. The Service owns them: they go with it, also
+// while no agent runs.
+func (r *reconciler) applyExtending(ctx context.Context, in desired.Input, out desired.Output, cur desired.Current) error {
+	r.report.notExtended(ctx, in.Key, in.Extended, out.NotExtended)
+	if len(out.Extending)+len(cur.Extending) == 0 {
+		return nil
+	}
+	var owner []metav1.OwnerReference
+	if in.Extended != nil {
+		owner = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Service", Name: in.Extended.Service.Name, UID: in.Extended.Service.UID}}
+	}
+	return r.applySlices(ctx, desired.Output{Slices: out.Extending}, desired.Current{Slices: cur.Extending}, owner)
+}
+
 // sideBySide calls do for several slices in parallel and returns the joined errors.
 func sideBySide(all []*discoveryv1.EndpointSlice, do func(*discoveryv1.EndpointSlice) error) error {
 	errs := make([]error, len(all))
@@ -228,5 +224,27 @@ func sideBySide(all []*discoveryv1.EndpointSlice, do func(*discoveryv1.EndpointS
 		})
 	}
 	_ = group.Wait() // none returns an error
+	return errors.Join(errs...)
+}
+
+// removeAll deletes all of our objects of a service: first what answers names, then what these lead to. The addresses of the derived Service go last,
+// once no ServiceImport has them: anybody else's Service may get them. If we are interrupted, what is left says which service it was for.
+func (r *reconciler) removeAll(ctx context.Context, cur desired.Current) error {
+	var errs []error
+	if cur.Global != nil {
+		errs = append(errs, r.local.remove(ctx, cur.Global)) // while the ServiceImport answers, it isn't asked for
+	}
+	free := cur.Derived != nil
+	if imp := cur.ServiceImport; imp != nil {
+		err := r.local.remove(ctx, imp)
+		errs = append(errs, err)
+		free = free && (err == nil && desired.Owned(imp) && len(imp.Finalizers) == 0 || !slices.ContainsFunc(imp.Spec.IPs, func(ip string) bool { return slices.Contains(cur.Derived.Spec.ClusterIPs, ip) }))
+	}
+	for _, slice := range slices.Concat(cur.Extending, cur.Slices) {
+		errs = append(errs, r.local.remove(ctx, slice))
+	}
+	if free {
+		errs = append(errs, r.local.remove(ctx, cur.Derived))
+	}
 	return errors.Join(errs...)
 }

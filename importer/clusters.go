@@ -7,11 +7,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
-	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/internal/damping"
@@ -85,58 +81,3 @@ func (c *clusters) returning(name string, m *clustersetv1alpha1.MemberCluster) t
 	d.Note(m.Status.Phase == clustersetv1alpha1.MemberSuspect || m.Status.Phase == clustersetv1alpha1.MemberExpired, now)
 	return d.Left(now)
 }
-
-type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
-
-func add(q queue, service types.NamespacedName) { q.Add(reconcile.Request{NamespacedName: service}) }
-
-// addLater adds a service that goes after those that this cluster changed.
-func addLater(q queue, service types.NamespacedName) {
-	if prioritized, is := q.(priorityqueue.PriorityQueue[reconcile.Request]); is {
-		prioritized.AddWithOpts(priorityqueue.AddOpts{Priority: new(-1)}, reconcile.Request{NamespacedName: service})
-		return
-	}
-	add(q, service)
-}
-
-// follow enqueues services as what is known of the hub changes. What another cluster changes goes through its account (C39), but for what goes.
-func (r *reconciler) follow(q queue) {
-	r.accounts.add = func(service types.NamespacedName) { addLater(q, service) }
-	for _, m := range r.hub.Members() { // the records bring everything at the start
-		r.clusters.look(m.Name, r.hub)
-	}
-	r.hub.OnMember(func(name string) { r.followMember(q, name) })
-	r.hub.OnRecords(func(cluster string, key types.NamespacedName) {
-		if e := r.hub.Export(cluster, key); cluster == r.options.Cluster || e == nil || e.Withdrawn {
-			add(q, key)
-			return
-		}
-		r.accounts.changed(cluster, key)
-	})
-}
-
-func (r *reconciler) followMember(q queue, name string) {
-	c := r.clusters.look(name, r.hub)
-	switch {
-	case c.networks, c.place && name == r.options.Cluster, c.now && name == r.options.Cluster:
-		for _, key := range r.all() {
-			add(q, key)
-		}
-	case c.now:
-		for _, key := range r.keysOf(name) {
-			add(q, key)
-		}
-	case c.place:
-		for _, key := range r.keysOf(name) {
-			r.accounts.changed(name, key)
-		}
-	}
-}
-
-// keysOf returns the services that a cluster exports, and those that are kept although the hub has lost their records.
-func (r *reconciler) keysOf(cluster string) []types.NamespacedName {
-	return append(r.hub.Keys(cluster), r.absences.Of(cluster)...)
-}
-
-// all returns the services that any cluster exports, or that are kept.
-func (r *reconciler) all() []types.NamespacedName { return append(r.hub.All(), r.absences.Of("")...) }

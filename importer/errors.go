@@ -14,6 +14,9 @@ import (
 // of a derived Service that isn't ours doesn't say which service it blocks. And when to check whether the definition of ServiceImport was upgraded.
 const foreignRetry = 5 * time.Minute
 
+// staleRetry is when to retry after a write conflict. By then the cache has the other write.
+const staleRetry = 200 * time.Millisecond
+
 // foreignError is returned for an object with the name of one of ours that isn't ours. It isn't retried: the object's next
 // event enqueues the service again.
 type foreignError struct {

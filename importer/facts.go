@@ -2,7 +2,6 @@ package importer
 
 import (
 	"context"
-	"slices"
 	"sync"
 	"time"
 
@@ -11,7 +10,6 @@ import (
 
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/importer/desired"
-	"github.com/clusterset/clusterset/internal/namespaces"
 )
 
 // Facts are what the importer says in its cluster's MemberReport, for others to know. The zero value is ready to use, and says nothing yet.
@@ -19,15 +17,14 @@ type Facts struct {
 	mu   sync.Mutex
 	hub  members       // nil before the importer has begun
 	here client.Reader // a cache
-	all  bool          // whether services of every namespace that exists are imported, and of no other
+	all  bool          // see Options.importsAll
 }
 
 // begin sets where it looks.
-func (f *Facts) begin(hub members, here client.Reader, o Options) {
+func (f *Facts) begin(hub members, here client.Reader, all bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.hub, f.here = hub, here
-	f.all = !o.CreateNamespaces && len(o.IncludeNamespaces) == 0 && slices.Equal(o.ExcludeNamespaces, namespaces.System)
+	f.hub, f.here, f.all = hub, here, all
 }
 
 // Report fills them in. What isn't known is left out.

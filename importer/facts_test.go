@@ -56,7 +56,7 @@ func TestReportSaysWhatIsFollowed(t *testing.T) {
 		if f.Report(t.Context(), &said); said.Follows != "" || said.Namespaces != nil {
 			t.Errorf("before it began: %+v", said)
 		}
-		f.begin(&fakeHub{shelf: hub}, here.Build(), Options{})
+		f.begin(&fakeHub{shelf: hub}, here.Build(), false)
 		f.Report(t.Context(), &said)
 		if want := clustersetv1alpha1.DrainsAndLeaves([]clustersetv1alpha1.MemberCluster{*c.hub}); (said.Follows == want) != c.follows || said.CantFollow != c.cant {
 			t.Errorf("%s: says %q and can't follow %q, the hub has %q", name, said.Follows, said.CantFollow, want)
@@ -70,7 +70,7 @@ func TestReportSaysWhichNamespacesAreHere(t *testing.T) {
 	says := func(o Options) string {
 		t.Helper()
 		var f Facts
-		f.begin(&fakeHub{shelf: newShelf()}, here, o)
+		f.begin(&fakeHub{shelf: newShelf()}, here, o.importsAll())
 		var said clustersetv1alpha1.MemberReportSpec
 		if f.Report(t.Context(), &said); said.Namespaces == nil {
 			t.Fatal("it says nothing")

@@ -3,6 +3,7 @@ package importer
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"net/netip"
 	"slices"
 	"time"
@@ -20,32 +21,6 @@ import (
 	"github.com/clusterset/clusterset/internal/door"
 	"github.com/clusterset/clusterset/internal/record"
 )
-
-// round is one reconcile of a service: what it is computed from, what is wanted, and what was decided on the way.
-type round struct {
-	*reconciler
-	alone     bool    // the hub hasn't been read yet
-	members   members // the hub's; their copies here until it has been read
-	in        desired.Input
-	cur       desired.Current // what this cluster has
-	out       desired.Output
-	withdrawn map[string]int64  // revisions of the records that say so, by cluster
-	kept      effective.Outcome // which records are used
-	returns   time.Duration     // until a cluster has been back for long enough, 0: none is waited for
-	late      bool              // something is still to be done without another event
-}
-
-// round begins a reconcile of a service.
-func (r *reconciler) round(key types.NamespacedName) *round {
-	o := &round{reconciler: r, members: r.hub, in: desired.Input{
-		Key: key, DataPath: r.options.DataPath, Cluster: r.options.Cluster, Nodes: r.options.Nodes.Places(), Policy: r.options.Policy,
-		Unreachable: r.options.Unreachable, SkipGlobal: r.skipGlobal(),
-	}}
-	if !r.hub.HasSynced() {
-		o.alone, o.members = true, copies{r.local.cache}
-	}
-	return o
-}
 
 // gatherHub gathers what the hub has of a service, without what is of clusters that have left: it may take a while until they are deleted, and a
 // finalizer may keep one. Before it has been read it has nothing.
@@ -175,6 +150,23 @@ func (r *reconciler) gatherOwn(ctx context.Context, key types.NamespacedName, al
 		}
 	}
 	return own, nil
+}
+
+// gatherExtended reads this cluster's own Service if it asks for endpoints of other clusters; nil if it doesn't.
+func (r *reconciler) gatherExtended(ctx context.Context, key types.NamespacedName) (*desired.Extended, error) {
+	svc := &corev1.Service{}
+	found, err := get(ctx, r.local, key.Namespace, key.Name, svc, client.UnsafeDisableDeepCopy)
+	if err != nil || !found || !svc.DeletionTimestamp.IsZero() || !desired.AsksToBeExtended(svc) {
+		return nil, err
+	}
+	namespace := &corev1.Namespace{}
+	if _, err := get(ctx, r.local, "", key.Namespace, namespace, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("get namespace %s: %w", key.Namespace, err)
+	}
+	return &desired.Extended{
+		Service: svc, Allowed: desired.MayExtend(key.Namespace, key.Name, namespace.Labels, r.options.ExtendEverywhere),
+		Excluded: !r.options.imports(key.Namespace),
+	}, nil
 }
 
 // known reports whether the hub has been read, and has a MemberCluster of this cluster that doesn't say that it has left.

@@ -35,13 +35,6 @@ func (r *reconciler) globalHere(ctx context.Context, key types.NamespacedName) (
 	return &fabedgev1alpha1.GlobalService{ObjectMeta: is.ObjectMeta}, nil
 }
 
-// knownGlobal is what is remembered of a GlobalService of ours as it was written or read last. It is that until it has another version.
-type knownGlobal struct {
-	version string
-	hash    uint64 // see hashOfGlobal
-	status  fabedgev1alpha1.GlobalServiceStatus
-}
-
 func knownOf(g *fabedgev1alpha1.GlobalService) knownGlobal {
 	return knownGlobal{g.ResourceVersion, hashOfGlobal(g), g.Status}
 }

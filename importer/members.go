@@ -38,12 +38,12 @@ func memberSources(hub *store.Store, local cache.Cache, own string) []source.Sou
 	return []source.Source{
 		source.Func(func(_ context.Context, q queue) error {
 			hub.OnMember(func(name string) {
-				add(q, types.NamespacedName{Name: name})
+				addNow(q, types.NamespacedName{Name: name})
 				if name != own {
 					return
 				}
 				for _, m := range hub.Members() {
-					add(q, types.NamespacedName{Name: m.Name})
+					addNow(q, types.NamespacedName{Name: m.Name})
 				}
 			})
 			return nil

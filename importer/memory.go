@@ -7,31 +7,14 @@ import (
 
 	"golang.org/x/time/rate"
 	"k8s.io/apimachinery/pkg/types"
+
+	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
 )
 
 // writesAtOnce and writesEvery are how often a service's objects are written: so many times at once, and then once in that time (rule C79 of
 // docs/spec/control-plane.md). Whoever keeps changing them, such as another controller or an admission webhook, may do so at each of our writes, as
 // fast as the API server allows.
 const writesAtOnce, writesEvery = 20, time.Second / 5
-
-// state is the result of importing an exported service.
-type state string
-
-const (
-	stateImported    state = "imported"
-	stateForeign     state = "foreign"
-	stateNoNamespace state = "no_namespace"
-	stateExcluded    state = "excluded"
-	stateHeld        state = "held"
-	stateCapped      state = "capped"
-	stateFailed      state = "failed"
-)
-
-// Of a Service of this cluster that asks to be extended.
-const (
-	stateExtended state = "extended"
-	stateRefused  state = "refused"
-)
 
 // memories has what is remembered of each imported service. Several services are reconciled in parallel, each by one worker at a time.
 type memories struct {
@@ -44,6 +27,13 @@ type memory struct {
 	writes *rate.Limiter
 	global knownGlobal
 	said   said
+}
+
+// knownGlobal is what is remembered of a GlobalService of ours as it was written or read last. It is that until it has another version.
+type knownGlobal struct {
+	version string
+	hash    uint64 // see hashOfGlobal
+	status  fabedgev1alpha1.GlobalServiceStatus
 }
 
 // said is what was last reported.

@@ -7,6 +7,25 @@ import (
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 )
 
+// state is the result of importing an exported service.
+type state string
+
+const (
+	stateImported    state = "imported"
+	stateForeign     state = "foreign"
+	stateNoNamespace state = "no_namespace"
+	stateExcluded    state = "excluded"
+	stateHeld        state = "held"
+	stateCapped      state = "capped"
+	stateFailed      state = "failed"
+)
+
+// Of a Service of this cluster that asks to be extended.
+const (
+	stateExtended state = "extended"
+	stateRefused  state = "refused"
+)
+
 // Metrics are per process. Gauges move by differences, so that several importers in one process (tests, demos) add up. Labels
 // are states, kinds and members; never a service or an address.
 var (

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -100,6 +101,14 @@ const DefaultMaxServices = 5000
 // (https://github.com/kubernetes/community/blob/master/sig-scalability/configs-and-limits/thresholds.md), and more than most clusters have.
 const DefaultMaxNamespaces = 100
 
+const (
+	// DefaultWriteRate is the default of Options.WriteRate. etcd keeps each version of an object until it is compacted, after ten
+	// minutes at most: one cluster's changes leave 430 MiB in it, of the 2 GiB that are its default quota.
+	DefaultWriteRate = 256 << 10
+	// DefaultWriteBurst is the default of Options.WriteBurst: twenty changes of each of a thousand services of ten endpoints at once.
+	DefaultWriteBurst = 64 << 20
+)
+
 func (o Options) withDefaults() (Options, error) {
 	var errs []error
 	if err := api.CheckMemberName(o.Cluster); err != nil {
@@ -146,4 +155,9 @@ func (o Options) withDefaults() (Options, error) {
 // imports reports whether services of the namespace are imported.
 func (o *Options) imports(namespace string) bool {
 	return namespaces.Filter{Include: o.IncludeNamespaces, Exclude: o.ExcludeNamespaces}.Has(namespace)
+}
+
+// importsAll reports whether services of every namespace that exists are imported, and of no other.
+func (o *Options) importsAll() bool {
+	return !o.CreateNamespaces && len(o.IncludeNamespaces) == 0 && slices.Equal(o.ExcludeNamespaces, namespaces.System)
 }

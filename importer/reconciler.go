@@ -4,13 +4,10 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"sync"
 	"time"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/events"
-	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
@@ -18,33 +15,6 @@ import (
 	"github.com/clusterset/clusterset/importer/effective"
 	"github.com/clusterset/clusterset/internal/door/store"
 )
-
-// reconciler makes the local objects of one service match its records on the hub.
-type reconciler struct {
-	options  Options
-	hub      hub
-	absences *effective.Absences
-	clock    clock.PassiveClock
-	local    *local
-	report   *reporter
-	clusters *clusters
-	memories *memories
-	creating sync.Mutex // of namespaces, so that parallel reconciles don't create more than the limit
-	accounts *accounts
-	// noGlobals: this cluster lacks the kind GlobalService.
-	noGlobals bool
-}
-
-func newReconciler(o Options, hub hub, l *local, recorder events.EventRecorder, c clock.WithDelayedExecution) *reconciler {
-	memories := newMemories()
-	return &reconciler{
-		options: o, hub: hub, absences: &effective.Absences{}, clock: c, local: l, report: &reporter{recorder, memories}, clusters: newClusters(c),
-		memories: memories, accounts: newAccounts(c, o),
-	}
-}
-
-// skipGlobal reports whether no GlobalServices are written.
-func (r *reconciler) skipGlobal() bool { return r.options.SkipGlobalServices || r.noGlobals }
 
 // Reconcile implements reconcile.Reconciler for the (namespace, name) of a service.
 func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
@@ -244,26 +214,4 @@ func (o *round) finish(ctx context.Context, key types.NamespacedName, err error)
 		return reconcile.Result{}, err
 	}
 	return reconcile.Result{}, nil
-}
-
-// removeAll deletes all of our objects of a service: first what answers names, then what these lead to. The addresses of the derived Service go last,
-// once no ServiceImport has them: anybody else's Service may get them. If we are interrupted, what is left says which service it was for.
-func (r *reconciler) removeAll(ctx context.Context, cur desired.Current) error {
-	var errs []error
-	if cur.Global != nil {
-		errs = append(errs, r.local.remove(ctx, cur.Global)) // while the ServiceImport answers, it isn't asked for
-	}
-	free := cur.Derived != nil
-	if imp := cur.ServiceImport; imp != nil {
-		err := r.local.remove(ctx, imp)
-		errs = append(errs, err)
-		free = free && (err == nil && desired.Owned(imp) && len(imp.Finalizers) == 0 || !slices.ContainsFunc(imp.Spec.IPs, func(ip string) bool { return slices.Contains(cur.Derived.Spec.ClusterIPs, ip) }))
-	}
-	for _, slice := range slices.Concat(cur.Extending, cur.Slices) {
-		errs = append(errs, r.local.remove(ctx, slice))
-	}
-	if free {
-		errs = append(errs, r.local.remove(ctx, cur.Derived))
-	}
-	return errors.Join(errs...)
 }

@@ -2,11 +2,13 @@ package importer
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
@@ -142,6 +144,20 @@ func memberNamed(cluster string) *clustersetv1alpha1.MemberCluster {
 
 // memberKey is the key of a MemberCluster. No service can have it.
 func memberKey(name string) types.NamespacedName { return types.NamespacedName{Name: name} }
+
+// refusal returns the API server's message if it rejects an object for good: it is invalid, or a quota, a policy or a role
+// forbids it. For any other error it returns "".
+func refusal(err error) string {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) {
+		return ""
+	}
+	switch status.Status().Reason {
+	case metav1.StatusReasonInvalid, metav1.StatusReasonForbidden, metav1.StatusReasonBadRequest, metav1.StatusReasonRequestEntityTooLarge:
+		return text.Truncate(status.Status().Message, maxNote)
+	}
+	return ""
+}
 
 // maxNote is how many bytes of foreign text an Event's note may contain. A note can be 1 KiB.
 const maxNote = 200

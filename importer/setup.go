@@ -62,24 +62,24 @@ func Setup(mgr manager.Manager, hub *connect.Hub, options Options) error {
 		return err
 	}
 	registerMetrics()
-	if err := mgr.Add(&importer{mgr: mgr, hub: hub, options: options}); err != nil {
+	if err := mgr.Add(&runnable{mgr: mgr, hub: hub, options: options}); err != nil {
 		return fmt.Errorf("add importer to manager: %w", err)
 	}
 	return nil
 }
 
-// importer waits for both API servers and then runs the two controllers.
-type importer struct {
+// runnable waits for both API servers and then runs the two controllers.
+type runnable struct {
 	mgr     manager.Manager
 	hub     *connect.Hub
 	options Options
 }
 
 // NeedLeaderElection implements manager.LeaderElectionRunnable. Two importers would do no harm, but duplicate all work.
-func (i *importer) NeedLeaderElection() bool { return true }
+func (i *runnable) NeedLeaderElection() bool { return true }
 
 // Start implements manager.Runnable.
-func (i *importer) Start(ctx context.Context) error {
+func (i *runnable) Start(ctx context.Context) error {
 	log := i.mgr.GetLogger().WithName("importer")
 	ctx = logf.IntoContext(ctx, log)
 	var version mcs.Version
@@ -119,8 +119,8 @@ func (i *importer) Start(ctx context.Context) error {
 
 // run reconciles services from when the hub has been read, or hasn't been for a while, and MemberClusters once it has been. An element of all
 // enqueues all services.
-func (i *importer) run(ctx context.Context, r *reconciler, all chan event.GenericEvent) error {
-	services, err := i.controller("importer", r, i.options.Concurrency, i.sources(r, all))
+func (i *runnable) run(ctx context.Context, r *reconciler, all chan event.GenericEvent) error {
+	services, err := i.controller("importer", r, i.options.Concurrency, r.sources(i.mgr.GetCache(), all))
 	if err != nil {
 		return err
 	}
@@ -143,7 +143,7 @@ func (i *importer) run(ctx context.Context, r *reconciler, all chan event.Generi
 		if alone {
 			reconcileAll(all)
 		}
-		i.options.Facts.begin(i.hub.Store, i.mgr.GetCache(), i.options)
+		i.options.Facts.begin(i.hub.Store, i.mgr.GetCache(), i.options.importsAll())
 		return start(ctx, members)
 	})
 	if r.noGlobals && !i.options.SkipGlobalServices {
@@ -170,7 +170,7 @@ func start(ctx context.Context, c controller.Controller) error {
 }
 
 // controller returns a controller whose workers start once all of its sources have synced.
-func (i *importer) controller(name string, r reconcile.Reconciler, concurrency int, sources []source.Source) (controller.Controller, error) {
+func (i *runnable) controller(name string, r reconcile.Reconciler, concurrency int, sources []source.Source) (controller.Controller, error) {
 	unique := true // one process may run several managers: tests, demos
 	options := controller.Options{
 		Reconciler:              r,

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -59,4 +60,10 @@ func (s *slicesOf) of(service string) []*discoveryv1.EndpointSlice {
 		all[i] = o.(*discoveryv1.EndpointSlice) //nolint:forcetypeassert // the informer's kind
 	}
 	return all
+}
+
+// backedBy returns the Service of this cluster to which another owner's EndpointSlice belongs.
+func backedBy(o client.Object) (types.NamespacedName, bool) {
+	name := o.GetLabels()[discoveryv1.LabelServiceName]
+	return types.NamespacedName{Namespace: o.GetNamespace(), Name: name}, name != "" && !desired.Owned(o)
 }

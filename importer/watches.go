@@ -7,7 +7,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
@@ -19,16 +22,22 @@ import (
 	"github.com/clusterset/clusterset/importer/desired"
 )
 
-// backedBy returns the Service of this cluster to which another owner's EndpointSlice belongs.
-func backedBy(o client.Object) (types.NamespacedName, bool) {
-	name := o.GetLabels()[discoveryv1.LabelServiceName]
-	return types.NamespacedName{Namespace: o.GetNamespace(), Name: name}, name != "" && !desired.Owned(o)
+type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+
+func addNow(q queue, service types.NamespacedName) { q.Add(reconcile.Request{NamespacedName: service}) }
+
+// addLater adds a service that goes after those that this cluster changed.
+func addLater(q queue, service types.NamespacedName) {
+	if prioritized, is := q.(priorityqueue.PriorityQueue[reconcile.Request]); is {
+		prioritized.AddWithOpts(priorityqueue.AddOpts{Priority: new(-1)}, reconcile.Request{NamespacedName: service})
+		return
+	}
+	addNow(q, service)
 }
 
 // sources returns the sources that enqueue services: what is known of the hub, and every kind that the importer writes here, so that foreign changes
 // and deletions are corrected. An element of everything enqueues all services.
-func (i *importer) sources(r *reconciler, everything <-chan event.GenericEvent) []source.Source {
-	local := i.mgr.GetCache()
+func (r *reconciler) sources(local cache.Cache, everything <-chan event.GenericEvent) []source.Source {
 	here := enqueueService()
 	all := []source.Source{
 		source.Func(func(_ context.Context, q queue) error {
@@ -45,13 +54,47 @@ func (i *importer) sources(r *reconciler, everything <-chan event.GenericEvent) 
 		source.Kind[client.Object](local, &corev1.Namespace{}, enqueue(func(o client.Object) []types.NamespacedName { return r.hub.KeysIn(o.GetName()) }), appearedOrWent()),
 	}
 	all = append(all, extendedSources(local)...)
-	if i.options.Moved != nil {
-		all = append(all, source.Channel(i.options.Moved, enqueue(r.affectedBy)))
+	if r.options.Moved != nil {
+		all = append(all, source.Channel(r.options.Moved, enqueue(r.affectedBy)))
 	}
 	if !r.noGlobals {
 		all = append(all, source.Kind[client.Object](local, globalMetadata(), here))
 	}
 	return all
+}
+
+// follow enqueues services as what is known of the hub changes. What another cluster changes goes through its account (C39), but for what goes.
+func (r *reconciler) follow(q queue) {
+	r.accounts.add = func(service types.NamespacedName) { addLater(q, service) }
+	for _, m := range r.hub.Members() { // the records bring everything at the start
+		r.clusters.look(m.Name, r.hub)
+	}
+	r.hub.OnMember(func(name string) { r.followMember(q, name) })
+	r.hub.OnRecords(func(cluster string, key types.NamespacedName) {
+		if e := r.hub.Export(cluster, key); cluster == r.options.Cluster || e == nil || e.Withdrawn {
+			addNow(q, key)
+			return
+		}
+		r.accounts.changed(cluster, key)
+	})
+}
+
+func (r *reconciler) followMember(q queue, name string) {
+	c := r.clusters.look(name, r.hub)
+	switch {
+	case c.networks, c.place && name == r.options.Cluster, c.now && name == r.options.Cluster:
+		for _, key := range r.all() {
+			addNow(q, key)
+		}
+	case c.now:
+		for _, key := range r.keysOf(name) {
+			addNow(q, key)
+		}
+	case c.place:
+		for _, key := range r.keysOf(name) {
+			r.accounts.changed(name, key)
+		}
+	}
 }
 
 // enqueue enqueues services by what an event is about.
@@ -95,6 +138,45 @@ func (r *reconciler) affectedBy(o client.Object) []types.NamespacedName {
 		return r.all()
 	}
 	return r.keysOf(o.GetName())
+}
+
+// keysOf returns the services that a cluster exports, and those that are kept although the hub has lost their records.
+func (r *reconciler) keysOf(cluster string) []types.NamespacedName {
+	return append(r.hub.Keys(cluster), r.absences.Of(cluster)...)
+}
+
+// all returns the services that any cluster exports, or that are kept.
+func (r *reconciler) all() []types.NamespacedName { return append(r.hub.All(), r.absences.Of("")...) }
+
+// extendedSources returns the sources that enqueue this cluster's Services that ask for endpoints of others, whether it exports them or not: with
+// their own events, those of their EndpointSlices and, when it is opened or closed, those of their namespace.
+func extendedSources(local cache.Cache) []source.Source {
+	asking := enqueue(func(o client.Object) (keys []types.NamespacedName) { // of an update, both versions
+		ctx, services := context.Background(), []corev1.Service{{}} // a cache answers at once
+		switch o := o.(type) {
+		case *corev1.Service:
+			services[0] = *o
+		case *discoveryv1.EndpointSlice:
+			if key, ok := backedBy(o); !ok || local.Get(ctx, key, &services[0], client.UnsafeDisableDeepCopy) != nil {
+				return nil // or the Service's own event follows
+			}
+		case *corev1.Namespace:
+			var all corev1.ServiceList
+			_ = local.List(ctx, &all, client.InNamespace(o.Name), client.UnsafeDisableDeepCopy) // or it is stopping
+			services = all.Items
+		}
+		for i := range services {
+			if desired.AsksToBeExtended(&services[i]) {
+				keys = append(keys, client.ObjectKeyFromObject(&services[i]))
+			}
+		}
+		return keys
+	})
+	return []source.Source{
+		source.Kind[client.Object](local, &corev1.Service{}, asking),
+		source.Kind[client.Object](local, &discoveryv1.EndpointSlice{}, asking),
+		source.Kind[client.Object](local, &corev1.Namespace{}, asking, predicate.LabelChangedPredicate{}),
+	}
 }
 
 // went passes deletions: a cluster that the hub has lost is given up by deleting the copy of its MemberCluster (C44).
