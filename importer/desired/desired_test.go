@@ -46,7 +46,7 @@ func TestAddresses(t *testing.T) {
 		ips      []string
 		reason   mcsv1beta1.ServiceImportConditionReason
 	}{
-		{"come in the derived Service's order", families{v4, v6}, both, families{v6, v4}, []string{"fd00::1", "10.96.0.1"}, ready},
+		{"come in the exports' order", families{v4, v6}, both, families{v4, v6}, []string{"10.96.0.1", "fd00::1"}, ready},
 		{"of a family that the export lacks are hidden, and kept", families{v4}, both, families{v4}, []string{"10.96.0.1"}, ready},
 		{"are of the families that this cluster has", families{v4, v6}, service(families{v4}, "10.96.0.1"), families{v4}, []string{"10.96.0.1"}, ready},
 		{"can't serve another family", families{v6}, service(families{v4}, "10.96.0.1"), families{v6}, nil, mcsv1beta1.ServiceImportReasonIPFamilyNotSupported},
