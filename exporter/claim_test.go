@@ -258,7 +258,8 @@ func TestSuccessor(t *testing.T) {
 	}
 }
 
-// Of two clones, one exports and the other says that it doesn't, however often both are restarted.
+// Of two clones, such as a cluster and what was restored from its etcd of last night, one exports, whichever was there first, and the other says that it
+// doesn't, however often both are restarted and the hub is away.
 func TestOfTwoClonesOneWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newLeaseHub()
@@ -270,6 +271,10 @@ func TestOfTwoClonesOneWaits(t *testing.T) {
 			if !a.claim.held() || b.claim.held() || h.renewals(b.claim.run) != 0 || b.claim.unheard().Error() == errNotSynced.Error() {
 				t.Fatalf("restart %d: the original holds the name: %v, its clone: %v", i, a.claim.held(), b.claim.held())
 			}
+			h.set(func() { h.away = true })
+			elapse(10 * time.Minute)
+			h.set(func() { h.away = false })
+			elapse(time.Minute)
 			if i%2 == 0 {
 				h.crash(a)
 				a = h.start(t, "cluster", fmt.Sprint("a", i))

@@ -72,6 +72,9 @@ func TestDefinitionsOfServiceImport(t *testing.T) {
 					if missing := slices.DeleteFunc([]string{"spec.ips[1]", "status.clusters", "status.conditions"}, func(p string) bool { return slices.Contains(all, p) }); len(missing) > 0 {
 						return fmt.Errorf("there is no %v", missing)
 					}
+					if slices.Contains(all, "status.conditions[1]") { // the records of the endpoints aren't read yet
+						return fmt.Errorf("it has %v", all)
+					}
 				}
 				if row := fmt.Sprintf("| %s | %s |", c.definition, lacking(all, is)); !strings.Contains(documented, row) {
 					return fmt.Errorf("docs/compatibility.md lacks %s", row)

@@ -118,10 +118,7 @@ func TestConflicts(t *testing.T) {
 				}
 				return errors.Join(errs...)
 			})
-			event := c.reason
-			if strings.Contains(event, ",") {
-				event = "Conflict" // the joined reasons are longer than an Event's reason may be
-			}
+			event, _, _ := strings.Cut(c.reason, ",") // all may be too long for an Event
 			for _, m := range []*fleettest.Member{older, younger, third} {
 				kube.Eventually(t, func() error { return m.HasEvent("ServiceExport", ns, c.name, event, "xicheng", "oldest") })
 			}
