@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -278,15 +279,22 @@ func TestNodesInExternalCIDRsAreChosen(t *testing.T) {
 // A name is resolved at once and then every ten seconds; the last good answer stays, a failure is counted, and a change is told. Rule D92.
 func TestNamesAreResolved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex // of what follows
 		var answer []netip.Addr
 		var fails error
 		asked, changes := 0, 0
 		n := newResolver(func(_ context.Context, network, host string) ([]netip.Addr, error) {
+			mu.Lock()
+			defer mu.Unlock()
 			if asked++; network != "ip" || host != "lb.example.com." {
 				t.Errorf("looks up %s of %s", network, host)
 			}
 			return slices.Clone(answer), fails
-		}, func(_ context.Context, users []types.NamespacedName) { changes += len(users) })
+		}, func(_ context.Context, users []types.NamespacedName) {
+			mu.Lock()
+			defer mu.Unlock()
+			changes += len(users)
+		})
 		go func() { _ = n.run(t.Context()) }()
 		use := func() string {
 			synctest.Wait()
@@ -294,6 +302,8 @@ func TestNamesAreResolved(t *testing.T) {
 			got := resolve("lb.example.com")
 			done()
 			synctest.Wait()
+			mu.Lock()
+			defer mu.Unlock()
 			return fmt.Sprint(got, asked, changes)
 		}
 		failures := testutil.ToFloat64(metricResolveFailures)
@@ -310,7 +320,9 @@ func TestNamesAreResolved(t *testing.T) {
 			{"it is empty", nil, nil, "[192.0.2.1 2001:db8::2] 5 1"},
 			{"it changes", []netip.Addr{ip("192.0.2.3")}, nil, "[192.0.2.3] 6 2"},
 		} {
+			mu.Lock()
 			answer, fails = c.answer, c.fails
+			mu.Unlock()
 			if i > 0 {
 				elapse(resolveEvery)
 			}
@@ -324,7 +336,10 @@ func TestNamesAreResolved(t *testing.T) {
 		_, done := n.resolve(web) // no longer used
 		done()
 		elapse(5 * resolveEvery)
-		if synctest.Wait(); asked != 6 {
+		synctest.Wait()
+		mu.Lock()
+		defer mu.Unlock()
+		if asked != 6 {
 			t.Errorf("a name that nobody uses is asked for, %d times in all", asked)
 		}
 	})
