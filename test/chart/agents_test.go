@@ -45,6 +45,10 @@ func (c *cluster) runsAgents(t *testing.T) {
 	}
 
 	c.Apply(t, []byte(`
+apiVersion: clusterset.dev/v1alpha1
+kind: MemberCluster
+metadata: {name: shanghai} # whether it is reached is a metric
+---
 apiVersion: v1
 kind: Namespace
 metadata: {name: shop}
