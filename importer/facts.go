@@ -67,8 +67,8 @@ func (f *Facts) follows(ctx context.Context, report *clustersetv1alpha1.MemberRe
 	report.Follows = clustersetv1alpha1.DrainsAndLeaves(followed)
 }
 
-// has says which namespaces this cluster has (C77), and nothing if a missing one says nothing about what is imported. The hub's store has only
-// services of these, so only an exporting cluster can find out which are missing.
+// has says which namespaces this cluster has (C77), so that an exporter can tell where one is missing; nothing if a missing one says nothing about what
+// is imported.
 func (f *Facts) has(ctx context.Context, report *clustersetv1alpha1.MemberReportSpec) {
 	digest := ""
 	if f.all {

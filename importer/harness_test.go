@@ -120,11 +120,6 @@ endpoints: [{addresses: [%s], nodeName: n1}]
 `, endpoint)
 }
 
-// labelled returns a record with the label that members select by.
-func labelled(from, ns, name, clusterIP, endpoint string) string {
-	return strings.ReplaceAll(records.Exported(from, ns, name, clusterIP, endpoint), "metadata: {", "metadata: {labels: {clusterset.dev/service-namespace: "+ns+"}, ")
-}
-
 func join(manifests []string) []byte { return []byte(strings.Join(manifests, "\n---\n")) }
 
 func namespaceOf(name string) string {

@@ -54,12 +54,3 @@ func (c copies) Members() (all []*clustersetv1alpha1.MemberCluster) {
 	}
 	return all
 }
-
-// values returns MemberClusters by value.
-func values(all []*clustersetv1alpha1.MemberCluster) []clustersetv1alpha1.MemberCluster {
-	list := make([]clustersetv1alpha1.MemberCluster, len(all))
-	for i, m := range all {
-		list[i] = *m
-	}
-	return list
-}

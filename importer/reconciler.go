@@ -80,8 +80,7 @@ func (o *round) writeAlone(ctx context.Context) (reconcile.Result, error) {
 	return reconcile.Result{RequeueAfter: o.returns}, err
 }
 
-// exclude removes what is imported of a namespace that the operator excludes. That needs no answer from the hub, whose records of it may not
-// even be watched.
+// exclude removes what is imported of a namespace that the operator excludes. That needs no answer from the hub.
 func (o *round) exclude(ctx context.Context) (reconcile.Result, error) {
 	o.memories.forget(o.in.Key)
 	o.report.notExtended(ctx, o.in.Key, o.in.Extended, o.in.Extended.Refused())
