@@ -5,7 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -15,6 +19,7 @@ import (
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset/clusterset/api"
+	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
 	"github.com/clusterset/clusterset/importer/desired"
 	"github.com/clusterset/clusterset/internal/mcs"
 )
@@ -196,3 +201,115 @@ func (l *local) write(ctx context.Context, verb string, o client.Object, do func
 }
 
 func kindOf(o client.Object) string { return reflect.TypeOf(o).Elem().Name() }
+
+// sizeOfDeletion and sizeOfEvent are about how many bytes a deletion and an Event take in etcd.
+const sizeOfDeletion, sizeOfEvent = 256, 1 << 10
+
+// meter counts the bytes that a reconcile writes, and knows what it wrote.
+type meter struct {
+	bytes    atomic.Int64
+	mu       sync.Mutex
+	versions []string // of the objects, as they were written
+}
+
+type meterKey struct{}
+
+// metered returns a context in which writes are counted.
+func metered(ctx context.Context, m *meter) context.Context {
+	return context.WithValue(ctx, meterKey{}, m)
+}
+
+func meterOf(ctx context.Context) *meter {
+	if m, ok := ctx.Value(meterKey{}).(*meter); ok {
+		return m
+	}
+	return &meter{}
+}
+
+// wrote counts an object that was written.
+func (m *meter) wrote(verb string, o client.Object) {
+	if verb == "delete" {
+		m.bytes.Add(sizeOfDeletion)
+		return
+	}
+	m.bytes.Add(int64(sizeOf(o)))
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.versions = append(m.versions, o.GetResourceVersion())
+}
+
+// has reports whether the reconcile wrote an object in that version.
+func (m *meter) has(version string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Contains(m.versions, version)
+}
+
+// sizeOf returns about how many bytes an object takes in etcd. Kubernetes' own kinds are stored in the form that Size is of.
+func sizeOf(o client.Object) int {
+	if sized, ok := o.(interface{ Size() int }); ok {
+		return sized.Size()
+	}
+	meta := metav1.ObjectMeta{Labels: o.GetLabels(), Annotations: o.GetAnnotations(), ManagedFields: o.GetManagedFields(), OwnerReferences: o.GetOwnerReferences()}
+	size := 512 + meta.Size()
+	switch o := o.(type) {
+	case *fabedgev1alpha1.GlobalService:
+		size += 128*len(o.Spec.Ports) + desired.SizeOfEndpoints(o)
+	case *mcsv1beta1.ServiceImport:
+		size += 128*len(o.Spec.Ports) + 64*(len(o.Spec.IPs)+len(o.Status.Clusters))
+		for i := range o.Status.Conditions {
+			size += 128 + len(o.Status.Conditions[i].Message)
+		}
+	}
+	return size
+}
+
+// foreignRetry is when to check whether a foreign object is out of the way. Usually its own event triggers that, but the name
+// of a derived Service that isn't ours doesn't say which service it blocks. And when to check whether the definition of ServiceImport was upgraded.
+const foreignRetry = 5 * time.Minute
+
+// staleRetry is when to retry after a write conflict. By then the cache has the other write.
+const staleRetry = 200 * time.Millisecond
+
+// foreignError is returned for an object with the name of one of ours that isn't ours. It isn't retried: the object's next
+// event enqueues the service again.
+type foreignError struct {
+	kind   string
+	object client.Object
+}
+
+func (e *foreignError) Error() string {
+	return fmt.Sprintf("%s %s exists and isn't the importer's; delete or rename it", e.kind, client.ObjectKeyFromObject(e.object))
+}
+
+// joined returns the errors that are joined in err.
+func joined(err error) (all []error) {
+	if of, is := err.(interface{ Unwrap() []error }); is {
+		for _, e := range of.Unwrap() {
+			all = append(all, joined(e)...)
+		}
+	} else if err != nil {
+		all = append(all, err)
+	}
+	return all
+}
+
+// foreignErrors returns the foreignErrors among joined errors, and whether there are no others.
+func foreignErrors(err error) (foreign []*foreignError, only bool) {
+	all := joined(err)
+	for _, e := range all {
+		var f *foreignError
+		if errors.As(e, &f) {
+			foreign = append(foreign, f)
+		}
+	}
+	return foreign, len(foreign) == len(all)
+}
+
+// isStale reports whether everything that failed did so because the cache was behind.
+func isStale(err error) bool {
+	return err != nil && !slices.ContainsFunc(joined(err), func(e error) bool {
+		var foreign *foreignError
+		return !apierrors.IsConflict(e) && !errors.As(e, &foreign)
+	})
+}

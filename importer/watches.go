@@ -38,7 +38,7 @@ func addLater(q queue, service types.NamespacedName) {
 // sources returns the sources that enqueue services: what is known of the hub, and every kind that the importer writes here, so that foreign changes
 // and deletions are corrected. An element of everything enqueues all services.
 func (r *reconciler) sources(local cache.Cache, everything <-chan event.GenericEvent) []source.Source {
-	here := enqueueService()
+	here, by := enqueueService(), r.bySomebodyElse()
 	all := []source.Source{
 		source.Func(func(_ context.Context, q queue) error {
 			r.follow(q)
@@ -46,10 +46,10 @@ func (r *reconciler) sources(local cache.Cache, everything <-chan event.GenericE
 		}),
 		source.Channel(everything, enqueue(func(client.Object) []types.NamespacedName { return r.all() })),
 		source.Kind[client.Object](local, &clustersetv1alpha1.MemberCluster{}, enqueue(r.affectedBy), went()),
-		source.Kind(local, client.Object(r.local.imports.NewImport()), here),
-		source.Kind[client.Object](local, &discoveryv1.EndpointSlice{}, here),
+		source.Kind(local, client.Object(r.local.imports.NewImport()), here, by),
+		source.Kind[client.Object](local, &discoveryv1.EndpointSlice{}, here, by),
 		source.Kind[client.Object](local, &discoveryv1.EndpointSlice{}, enqueue(r.exportedHere)),
-		source.Kind[client.Object](local, &corev1.Service{}, here),
+		source.Kind[client.Object](local, &corev1.Service{}, here, by),
 		source.Kind[client.Object](local, &corev1.Service{}, enqueue(r.exportedHere)),
 		source.Kind[client.Object](local, &corev1.Namespace{}, enqueue(func(o client.Object) []types.NamespacedName { return r.hub.KeysIn(o.GetName()) }), appearedOrWent()),
 	}
@@ -58,7 +58,7 @@ func (r *reconciler) sources(local cache.Cache, everything <-chan event.GenericE
 		all = append(all, source.Channel(r.options.Moved, enqueue(r.affectedBy)))
 	}
 	if !r.noGlobals {
-		all = append(all, source.Kind[client.Object](local, globalMetadata(), here))
+		all = append(all, source.Kind[client.Object](local, globalMetadata(), here, by))
 	}
 	return all
 }
@@ -115,6 +115,18 @@ func enqueueService() handler.EventHandler {
 		}
 		return nil
 	})
+}
+
+// bySomebodyElse leaves out the events that show an object as its service's last reconcile wrote it.
+func (r *reconciler) bySomebodyElse() predicate.Predicate {
+	is := func(o client.Object) bool {
+		key, ok := desired.ServiceOf(o)
+		return !ok || !r.memories.wrote(key, o.GetResourceVersion())
+	}
+	return predicate.Funcs{
+		CreateFunc: func(e event.CreateEvent) bool { return is(e.Object) },
+		UpdateFunc: func(e event.UpdateEvent) bool { return is(e.ObjectNew) },
+	}
 }
 
 // exportedHere returns the service of an EndpointSlice or a Service of this cluster's own, if it exports that. A hub that has lost its data may not

@@ -1,7 +1,11 @@
+// Package desired is the pure middle of the importer. From the hub's records of a service and this cluster's own state it
+// computes the service's ServiceImport, EndpointSlices, derived Service and GlobalService. Values in, values out: package
+// importer fetches the input and writes the differences.
 package desired
 
 import (
 	"cmp"
+	"fmt"
 	"net/netip"
 	"slices"
 
@@ -215,4 +219,47 @@ func familyOf(address string) corev1.IPFamily {
 		return corev1.IPv4Protocol
 	}
 	return corev1.IPv6Protocol
+}
+
+// DataPath is the destination of traffic to a ClusterSetIP.
+type DataPath string
+
+const (
+	// DataPathPods sends traffic to the pods of all clusters. It needs a pod network that all clusters share.
+	DataPathPods DataPath = "pods"
+
+	// DataPathClusterIPs sends traffic to the exporting Services' ClusterIPs. It needs a service network that is routed
+	// between clusters, such as FabEdge's.
+	DataPathClusterIPs DataPath = "clusterips"
+
+	// DataPathNone assigns no ClusterSetIP and creates no Service. Names resolve to the exporters' own ClusterIPs,
+	// which DNS takes from the GlobalService and ranks.
+	DataPathNone DataPath = "none"
+)
+
+// ParseDataPath parses the value of the --data-path flag.
+func ParseDataPath(s string) (DataPath, error) {
+	switch d := DataPath(s); d {
+	case DataPathPods, DataPathClusterIPs, DataPathNone:
+		return d, nil
+	}
+	return "", fmt.Errorf("unknown data path %q: want pods, clusterips or none", s)
+}
+
+// member returns what ranking needs of a cluster. A cluster that is Ready again, but not yet for long enough, counts as Suspect.
+func (in *Input) member(cluster string) (m topology.Member) {
+	if from := in.Members[cluster]; from != nil {
+		m.Zones, m.Region, m.Drain = from.AllZones(), from.Spec.Region, from.Spec.Drain
+		switch from.Status.Phase {
+		case clustersetv1alpha1.MemberSuspect:
+			m.Phase = topology.Suspect
+		case clustersetv1alpha1.MemberExpired:
+			m.Phase = topology.Expired
+		}
+	}
+	if in.Returning[cluster] {
+		m.Phase = topology.Suspect
+	}
+	m.Unreachable = in.Unreachable != nil && in.Unreachable(cluster)
+	return m
 }

@@ -1,11 +1,15 @@
 package desired
 
 import (
+	"cmp"
 	"encoding/json"
+	"hash/maphash"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -140,4 +144,137 @@ func exportedName(p discoveryv1.EndpointPort, export *door.Export) string {
 		return ""
 	}
 	return *p.Name
+}
+
+// An agent's cache has of the importer's own EndpointSlices what finds and compares them: in place of their content, which takes a third of the memory
+// of an agent that imports much, digests of it. Who needs what is stored in a slice reads that from the API server.
+
+// digestKey is the annotation with the digests, which only the cache has.
+const digestKey = "cache.clusterset.dev/digests"
+
+var digestSeed = maphash.MakeSeed()
+
+// Strip is a transform of a cache. It takes the managers of fields from each object, and from the importer's EndpointSlices their content.
+func Strip(o any) (any, error) {
+	if managed, ok := o.(metav1.Object); ok {
+		managed.SetManagedFields(nil)
+	}
+	s, ok := o.(*discoveryv1.EndpointSlice)
+	if !ok || !Owned(s) || Stripped(s) {
+		return o, nil
+	}
+	content, endpoints := digests(s)
+	s.Endpoints, s.Ports = nil, nil
+	for _, key := range StoredKeys {
+		delete(s.Annotations, key)
+	}
+	metav1.SetMetaDataAnnotation(&s.ObjectMeta, digestKey, content+" "+endpoints)
+	return s, nil
+}
+
+// Stripped reports whether Strip took the content of a slice.
+func Stripped(s *discoveryv1.EndpointSlice) bool { return s.Annotations[digestKey] != "" }
+
+// CacheKeys are the annotations of a slice that are never written.
+var CacheKeys = []string{digestKey}
+
+// SameContent reports whether two slices have the same endpoints, ports and stored records. Either may be stripped.
+func SameContent(a, b *discoveryv1.EndpointSlice) bool {
+	is, _ := digests(a)
+	other, _ := digests(b)
+	return is == other
+}
+
+// sameEndpoints reports whether two slices have the same endpoints by what their own cluster says of them: addresses and conditions. Zones and hints may
+// be ours. Either may be stripped.
+func sameEndpoints(a, b *discoveryv1.EndpointSlice) bool {
+	_, is := digests(a)
+	_, other := digests(b)
+	return is == other
+}
+
+func digests(s *discoveryv1.EndpointSlice) (content, endpoints string) {
+	if Stripped(s) {
+		content, endpoints, _ = strings.Cut(s.Annotations[digestKey], " ")
+		return content, endpoints
+	}
+	is := discoveryv1.EndpointSlice{Endpoints: s.Endpoints, Ports: s.Ports}
+	is.Annotations = Stored(s)
+	var all, ours maphash.Hash
+	all.SetSeed(digestSeed)
+	ours.SetSeed(digestSeed)
+	if data, err := is.Marshal(); err == nil { // it has only strings and numbers
+		_, _ = all.Write(data)
+	}
+	for i := range s.Endpoints {
+		c := s.Endpoints[i].Conditions
+		maphash.WriteComparable(&ours, [3]bool{c.Ready == nil || *c.Ready, c.Serving == nil || *c.Serving, c.Terminating != nil && *c.Terminating})
+		for _, address := range s.Endpoints[i].Addresses {
+			maphash.WriteComparable(&ours, address)
+		}
+	}
+	return strconv.FormatUint(all.Sum64(), 36), strconv.FormatUint(ours.Sum64(), 36)
+}
+
+// triggerTime is the annotation that states when a slice's endpoints changed.
+const triggerTime = corev1.EndpointsLastChangeTriggerTime
+
+// TriggerTime returns the annotation that states when a slice's endpoints changed, if writing the slice brings such a change here. is is the slice
+// that is there, or nil. No other write may have it: DNS servers and kube-proxies that measure how long a change takes regard every write as the end
+// of the stated change. So there is none if only rank or hints changed, or if the change was too long ago.
+func TriggerTime(is, want *discoveryv1.EndpointSlice, now time.Time) map[string]string {
+	stated := want.Annotations[triggerTime]
+	if _, recent := api.RecentTriggerTime(want.Annotations, now); !recent {
+		return nil
+	}
+	if is != nil && (is.Annotations[triggerTime] == stated || sameEndpoints(is, want)) {
+		return nil
+	}
+	return map[string]string{triggerTime: stated}
+}
+
+// Owned reports whether the importer wrote the object. The importer never changes or deletes any other object.
+func Owned(o metav1.Object) bool { return o.GetLabels()[api.LabelManagedBy] == api.ManagedByImporter }
+
+// Labels returns the labels that mark an object as the importer's.
+func Labels() map[string]string {
+	return map[string]string{api.LabelManagedBy: api.ManagedByImporter}
+}
+
+// ServiceOf returns the service that a record on the hub, or a local object of the importer, belongs to. A derived Service or a slice that no
+// service uses as it is belongs to one of its own name, which no cluster exports.
+func ServiceOf(o metav1.Object) (types.NamespacedName, bool) {
+	switch o := o.(type) {
+	case *clustersetv1alpha1.ExportedService:
+		return types.NamespacedName{Namespace: o.Spec.ServiceNamespace, Name: o.Spec.ServiceName}, true
+	case *clustersetv1alpha1.ExportedEndpoints:
+		return types.NamespacedName{Namespace: o.Spec.ServiceNamespace, Name: o.Spec.ServiceName}, true
+	case *discoveryv1.EndpointSlice, *corev1.Service:
+		if !Owned(o) {
+			return types.NamespacedName{}, false
+		}
+		name := cmp.Or(o.GetLabels()[api.LabelServiceName], o.GetLabels()[api.LabelExtends], metaOwner(o)) // the last one of a slice of ClusterIPs
+		service, derived := o.(*corev1.Service)
+		switch {
+		case !derived && name == "" && o.GetLabels()[api.LabelEndpointSliceManagedBy] == api.EndpointSliceManagedBy,
+			derived && name != "" && service.Name != api.DerivedServiceName(service.Namespace, name):
+			name = o.GetName() // restored from a backup, without its owner or in another namespace
+		}
+		return types.NamespacedName{Namespace: o.GetNamespace(), Name: name}, name != ""
+	default: // ServiceImport, GlobalService. One that someone else owns may block the importer's, or may just have been removed.
+		return types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}, true
+	}
+}
+
+// Extends reports whether the importer's slice extends a Service of the cluster's own.
+func Extends(s *discoveryv1.EndpointSlice) bool { return s.Labels[api.LabelExtends] != "" }
+
+// metaOwner returns the name of the ServiceImport that owns the object.
+func metaOwner(o metav1.Object) string {
+	for _, ref := range o.GetOwnerReferences() {
+		if ref.Kind == "ServiceImport" {
+			return ref.Name
+		}
+	}
+	return ""
 }

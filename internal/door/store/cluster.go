@@ -2,11 +2,17 @@ package store
 
 import (
 	"cmp"
+	"io"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/clusterset/clusterset/internal/door"
@@ -139,4 +145,111 @@ func (c *cluster) capped(key types.NamespacedName) bool {
 	s := c.services[key]
 	return c.maxServices > 0 && len(c.order) > c.maxServices && s != nil && s.export != nil && counts(s.export) &&
 		first(s.export, c.order[c.maxServices-1]) > 0
+}
+
+const (
+	// DefaultMaxMemory is how much memory one cluster's records may take here: about what 5,000 services of twenty endpoints do.
+	DefaultMaxMemory = 16 << 20
+	// readAgain is how often what was left out for want of memory is read again, if there is room.
+	readAgain = 10 * time.Minute
+)
+
+// fits reports whether records of a feed's kind may take this many bytes of a cluster's memory (rule C58 of docs/spec/control-plane.md). What a
+// list under way has is counted beside what is stored. The caller has locked s.
+func (f *feed) fits(name string, size int) bool {
+	s, other := f.store, endpoints-f.kind
+	if s.options.MaxMemory == 0 || name == s.options.Cluster {
+		return true
+	}
+	rest := 0
+	if c := s.clusters[name]; c != nil {
+		rest = c.size[other]
+	}
+	if beside := s.feeds[scope{other, f.namespace}]; beside != nil {
+		rest = max(rest, beside.listing[name])
+	}
+	return size+rest <= s.options.MaxMemory
+}
+
+// setOver notes whether something of a cluster is left out. The caller has locked s.
+func (s *Store) setOver(name string, c *cluster, over bool) {
+	if c.over == over {
+		return
+	}
+	c.over = over
+	if s.over == nil {
+		s.over = map[string]bool{}
+	}
+	s.over[name] = over
+}
+
+// readLeftOut reads again what was left out, where a quarter of the room is free. The caller has locked s.
+func (s *Store) readLeftOut() {
+	for name, c := range s.clusters {
+		if c.over && c.size[services]+c.size[endpoints] <= s.options.MaxMemory/4*3 {
+			s.setOver(name, c, false)
+			for _, f := range s.feedsOf(name) {
+				s.end(f.scope)
+			}
+		}
+	}
+	s.follow()
+}
+
+// item is an object on its way through a Reflector: where it is on the hub, and what is kept of it.
+type item struct {
+	metav1.ObjectMeta
+	value any // a record or a MemberCluster; nil: nothing
+}
+
+// GetObjectKind implements runtime.Object.
+func (i *item) GetObjectKind() schema.ObjectKind { return schema.EmptyObjectKind }
+
+// DeepCopyObject implements runtime.Object. An item never changes.
+func (i *item) DeepCopyObject() runtime.Object { return i }
+
+func itemOf(o client.Object, value any) *item {
+	return &item{metav1.ObjectMeta{Namespace: o.GetNamespace(), Name: o.GetName(), ResourceVersion: o.GetResourceVersion()}, value}
+}
+
+// events are those of an open watch, whose objects become items as they are decoded. While it lists, objects that are left out are dropped.
+type events struct {
+	watch.Interface
+	feed    *feed
+	listing bool
+}
+
+// decoded returns a watch of items.
+func (f *feed) decoded(w watch.Interface, listing bool) watch.Interface {
+	f.setLost(time.Time{})
+	return watch.NewStreamWatcher(&events{w, f, listing}, nil) // it reports no errors but the end
+}
+
+// Decode implements watch.Decoder.
+func (e *events) Decode() (watch.EventType, runtime.Object, error) {
+	for is := range e.ResultChan() {
+		o, ok := is.Object.(client.Object)
+		if !ok {
+			return is.Type, is.Object, nil // an error
+		}
+		switch is.Type {
+		case watch.Bookmark:
+			e.listing = false
+			i := itemOf(o, nil)
+			i.Annotations = o.GetAnnotations() // they say that a list ends
+			return is.Type, i, nil
+		case watch.Deleted:
+			return is.Type, itemOf(o, nil), nil
+		}
+		if value := e.feed.compact(o, e.listing); value != nil || !e.listing {
+			return is.Type, itemOf(o, value), nil
+		}
+	}
+	return "", nil, io.EOF
+}
+
+// Close implements watch.Decoder.
+func (e *events) Close() {
+	e.feed.setLost(time.Now())
+	e.Stop()
 }

@@ -38,6 +38,7 @@ type fakeHub struct {
 	silent    map[string]bool // namespaces in which requests wait
 	held      bool            // lists wait before their end
 	breaks    bool            // lists never come to their end
+	lag       int             // the version that the API server has reached which opens watches now; 0: it doesn't lag
 	changed   chan struct{}   // closed with each change
 	cut       chan struct{}   // closed to end all watches
 	requests  []string
@@ -150,6 +151,10 @@ func (h *fakeHub) ask(ctx context.Context, what string, k kind, namespace string
 		return apierrors.NewForbidden(schema.GroupResource{Resource: k.String()}, "", errors.New("no"))
 	case what == "watch" && version < h.oldest:
 		return apierrors.NewResourceExpired("too old")
+	case what == "watch" && h.lag > 0 && version > h.lag:
+		ahead := apierrors.NewTimeoutError("Too large resource version", 1)
+		ahead.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: metav1.CauseTypeResourceVersionTooLarge}}
+		return ahead
 	case what == "stream" && h.noStreams:
 		return apierrors.NewInvalid(schema.GroupKind{}, "", nil)
 	case what != "watch" && options.ResourceVersion != "":
@@ -234,7 +239,7 @@ func (h *fakeHub) Watch(ctx context.Context, list client.ObjectList, of ...clien
 		initial = append(initial, watch.Event{Type: watch.Bookmark, Object: end.(runtime.Object)})
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	s := &stream{events: make(chan watch.Event), cancel: cancel}
+	s := &stream{events: make(chan watch.Event), cancel: cancel, lags: h.lag > 0}
 	go h.serve(ctx, s, h.cut, initial, func(e event) bool {
 		return e.version > after && e.at.kind == k && (namespace == "" || e.at.namespace == namespace)
 	})
@@ -251,6 +256,7 @@ func bookmark(k kind, version int) metav1.Object {
 type stream struct {
 	events chan watch.Event
 	cancel context.CancelFunc
+	lags   bool // it is of the API server that lags
 }
 
 func (s *stream) ResultChan() <-chan watch.Event { return s.events }
@@ -278,7 +284,10 @@ func (h *fakeHub) serve(ctx context.Context, s *stream, cut chan struct{}, initi
 	for sent := 0; ; {
 		h.mu.Lock()
 		changed, more := h.changed, slices.Clone(h.history[min(sent, len(h.history)):])
-		sent = len(h.history)
+		if s.lags && h.lag > 0 {
+			more = slices.DeleteFunc(more, func(e event) bool { return e.version > h.lag })
+		}
+		sent = min(sent, len(h.history)) + len(more)
 		h.mu.Unlock()
 		for _, e := range more {
 			if wanted(e) && !send(watch.Event{Type: e.EventType, Object: e.is.DeepCopyObject()}) {

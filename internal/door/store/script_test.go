@@ -179,12 +179,14 @@ func (s *script) run(command string, args []string) error {
 				map[string]map[string]bool{"forbid": h.forbidden, "silence": h.silent}[command][namespace] = true
 			}
 		})
+	case "lag": // from now on watches are opened at an API server that learns of no change
+		h.do(func() { h.lag = h.version })
 	case "hold":
 		h.do(func() { h.held = true })
 	case "break":
 		h.do(func() { h.breaks = true })
 	case "heal": // ends all of these
-		h.do(func() { h.fails, h.held, h.breaks = nil, false, false; clear(h.forbidden); clear(h.silent) })
+		h.do(func() { h.fails, h.held, h.breaks, h.lag = nil, false, false, 0; clear(h.forbidden); clear(h.silent) })
 	case "backup":
 		s.restore = h.backup()
 	case "restore":

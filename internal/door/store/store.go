@@ -1,12 +1,24 @@
+// Package store is what an agent knows of its hub: the records as compact values (internal/door), the MemberClusters, and whether the hub
+// answers.
+//
+// client-go's Reflectors fill it, each with one kind: of all namespaces or, in a set with communities, of the namespace of each cluster that this
+// one shares a community with. API objects are dropped as they are decoded, except MemberClusters and this cluster's own records. Subscribers get
+// the keys of what changed, and read the state as it is then. What is read here must not be changed.
+//
+// If the clusters that are read change, or the hub went back to a backup, other Reflectors begin, and what they list takes the place of what is
+// here. A value equal to the one that is known keeps the known one's pointer, so a pointer is a version, and a list takes little memory.
 package store
 
 import (
 	"context"
+	"errors"
+	"reflect"
 	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
@@ -148,4 +160,30 @@ func (s *Store) note(is change) {
 		s.changes = map[change]bool{}
 	}
 	s.changes[is] = true
+}
+
+// kind is one of the hub's kinds. The first two are the records.
+type kind int
+
+const (
+	services kind = iota
+	endpoints
+	members
+)
+
+func (k kind) String() string {
+	return [...]string{"exportedservices", "exportedendpoints", "memberclusters"}[k]
+}
+
+// list returns an empty list of the kind.
+func (k kind) list() client.ObjectList {
+	return [...]client.ObjectList{&clustersetv1alpha1.ExportedServiceList{}, &clustersetv1alpha1.ExportedEndpointsList{}, &clustersetv1alpha1.MemberClusterList{}}[k]
+}
+
+// open returns an error for a watch that couldn't be opened.
+func open(w watch.Interface, err error) (watch.Interface, error) {
+	if err == nil && reflect.TypeOf(w) == reflect.TypeOf(watch.NewEmptyWatch()) { // what client-go returns for some errors
+		return nil, errors.New("the hub closed the connection, or didn't reply in time")
+	}
+	return w, err
 }
