@@ -87,7 +87,7 @@ func TestReturningHubIsAskedAgainSoon(t *testing.T) {
 		back <- struct{}{}
 		elapse(2500 * time.Millisecond)
 		h.set(func() { h.away = false })
-		elapse(time.Second)
+		elapse(2500 * time.Millisecond) // the first attempt is two seconds after the signal at most, and the third three seconds later
 		synctest.Wait()
 		if n := h.renewals("run") - 1; n != 2 || a.catchUps != 1 {
 			t.Errorf("%d heartbeats, brought up to date %d times", n, a.catchUps)

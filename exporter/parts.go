@@ -2,7 +2,6 @@ package exporter
 
 import (
 	"errors"
-	"sync"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -29,7 +28,6 @@ type reconciler struct {
 	events       events.EventRecorder
 	pass         *exportPass
 	states       serviceStates
-	dropped      sync.Map // services whose withdrawn records were deleted as too many
 	limiter      limiter
 	withdrawals  withdrawalGuard
 	perNamespace int // services of one namespace that are exported

@@ -100,7 +100,7 @@ func (r *reconciler) reconcile(ctx context.Context, key types.NamespacedName, kn
 func (r *reconciler) bring(ctx context.Context, key types.NamespacedName, have Records, want Desired, known *serviceState) (outcome, time.Duration) {
 	if have.Service != nil {
 		known.exported, known.revision = have.Service.Exports(), max(known.revision, have.Service.Spec.RevisionAt(r.now()))
-	} else if _, dropped := r.dropped.LoadAndDelete(key); dropped {
+	} else if r.states.wasExpired(key) {
 		known.exported, known.revision = false, 0
 	} else if want.Service == nil && known.lost(r.now()) {
 		want.Service = withdrawn(&clustersetv1alpha1.ExportedService{

@@ -12,8 +12,28 @@ import (
 
 // serviceStates remembers the services that something is known of. Each is reconciled by one worker at a time, which alone uses its state.
 type serviceStates struct {
-	mu sync.Mutex
-	of map[types.NamespacedName]*serviceState
+	mu      sync.Mutex
+	of      map[types.NamespacedName]*serviceState
+	expired map[types.NamespacedName]bool // those whose withdrawn record was deleted, and isn't to be written again
+}
+
+// expire notes that the withdrawn record of a service is being deleted.
+func (s *serviceStates) expire(key types.NamespacedName) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.expired == nil {
+		s.expired = map[types.NamespacedName]bool{}
+	}
+	s.expired[key] = true
+}
+
+// wasExpired reports, once, whether the withdrawn record of a service was deleted.
+func (s *serviceStates) wasExpired(key types.NamespacedName) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	was := s.expired[key]
+	delete(s.expired, key)
+	return was
 }
 
 func (s *serviceStates) get(key types.NamespacedName) *serviceState {

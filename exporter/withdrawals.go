@@ -105,7 +105,7 @@ func (r *reconciler) expire(ctx context.Context) error {
 func (r *reconciler) expireOnce(ctx context.Context) {
 	services, _ := r.onHub.OwnRecords()
 	for _, s := range expired(services, r.now()) {
-		r.dropped.Store(keyOf(s), nil)                                               // else it would be written again
+		r.states.expire(keyOf(s))
 		as := client.Preconditions{UID: &s.UID, ResourceVersion: &s.ResourceVersion} // it may be exported again
 		if err := client.IgnoreNotFound(r.hub.Delete(ctx, s.DeepCopy(), as)); err != nil {
 			if ctx.Err() == nil {

@@ -34,7 +34,7 @@ func newFakeHub(t *testing.T, objects ...client.Object) *fakeHub {
 		WithStatusSubresource(&clustersetv1alpha1.MemberCluster{}, &corev1.ResourceQuota{}).WithObjects(objects...).Build()
 	h.reconciler = &reconciler{
 		client: h.WithWatch, live: h.WithWatch, events: h.events, now: func() time.Time { return h.at },
-		every: time.Second, maxServices: DefaultMaxServices, liveness: liveness.New(liveness.DefaultThresholds),
+		every: time.Second, maxServices: DefaultMaxServices, liveness: liveness.New(liveness.DefaultThresholds), copied: map[string]time.Time{},
 	}
 	return h
 }

@@ -38,9 +38,8 @@ type reconciler struct {
 
 	mu       sync.Mutex
 	liveness *liveness.Liveness
-	allKnown bool // whether the Liveness knows all members that the hub had at the start
-
-	copied sync.Map // when what a member reports was last copied to its MemberCluster, by its name
+	allKnown bool                 // whether the Liveness knows all members that the hub had at the start
+	copied   map[string]time.Time // when what a member reports was last copied to its MemberCluster
 }
 
 // copyEvery is how often, at most, what a member says about itself changes its MemberCluster, which is copied to all members (rule C29 of
@@ -147,7 +146,7 @@ func (r *reconciler) drop(name string) {
 	r.liveness.Drop(name)
 	r.liveness.Decide(r.now())
 	metricPaused.Set(gauge(r.liveness.Braked()))
-	r.copied.Delete(name)
+	delete(r.copied, name)
 	dropMetrics(name)
 }
 
@@ -161,9 +160,7 @@ func (r *reconciler) write(ctx context.Context, mc *clustersetv1alpha1.MemberClu
 	status := statusOf(mc, d, r.now())
 	copied := *status.DeepCopy()
 	copyReport(&copied, report.Spec, exported >= r.maxServices)
-	last, _ := r.copied.Load(mc.Name)
-	at, _ := last.(time.Time) // zero at first
-	copies := r.now().Sub(at) >= copyEvery && !equality.Semantic.DeepEqual(copied, status)
+	copies := r.now().Sub(r.copiedAt(mc.Name)) >= copyEvery && !equality.Semantic.DeepEqual(copied, status)
 	if copies {
 		status = copied
 	}
@@ -177,9 +174,18 @@ func (r *reconciler) write(ctx context.Context, mc *clustersetv1alpha1.MemberClu
 		return err
 	}
 	if copies {
-		r.copied.Store(mc.Name, r.now())
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.copied[mc.Name] = r.now()
 	}
 	return nil
+}
+
+// copiedAt returns when what a member reports was last copied, zero if never.
+func (r *reconciler) copiedAt(name string) time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.copied[name]
 }
 
 // writeStatus writes a status, and Events about what has changed.

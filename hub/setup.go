@@ -99,6 +99,7 @@ func Setup(mgr manager.Manager, opts Options) error {
 		events:   mgr.GetEventRecorder("clusterset-hub"),
 		now:      time.Now,
 		liveness: liveness.New(opts.Thresholds),
+		copied:   map[string]time.Time{},
 		// Often enough that a threshold is exceeded by an eighth at most, and that Decide notices a pause of its own.
 		every:       opts.Suspect / 8,
 		keepLeft:    opts.Left,

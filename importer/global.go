@@ -100,7 +100,7 @@ func (r *reconciler) writeGlobal(ctx context.Context, is, want *fabedgev1alpha1.
 		}
 		is = &fabedgev1alpha1.GlobalService{ObjectMeta: is.ObjectMeta, Status: known.status}
 	}
-	if known.hash != hashOfGlobal(want) {
+	if hash := hashOfGlobal(want); known.hash != hash {
 		change := func(g *fabedgev1alpha1.GlobalService) {
 			g.Labels = labels.Merge(g.Labels, want.Labels, nil)
 			g.Annotations = labels.Merge(g.Annotations, want.Annotations, policy.Keys)
@@ -110,7 +110,7 @@ func (r *reconciler) writeGlobal(ctx context.Context, is, want *fabedgev1alpha1.
 		if is, err = ensure(ctx, r.local, is, fresh, change); err != nil {
 			return err
 		}
-		known = knownOf(is)
+		known = knownGlobal{is.ResourceVersion, hash, is.Status}
 	}
 	r.memories.get(client.ObjectKeyFromObject(want)).global = known
 	return ensureStatus(ctx, r.local, is, func(g *fabedgev1alpha1.GlobalService) { g.Status = want.Status })
