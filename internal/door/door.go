@@ -205,7 +205,8 @@ func (e *Export) read(record *clustersetv1alpha1.ExportedService) api.LeftOut {
 	stated, wrong := policy.FromExport(clean.Spec.Policy, field.NewPath("spec", "policy"))
 	clean.Spec.Policy, clean.Spec.Revision = policy.Export(stated), e.Revision
 	left.Append(api.Left(wrong...))
-	e.Spec = &clean.Spec
+	spec := clean.Spec // without the rest of the record, which would stay in memory
+	e.Spec = &spec
 	if text, err := json.Marshal(e.Spec); err == nil { // it consists of strings and numbers
 		e.Text = string(text)
 	}

@@ -43,6 +43,8 @@ func (r record) like(known record) record {
 
 // cluster has the records of one cluster.
 type cluster struct {
+	name        string
+	of          index
 	maxServices int  // 0: no bound
 	over        bool // something is left out for want of memory
 	byName      [2]map[string]record
@@ -50,6 +52,20 @@ type cluster struct {
 	services    map[types.NamespacedName]*service
 	// order has the exports that count towards maxServices, the first one first.
 	order []*door.Export
+}
+
+// index has the names of the clusters with records of each service, sorted.
+type index map[types.NamespacedName][]string
+
+func (x index) add(key types.NamespacedName, cluster string) {
+	at, _ := slices.BinarySearch(x[key], cluster)
+	x[key] = slices.Insert(x[key], at, cluster)
+}
+
+func (x index) remove(key types.NamespacedName, cluster string) {
+	if x[key] = slices.DeleteFunc(x[key], func(name string) bool { return name == cluster }); len(x[key]) == 0 {
+		delete(x, key)
+	}
 }
 
 // service has the records of one service. Records whose names say another service than they do share one.
@@ -71,6 +87,7 @@ func (c *cluster) set(k kind, name string, r record) (changed []types.Namespaced
 	if s == nil {
 		s = &service{}
 		c.services[r.of] = s
+		c.of.add(r.of, c.name)
 	}
 	if r.export != nil {
 		s.export = r.export
@@ -103,6 +120,7 @@ func (c *cluster) remove(k kind, name string) (changed []types.NamespacedName) {
 	}
 	if s.export == nil && len(s.endpoints) == 0 {
 		delete(c.services, was.of)
+		c.of.remove(was.of, c.name)
 	}
 	return changed
 }

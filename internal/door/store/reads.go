@@ -3,7 +3,6 @@ package store
 import (
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -27,12 +26,11 @@ func (s *Store) Service(key types.NamespacedName) []Part {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	var parts []Part
-	for name, c := range s.clusters {
-		if of := c.services[key]; of != nil {
-			parts = append(parts, Part{name, of.export, slices.Clone(of.endpoints), c.capped(key)})
-		}
+	for _, name := range s.index[key] {
+		c := s.clusters[name]
+		of := c.services[key]
+		parts = append(parts, Part{name, of.export, slices.Clone(of.endpoints), c.capped(key)})
 	}
-	slices.SortFunc(parts, func(a, b Part) int { return strings.Compare(a.Cluster, b.Cluster) })
 	return parts
 }
 
@@ -59,15 +57,7 @@ func (s *Store) All() []types.NamespacedName {
 func (s *Store) keys(is func(types.NamespacedName) bool) []types.NamespacedName {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	all := map[types.NamespacedName]bool{}
-	for _, c := range s.clusters {
-		for key := range c.services {
-			if is(key) {
-				all[key] = true
-			}
-		}
-	}
-	return slices.Collect(maps.Keys(all))
+	return slices.DeleteFunc(slices.Collect(maps.Keys(s.index)), func(key types.NamespacedName) bool { return !is(key) })
 }
 
 // Services returns how many services a cluster exports, those beyond MaxServices among them.

@@ -44,7 +44,10 @@ func (s *Store) follow() {
 		if s.peers != nil && !slices.Contains(s.peers, name) {
 			delete(s.clusters, name)
 			s.setOver(name, c, false)
-			s.changed(name, slices.Collect(maps.Keys(c.services))...)
+			for key := range c.services {
+				s.index.remove(key, name)
+				s.changed(name, key)
+			}
 		}
 	}
 }

@@ -51,6 +51,7 @@ type Store struct {
 	peers     []string                                     // the clusters whose records are read; nil: all
 	feeds     map[scope]*feed                              // what is being read
 	clusters  map[string]*cluster                          // what has been read of them
+	index     index                                        // by service
 	synced    time.Time                                    // from when on it counts as complete; zero: this cluster's own records are missing
 	onRecords []func(cluster string, key types.NamespacedName)
 	onMember  []func(name string)
@@ -69,7 +70,7 @@ type change struct {
 // New returns a Store of a hub, whose client knows the kinds. It sends no request before Start.
 func New(of client.WithWatch, options Options) *Store {
 	return &Store{
-		options: options, hub: of, back: make(chan struct{}, 1), state: State{Since: time.Now()}, feeds: map[scope]*feed{}, clusters: map[string]*cluster{},
+		options: options, hub: of, back: make(chan struct{}, 1), state: State{Since: time.Now()}, feeds: map[scope]*feed{}, clusters: map[string]*cluster{}, index: index{},
 	}
 }
 
