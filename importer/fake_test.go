@@ -122,7 +122,11 @@ func (f *fakeHub) OnRecords(changed func(cluster string, key types.NamespacedNam
 func (f *fakeHub) OnMember(changed func(name string)) { f.member = changed }
 
 func (f *fakeHub) Member(name string) *clustersetv1alpha1.MemberCluster {
-	return copies{f.shelf}.Member(name)
+	m := copies{f.shelf}.Member(name)
+	if m != nil {
+		m, _ = m.Sanitized()
+	}
+	return m
 }
 
 func (f *fakeHub) Members() []*clustersetv1alpha1.MemberCluster { return copies{f.shelf}.Members() }

@@ -33,7 +33,7 @@ func (o *round) gatherHub() {
 		return
 	}
 	for _, part := range o.hub.Service(in.Key) {
-		if c := o.clusterOf(part.Cluster, nil); c.Member != nil && effective.Gone(c.Member, c.Here) {
+		if m := o.members.Member(part.Cluster); m != nil && m.Left() && effective.Gone(m, o.here(part.Cluster)) {
 			continue
 		}
 		in.Endpoints = append(in.Endpoints, part.Endpoints...)
@@ -55,17 +55,22 @@ func (o *round) gatherMembers(ctx context.Context) {
 	in := &o.in
 	in.Members, in.Returning = make(map[string]*clustersetv1alpha1.MemberCluster, len(in.Exports)+1), map[string]bool{}
 	read := func(cluster string) {
-		c := o.clusterOf(cluster, nil)
+		there := o.members.Member(cluster)
+		member := there
 		// If the hub was emptied, or restored to an earlier time at which the cluster had left, the last known location counts: without one its
 		// endpoints would lose their rank.
-		member := c.Member
-		if member == nil || member.Left() && !effective.Gone(member, c.Here) {
-			member = c.Here
+		if there == nil || there.Left() {
+			if here := o.here(cluster); there == nil || !effective.Gone(there, here) {
+				member = here
+			}
+		}
+		if member != nil && (o.alone || member != there) { // else the door did that
+			member, _ = member.Sanitized()
 		}
 		if member != nil {
-			in.Members[cluster], _ = member.Sanitized() // the hub says what is invalid
+			in.Members[cluster] = member
 		}
-		if left := o.clusters.returning(cluster, c.Member); left > 0 && cluster != in.Cluster {
+		if left := o.clusters.returning(cluster, there); left > 0 && cluster != in.Cluster {
 			in.Returning[cluster] = true
 			o.returns = sooner(o.returns, left)
 		}
@@ -177,9 +182,14 @@ func (o *round) known() bool {
 	return !o.alone && own != nil && !own.Left()
 }
 
+// here returns the MemberCluster of this cluster, nil if there is none.
+func (r *reconciler) here(cluster string) *clustersetv1alpha1.MemberCluster {
+	return copies{r.local.cache}.Member(cluster)
+}
+
 // clusterOf returns what the hub and this cluster say of a cluster.
 func (o *round) clusterOf(name string, own *clustersetv1alpha1.MemberCluster) (c effective.Cluster) {
-	c.Member, c.Here = o.members.Member(name), copies{o.local.cache}.Member(name)
+	c.Member, c.Here = o.members.Member(name), o.here(name)
 	if c.Member != nil && own != nil {
 		c.Apart = name != own.Name && !communities.Share(own.Spec.Communities, c.Member.Spec.Communities)
 	}

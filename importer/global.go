@@ -6,15 +6,21 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
+	"net/http"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/clusterset/clusterset/api"
 	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
 	"github.com/clusterset/clusterset/importer/desired"
 	"github.com/clusterset/clusterset/internal/labels"
@@ -104,7 +110,7 @@ func (r *reconciler) writeGlobal(ctx context.Context, is, want *fabedgev1alpha1.
 		change := func(g *fabedgev1alpha1.GlobalService) {
 			g.Labels = labels.Merge(g.Labels, want.Labels, nil)
 			g.Annotations = labels.Merge(g.Annotations, want.Annotations, policy.Keys)
-			g.Spec = *want.Spec.DeepCopy()
+			g.Spec = want.Spec
 		}
 		fresh := &fabedgev1alpha1.GlobalService{ObjectMeta: metav1.ObjectMeta{Namespace: want.Namespace, Name: want.Name}}
 		if is, err = ensure(ctx, r.local, is, fresh, change); err != nil {
@@ -113,7 +119,62 @@ func (r *reconciler) writeGlobal(ctx context.Context, is, want *fabedgev1alpha1.
 		known = knownGlobal{is.ResourceVersion, hash, is.Status}
 	}
 	r.memories.get(client.ObjectKeyFromObject(want)).global = known
+	if equality.Semantic.DeepEqual(known.status, want.Status) {
+		return nil
+	}
 	return ensureStatus(ctx, r.local, is, func(g *fabedgev1alpha1.GlobalService) { g.Status = want.Status })
+}
+
+// justMetadata asks for an object's metadata in place of the object, as protobuf if the API server can.
+const justMetadata = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+
+// globalWriter is a client whose writes of GlobalServices are answered with their metadata: to read all of one costs more than to write it.
+type globalWriter struct {
+	client.Client
+	globals rest.Interface
+}
+
+func newGlobalWriter(c client.Client, config *rest.Config, connection *http.Client) (client.Client, error) {
+	config = metadata.ConfigFor(config)
+	config.GroupVersion, config.APIPath = &fabedgev1alpha1.GroupVersion, "/apis"
+	globals, err := rest.RESTClientForConfigAndClient(config, connection)
+	if err != nil {
+		return nil, fmt.Errorf("make a client of GlobalServices: %w", err)
+	}
+	return &globalWriter{c, globals}, nil
+}
+
+// Create implements client.Client.
+func (w *globalWriter) Create(ctx context.Context, o client.Object, opts ...client.CreateOption) error {
+	if g, is := o.(*fabedgev1alpha1.GlobalService); is {
+		return send(ctx, w.globals.Post(), g)
+	}
+	return w.Client.Create(ctx, o, opts...)
+}
+
+// Update implements client.Client.
+func (w *globalWriter) Update(ctx context.Context, o client.Object, opts ...client.UpdateOption) error {
+	if g, is := o.(*fabedgev1alpha1.GlobalService); is {
+		return send(ctx, w.globals.Put().Name(g.Name), g)
+	}
+	return w.Client.Update(ctx, o, opts...)
+}
+
+// send sends a GlobalService, which gets the metadata of the answer.
+func send(ctx context.Context, request *rest.Request, g *fabedgev1alpha1.GlobalService) error {
+	whole := *g
+	whole.SetGroupVersionKind(fabedgev1alpha1.GroupVersion.WithKind("GlobalService"))
+	body, err := json.Marshal(&whole)
+	if err != nil {
+		return fmt.Errorf("encode GlobalService: %w", err)
+	}
+	var is metav1.PartialObjectMetadata
+	err = request.Namespace(g.Namespace).Resource("globalservices").Param("fieldManager", api.FieldManagerImporter).
+		SetHeader("Accept", justMetadata).SetHeader("Content-Type", runtime.ContentTypeJSON).Body(body).Do(ctx).Into(&is)
+	if err == nil {
+		g.ObjectMeta = is.ObjectMeta
+	}
+	return err
 }
 
 // globalsPage is how many GlobalServices are read per request. Each may be a MiB, and a thief can make many of them that large.

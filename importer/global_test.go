@@ -2,14 +2,22 @@ package importer
 
 import (
 	"fmt"
+	"net/http"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
+	"github.com/clusterset/clusterset/api"
+	"github.com/clusterset/clusterset/api/crds"
 	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
 	"github.com/clusterset/clusterset/importer/desired"
+	"github.com/clusterset/clusterset/test/kube"
 )
 
 // global returns the GlobalService shop/web, nil if there is none.
@@ -109,5 +117,60 @@ func TestGlobalServicesAreReadAtTheStart(t *testing.T) {
 	}
 	if g.here.globalReads != 0 {
 		t.Errorf("%d were read one by one", g.here.globalReads)
+	}
+}
+
+// A GlobalService is written as any client writes it, refusals included, and a hundred endpoints aren't sent back.
+func TestAGlobalServiceIsAnsweredWithItsMetadata(t *testing.T) {
+	plane := kube.StartAll(t, nil)[0]
+	plane.Apply(t, crds.All()...)
+	config, seen := rest.CopyConfig(plane.Config()), &traffic{}
+	config.Wrap(func(to http.RoundTripper) http.RoundTripper { seen.next = to; return seen })
+	connection, err := rest.HTTPClientFor(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain := newClient(t, plane.Config())
+	w, err := newGlobalWriter(plain, config, connection)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := &fabedgev1alpha1.GlobalService{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", Labels: map[string]string{"a": "b"}}}
+	g.Spec.Type = fabedgev1alpha1.ClusterIP
+	for i := range 100 {
+		g.Spec.Endpoints = append(g.Spec.Endpoints, fabedgev1alpha1.Endpoint{Cluster: "shanghai", Zone: "z", Region: "r", Addresses: []string{fmt.Sprintf("10.0.0.%d", i)}})
+	}
+	stale := &fabedgev1alpha1.GlobalService{}
+	for _, write := range []func() error{
+		func() error { return w.Create(t.Context(), g) },
+		func() error {
+			stale = g.DeepCopy()
+			g.Spec.Endpoints[7].Addresses = []string{"10.0.1.7"}
+			return w.Update(t.Context(), g)
+		},
+	} {
+		if err := write(); err != nil {
+			t.Fatal(err)
+		}
+		is := &fabedgev1alpha1.GlobalService{}
+		if err := plain.Get(t.Context(), client.ObjectKeyFromObject(g), is); err != nil {
+			t.Fatal(err)
+		}
+		if !equality.Semantic.DeepEqual(is.Spec, g.Spec) || !equality.Semantic.DeepEqual(is.ObjectMeta, g.ObjectMeta) || is.ManagedFields[0].Manager != api.FieldManagerImporter {
+			t.Errorf("it is\n%+v\nwant\n%+v", is, g)
+		}
+	}
+	if n := seen.received(); n == 0 || n > 4000 { // the object has 10 kB
+		t.Errorf("the answers have %d bytes", n)
+	}
+	if err := w.Create(t.Context(), &fabedgev1alpha1.GlobalService{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"}, Spec: g.Spec}); !apierrors.IsAlreadyExists(err) {
+		t.Errorf("a second one: %v", err)
+	}
+	if err := w.Update(t.Context(), stale); !apierrors.IsConflict(err) {
+		t.Errorf("an old one: %v", err)
+	}
+	g.Spec.Type = "Other"
+	if err := w.Update(t.Context(), g); !apierrors.IsInvalid(err) || refusal(err) == "" {
+		t.Errorf("an invalid one: %v", err)
 	}
 }

@@ -140,7 +140,7 @@ type traffic struct {
 
 	mu      sync.Mutex
 	asked   []string // requests other than watches
-	bytes   int64    // received in responses about records
+	bytes   int64    // received in responses about records and GlobalServices
 	writes  []string // except conflicts (409), which any client may get
 	watches map[string]bool
 }
@@ -160,7 +160,7 @@ func (c *traffic) RoundTrip(r *http.Request) (*http.Response, error) {
 		c.mu.Unlock()
 	}
 	response, err := c.next.RoundTrip(r)
-	if err == nil && strings.Contains(r.URL.Path, "/exported") {
+	if err == nil && (strings.Contains(r.URL.Path, "/exported") || strings.Contains(r.URL.Path, "/globalservices")) {
 		response.Body = &counted{response.Body, c}
 	}
 	wrote := r.Method != http.MethodGet && !strings.Contains(r.URL.Path, "/events") && !r.URL.Query().Has("dryRun")

@@ -108,7 +108,11 @@ func (i *runnable) Start(ctx context.Context) error {
 		case <-i.options.Reached:
 		}
 	}
-	l := &local{cache: i.mgr.GetCache(), slices: ours, live: i.mgr.GetAPIReader(), client: i.mgr.GetClient(), imports: version}
+	writer, err := newGlobalWriter(i.mgr.GetClient(), i.mgr.GetConfig(), i.mgr.GetHTTPClient())
+	if err != nil {
+		return err
+	}
+	l := &local{cache: i.mgr.GetCache(), slices: ours, live: i.mgr.GetAPIReader(), client: writer, imports: version}
 	go reportReach(ctx, l, i.options, i.hub.Store)
 	r := newReconciler(i.options, i.hub.Store, l, i.mgr.GetEventRecorder("clusterset-importer"), clock.RealClock{})
 	r.noGlobals = !hasGlobals

@@ -14,7 +14,8 @@ import (
 // compact returns what is to be kept of an object. It is called as soon as the object is decoded. Of a list, it is nil if there is no room.
 func (f *feed) compact(o client.Object, listing bool) any {
 	if m, ok := o.(*clustersetv1alpha1.MemberCluster); ok {
-		return m.DeepCopy() // of a list it isn't alone
+		usable, _ := m.Sanitized() // the hub says what is invalid
+		return usable.DeepCopy()   // of a list it isn't alone
 	}
 	name, ok := api.ClusterOfNamespace(o.GetNamespace())
 	if !ok {
