@@ -3,7 +3,6 @@ package hub
 import (
 	"context"
 	"fmt"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -32,10 +31,6 @@ func (r *reconciler) exported(ctx context.Context, cluster string) (int, error) 
 	}
 	return n, nil
 }
-
-// forgetAgain is when to look again for records of a member that is forgotten: some may come back, as from a backup of the hub. Nothing of it
-// changes then, so there are no events.
-const forgetAgain = time.Minute
 
 // forget deletes the records of a member that has been silent for very long. Its MemberCluster already says so. If the member returns, its
 // exporter writes them again.

@@ -328,18 +328,24 @@ func endpointsOf(cluster string, number, n, endpoints int) *clustersetv1alpha1.E
 func (g *rig) reconcile(t testing.TB) reconcile.Result {
 	t.Helper()
 	for range 10 {
-		g.here.writes = nil
-		g.memories.get(web).writes.AllowN(g.clock.Now(), -writesAtOnce) // as if nothing had been written lately
-		result, err := g.Reconcile(context.Background(), reconcile.Request{NamespacedName: web})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if len(g.here.writes) == 0 {
+		if result := g.once(t); len(g.here.writes) == 0 {
 			return result
 		}
 	}
 	t.Fatalf("it doesn't come to an end: %v", g.here.writes)
 	return reconcile.Result{}
+}
+
+// once reconciles shop/web once, as if nothing of it had been written lately.
+func (g *rig) once(t testing.TB) reconcile.Result {
+	t.Helper()
+	g.here.writes = nil
+	g.memories.get(web).writes.AllowN(g.clock.Now(), -writesAtOnce)
+	result, err := g.Reconcile(context.Background(), reconcile.Request{NamespacedName: web})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return result
 }
 
 // large returns a rig that has imported shop/web from many clusters.
