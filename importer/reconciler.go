@@ -2,10 +2,10 @@
 // every member, exporting or not, and sits between the hub and the plugin:
 //
 //	hub: ExportedService, ExportedEndpoints, MemberCluster
-//	  ─ effective.Effective (pure)    ─► the records to use: these, and those of parts that stay without one
-//	  ─ merge.Sanitize, merge.Resolve ─► what the service is
-//	  ─ desired.Compute (pure)        ─► ServiceImport, EndpointSlices, derived Service, GlobalService
-//	  ─ reconciler                    ─► the local API server
+//	  ─ effective.Effective (pure) ─► the records to use: these, and those of parts that stay without one
+//	  ─ merge.Resolve (pure)       ─► what the service is
+//	  ─ desired.Compute (pure)     ─► ServiceImport, EndpointSlices, derived Service, GlobalService
+//	  ─ reconciler                 ─► the local API server
 //
 // It is level-triggered: an event enqueues a (namespace, name), and the worker makes that service's objects match the records
 // in the hub's store at that moment. It writes only what differs.

@@ -223,18 +223,13 @@ func (m *memories) begin(service types.NamespacedName) *meter {
 	return last
 }
 
-// wrote reports whether the last reconcile of a service wrote an object in that version, so that its event says nothing new. If the next one has
-// begun, with what the cache had before, it does.
+// wrote reports whether the last reconcile of a service wrote an object in that version: then its event says nothing new. Once the next reconcile has
+// begun, this is false, because it may have read the cache before the write was in it.
 func (m *memories) wrote(service types.NamespacedName, version string) bool {
 	m.mu.Lock()
+	defer m.mu.Unlock()
 	of := m.of[service]
-	if of == nil {
-		m.mu.Unlock()
-		return false
-	}
-	last := of.last
-	m.mu.Unlock()
-	return last != nil && last.has(version)
+	return of != nil && of.last != nil && of.last.has(version)
 }
 
 // forget forgets a service of which nothing is written at this moment. So nothing is in the way of it, or too large.

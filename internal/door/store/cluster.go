@@ -44,9 +44,9 @@ func (r record) like(known record) record {
 // cluster has the records of one cluster.
 type cluster struct {
 	name        string
-	of          index
-	maxServices int  // 0: no bound
-	over        bool // something is left out for want of memory
+	index       index // the store's
+	maxServices int   // 0: no bound
+	over        bool  // something is left out for want of memory
 	byName      [2]map[string]record
 	size        [2]int // in bytes
 	services    map[types.NamespacedName]*service
@@ -87,7 +87,7 @@ func (c *cluster) set(k kind, name string, r record) (changed []types.Namespaced
 	if s == nil {
 		s = &service{}
 		c.services[r.of] = s
-		c.of.add(r.of, c.name)
+		c.index.add(r.of, c.name)
 	}
 	if r.export != nil {
 		s.export = r.export
@@ -120,7 +120,7 @@ func (c *cluster) remove(k kind, name string) (changed []types.NamespacedName) {
 	}
 	if s.export == nil && len(s.endpoints) == 0 {
 		delete(c.services, was.of)
-		c.of.remove(was.of, c.name)
+		c.index.remove(was.of, c.name)
 	}
 	return changed
 }

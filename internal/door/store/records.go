@@ -56,7 +56,7 @@ func recordOf(o client.Object) (r record) {
 func (s *Store) cluster(name string) *cluster {
 	c := s.clusters[name]
 	if c == nil {
-		c = &cluster{name: name, of: s.index, byName: [2]map[string]record{{}, {}}, services: map[types.NamespacedName]*service{}}
+		c = &cluster{name: name, index: s.index, byName: [2]map[string]record{{}, {}}, services: map[types.NamespacedName]*service{}}
 		if name != s.options.Cluster {
 			c.maxServices = s.options.MaxServices
 		}
