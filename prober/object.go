@@ -46,7 +46,7 @@ type record struct {
 // due reports whether verdicts should be written.
 func (r *record) due(all map[string]verdict.Verdict, now time.Time) bool {
 	age := now.Sub(r.at)
-	decided := func(v, o verdict.Verdict) bool { v.Reason = o.Reason; return v.Same(o) }
+	decided := func(v, o verdict.Verdict) bool { v.Reason = o.Reason; return v == o }
 	switch {
 	case r.writing:
 		return false
@@ -54,7 +54,7 @@ func (r *record) due(all map[string]verdict.Verdict, now time.Time) bool {
 		return age >= writeRetry
 	case !maps.EqualFunc(r.has, all, decided):
 		return true
-	case !maps.EqualFunc(r.has, all, verdict.Verdict.Same):
+	case !maps.Equal(r.has, all):
 		return age >= explainEvery
 	}
 	return age >= stampEvery
@@ -105,7 +105,7 @@ func (p *Prober) clusters(verdicts map[string]verdict.Verdict) []clustersetv1alp
 		v := verdicts[name]
 		c := clustersetv1alpha1.ClusterReachability{
 			Name: name, Reachable: metav1.ConditionStatus(v.Reachable.String()), Reason: string(v.Reason), Since: metav1.NewTime(v.Since),
-			Reached: v.Reached, RoundTripMicroseconds: v.RoundTrip.Microseconds(),
+			Reached: v.Reached, RoundTripMicroseconds: p.machine.RoundTrip(name).Microseconds(),
 		}
 		if e := p.peers[name]; e != nil {
 			beacons, ignored := e.dialled()
@@ -143,7 +143,8 @@ func (p *Prober) load(ctx context.Context) bool {
 		e.stated, _ = beacon.Parse(c.Beacons)
 		p.peers[c.Name] = e
 	}
-	p.publish(ctx, p.machine.Decide(now))
+	all, _ := p.machine.Decide(now)
+	p.publish(ctx, all)
 	close(p.loaded)
 	return true
 }

@@ -138,8 +138,10 @@ func (p *Prober) step(ctx context.Context, now time.Time) {
 	if !p.known {
 		return
 	}
-	all := p.machine.Decide(now)
-	p.publish(ctx, all)
+	all, changed := p.machine.Decide(now)
+	if changed {
+		p.publish(ctx, all)
+	}
 	p.write(ctx, all, now)
 	for _, cluster := range p.machine.Due(now) {
 		p.dial(ctx, cluster, now)
@@ -291,7 +293,7 @@ func (p *Prober) publish(ctx context.Context, now map[string]verdict.Verdict) {
 		}
 	}
 	for cluster, is := range now {
-		if before, ok := was[cluster]; !ok || !is.Same(before) {
+		if before, ok := was[cluster]; !ok || is != before {
 			showMetrics(cluster, is)
 		}
 	}

@@ -65,21 +65,14 @@ type Verdict struct {
 	Since time.Time
 	// Reached is whether a beacon of the cluster ever answered.
 	Reached bool
-	// RoundTrip is that of the last dial that succeeded, 0 if there was none.
-	RoundTrip time.Duration
-}
-
-// Same reports whether both say the same, apart from round trips, which are always different.
-func (v Verdict) Same(o Verdict) bool {
-	v.RoundTrip, o.RoundTrip = 0, 0
-	return v == o
 }
 
 // Machine has the verdicts on all other clusters. It does no I/O, reads no clock and is not safe for concurrent use.
 type Machine struct {
 	peers map[string]*peer
-	last  time.Time // when Decide was last called
-	awoke time.Time // dials that began before this can't fail: our timer was late
+	said  map[string]Verdict // what Decide last returned
+	last  time.Time          // when that was
+	awoke time.Time          // dials that began before this can't fail: our timer was late
 }
 
 // peer is what is known of one cluster.
@@ -89,10 +82,11 @@ type peer struct {
 	damper damping.Damper
 	schedule
 
-	good    time.Time // the end of the last success, or since when failures count
-	failed  int       // failures since
-	why     Reason    // of the last of them
-	witness time.Time // the latest beginning of a dial that succeeded
+	good    time.Time     // the end of the last success, or since when failures count
+	failed  int           // failures since
+	why     Reason        // of the last of them
+	witness time.Time     // the latest beginning of a dial that succeeded
+	took    time.Duration // the round trip of the last one
 	trial
 }
 
@@ -151,7 +145,7 @@ func (m *Machine) Done(cluster string, began, ended time.Time, roundTrip time.Du
 	p.ended(began, why != "")
 	switch {
 	case why == "":
-		p.good, p.failed, p.trial, p.Reached, p.RoundTrip = ended, 0, trial{}, true, roundTrip
+		p.good, p.failed, p.trial, p.Reached, p.took = ended, 0, trial{}, true, roundTrip
 		if began.After(p.witness) {
 			p.witness = began
 		}
@@ -167,9 +161,17 @@ func (m *Machine) Done(cluster string, began, ended time.Time, roundTrip time.Du
 	}
 }
 
-// Decide returns the verdict on each cluster. Call it several times a second: a gap means that this process stood still, and that dials which
-// failed meanwhile say nothing.
-func (m *Machine) Decide(now time.Time) map[string]Verdict {
+// RoundTrip returns how long the last dial to a cluster took that succeeded, 0 if there was none.
+func (m *Machine) RoundTrip(cluster string) time.Duration {
+	if p := m.peers[cluster]; p != nil {
+		return p.took
+	}
+	return 0
+}
+
+// Decide returns the verdict on each cluster, and whether any has changed. Call it several times a second: a gap means that this process
+// stood still, and that dials which failed meanwhile say nothing.
+func (m *Machine) Decide(now time.Time) (all map[string]Verdict, changed bool) {
 	if !m.last.IsZero() && now.Sub(m.last) > stall {
 		m.awoke = now
 		for _, p := range m.peers {
@@ -177,14 +179,20 @@ func (m *Machine) Decide(now time.Time) map[string]Verdict {
 		}
 	}
 	m.last = now
-	all := make(map[string]Verdict, len(m.peers))
+	changed = len(m.said) != len(m.peers)
 	for name, p := range m.peers {
 		if p.dialled {
 			m.decide(name, p, now)
 		}
-		all[name] = p.Verdict
+		changed = changed || m.said[name] != p.Verdict
 	}
-	return all
+	if changed { // whoever has the last ones may still read them
+		m.said = make(map[string]Verdict, len(m.peers))
+		for name, p := range m.peers {
+			m.said[name] = p.Verdict
+		}
+	}
+	return m.said, changed
 }
 
 func (m *Machine) decide(name string, p *peer, now time.Time) {

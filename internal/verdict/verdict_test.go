@@ -71,7 +71,7 @@ func (s *script) run(d time.Duration) {
 			s.open = s.open[1:]
 			s.m.Done(d.cluster, d.began, s.now, d.took, d.why)
 		}
-		verdicts := s.m.Decide(s.now)
+		verdicts, _ := s.m.Decide(s.now)
 		for name, v := range verdicts {
 			if was, ok := s.last[name]; ok && was.Reachable != v.Reachable {
 				s.changes = append(s.changes, fmt.Sprintf("%s %d→%d after %s", name, was.Reachable, v.Reachable, s.now.Sub(epoch)))
@@ -233,9 +233,9 @@ func TestClusterThatWasNeverReachedIsUnknown(t *testing.T) {
 func TestAgentContinuesWithTheVerdictsOfTheOneBefore(t *testing.T) {
 	s := &script{t: t, m: New(), now: epoch, path: only(cut, "b")}
 	before := epoch.Add(-time.Hour)
-	s.m.Know("b", Verdict{False, NoAnswer, before, true, 0}, epoch)
-	s.m.Know("c", Verdict{True, Answers, before, true, 0}, epoch)
-	s.m.Know("gone", Verdict{False, NoAnswer, before, true, 0}, epoch)
+	s.m.Know("b", Verdict{False, NoAnswer, before, true}, epoch)
+	s.m.Know("c", Verdict{True, Answers, before, true}, epoch)
+	s.m.Know("gone", Verdict{False, NoAnswer, before, true}, epoch)
 	s.m.Set([]string{"b", "c"}, nil, epoch)
 	s.run(time.Minute)
 	if len(s.changes) > 0 || len(s.last) != 2 || !s.last["b"].Since.Equal(before) || !s.last["c"].Since.Equal(before) {
@@ -456,11 +456,13 @@ func TestWhenSilenceCounts(t *testing.T) {
 	}
 	m := alone()
 	for _, at := range []time.Duration{1 * time.Second, 2 * time.Second, 3 * time.Second, 4*time.Second - 1} {
-		if got := m.Decide(epoch.Add(at))["b"]; got.Reachable != True {
+		all, _ := m.Decide(epoch.Add(at))
+		if got := all["b"]; got.Reachable != True {
 			t.Errorf("after %s: %+v", at, got)
 		}
 	}
-	if got := m.Decide(epoch.Add(4 * time.Second))["b"]; got.Reachable != False || got.Reason != Refused {
+	all, _ := m.Decide(epoch.Add(4 * time.Second))
+	if got := all["b"]; got.Reachable != False || got.Reason != Refused {
 		t.Errorf("after 4 s: %+v", got)
 	}
 }
@@ -485,15 +487,29 @@ func TestDialAfterTheWitnessGetsItsTime(t *testing.T) {
 		after time.Duration
 		want  Reachable
 	}{{0, True}, {time.Second, True}, {1500*time.Millisecond - 1, True}, {1500 * time.Millisecond, False}} {
-		if got := m.Decide(at(began + c.after))["b"]; got.Reachable != c.want {
+		all, _ := m.Decide(at(began + c.after))
+		if got := all["b"]; got.Reachable != c.want {
 			t.Errorf("%s after the dial began: %+v", c.after, got)
 		}
 	}
 }
 
-func TestRoundTripsDoNotMakeVerdictsDiffer(t *testing.T) {
-	v := Verdict{Reachable: True, Reason: Answers, RoundTrip: 1}
-	if !v.Same(Verdict{Reachable: True, Reason: Answers, RoundTrip: 2}) || v.Same(Verdict{Reachable: True, Reason: Returning, RoundTrip: 1}) {
-		t.Error("verdicts are the same if they differ in round trips only")
+// Verdicts are made anew if one has changed. A dial that succeeds again changes none, however long it took.
+func TestVerdictsChangeOnlyIfOneDoes(t *testing.T) {
+	m := New()
+	m.Set([]string{"a", "b"}, nil, epoch)
+	for i, want := range []bool{true, true, false, false} {
+		now := epoch.Add(time.Duration(i) * time.Second)
+		if all, changed := m.Decide(now); changed != want || len(all) != 2 {
+			t.Errorf("after %d s: %v, changed: %t", i, all, changed)
+		}
+		m.Done("a", now, now, time.Duration(i), "")
+	}
+	if took := m.RoundTrip("a"); took != 3 {
+		t.Errorf("the last round trip took %s", took)
+	}
+	m.Set([]string{"a"}, nil, epoch)
+	if all, changed := m.Decide(epoch.Add(4 * time.Second)); !changed || len(all) != 1 {
+		t.Errorf("without b: %v, changed: %t", all, changed)
 	}
 }

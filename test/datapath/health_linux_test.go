@@ -81,9 +81,14 @@ func TestDeadCluster(t *testing.T) {
 func TestWithoutTheAgent(t *testing.T) {
 	w := set(t)
 	s := w.service(t, export{}, "xicheng", "chaoyang", "minhang")
-	xicheng, chaoyang, minhang := s.pods("xicheng", 2), s.pods("chaoyang", 1), s.pods("minhang", 1)
-	s.publish()
-	s.answered("xicheng", xicheng...)
+	// Each cluster's pods are used before those of the next are there, so that all are imported when the agent dies.
+	started := func(cluster string, count int) pods {
+		started := s.pods(cluster, count)
+		s.publish()
+		s.answered("xicheng", started...)
+		return started
+	}
+	minhang, chaoyang, xicheng := started("minhang", 1), started("chaoyang", 1), started("xicheng", 2)
 	agent := w.cluster("xicheng").Agent
 	t.Cleanup(func() { w.cluster("xicheng").startAgent(t) })
 	agent.Kill()

@@ -54,7 +54,7 @@ func TestWhatAStolenCredentialCosts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := &Attacker{TB: t, Hub: c, Cluster: thief, Namespace: w.ns, Share: 1 << 20, Turns: 200}
+	a := &Attacker{TB: t, Hub: c, Cluster: thief, Namespace: w.ns, Share: 1 << 18, Turns: 60}
 	w.thief = a
 	if fleettest.Long {
 		a.Share, a.Turns, a.Pace = 600<<20/7, 3000, rate.NewLimiter(pace, 1)
