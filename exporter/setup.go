@@ -225,7 +225,7 @@ func addController(mgr manager.Manager, hub *connect.Hub, opts Options, r *recon
 	if err != nil {
 		return err
 	}
-	for _, s := range sources(mgr.GetCache(), hub.Store, r.exports.version.NewExport(), r.pass) {
+	for _, s := range r.sources(mgr.GetCache(), hub.Store) {
 		if err := ctrl.Watch(s); err != nil {
 			return fmt.Errorf("watch: %w", err)
 		}

@@ -41,19 +41,23 @@ func addIndex(member cluster.Cluster) error {
 // sources returns the sources that enqueue keys.
 //
 // The member's own sources are waited for before any key is reconciled; the hub isn't: while it is unreachable, an
-// export should still report that, and a mark should still get its ServiceExport. Of the hub, all members' records count, because a conflict is with
-// another's; and our own, to restore what someone else changed.
-func sources(member cache.Cache, hub *store.Store, export client.Object, p *exportPass) []source.Source {
+// export should still report that, and a mark should still get its ServiceExport. Of the hub, all members' records of what is exported here
+// count, because a conflict is with another's; and our own, to restore what someone else changed.
+func (r *reconciler) sources(member cache.Cache, hub *store.Store) []source.Source {
 	return []source.Source{
-		source.Kind(member, export, keyed(client.ObjectKeyFromObject)),
+		source.Kind[client.Object](member, r.exports.version.NewExport(), keyed(client.ObjectKeyFromObject)),
 		source.Kind(member, client.Object(&corev1.Service{}), keyed(client.ObjectKeyFromObject)),
 		source.Kind(member, client.Object(&corev1.Namespace{}), servicesIn(member)),
 		source.Kind(member, client.Object(&discoveryv1.EndpointSlice{}), keyed(backed)),
-		source.Func(func(_ context.Context, q workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-			hub.OnRecords(func(_ string, key types.NamespacedName) { q.Add(reconcile.Request{NamespacedName: key}) })
+		source.Func(func(ctx context.Context, q workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+			hub.OnRecords(func(cluster string, key types.NamespacedName) {
+				if is, err := r.exports.get(ctx, key); cluster == r.cluster || is != nil || err != nil {
+					q.Add(reconcile.Request{NamespacedName: key})
+				}
+			})
 			return nil
 		}),
-		source.TypedChannel(p.keys, handler.TypedFuncs[types.NamespacedName, reconcile.Request]{
+		source.TypedChannel(r.pass.keys, handler.TypedFuncs[types.NamespacedName, reconcile.Request]{
 			GenericFunc: func(_ context.Context, e event.TypedGenericEvent[types.NamespacedName], q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
 				q.Add(reconcile.Request{NamespacedName: e.Object})
 			},

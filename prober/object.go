@@ -38,6 +38,7 @@ var key = client.ObjectKey{Name: clustersetv1alpha1.ReachabilityName}
 // record is what is known of the stored object.
 type record struct {
 	has     map[string]verdict.Verdict // what was last to be written
+	behind  bool                       // whether verdicts have changed since
 	at      time.Time                  // when that was
 	writing bool
 	failure string // why it wasn't written; empty if it was
@@ -52,9 +53,9 @@ func (r *record) due(all map[string]verdict.Verdict, now time.Time) bool {
 		return false
 	case r.failure != "":
 		return age >= writeRetry
-	case !maps.EqualFunc(r.has, all, decided):
+	case r.behind && !maps.EqualFunc(r.has, all, decided):
 		return true
-	case !maps.Equal(r.has, all):
+	case r.behind && !maps.Equal(r.has, all):
 		return age >= explainEvery
 	}
 	return age >= stampEvery
@@ -66,7 +67,7 @@ func (p *Prober) write(ctx context.Context, all map[string]verdict.Verdict, now 
 	if !r.due(all, now) {
 		return
 	}
-	r.writing, r.has, r.at = true, all, now
+	r.writing, r.has, r.behind, r.at = true, all, false, now
 	clusters := p.clusters(all)
 	p.start(ctx, func() func() {
 		err := p.store(ctx, clusters)

@@ -26,7 +26,7 @@ const (
 	// beat is how often it is decided whom to dial and what that means.
 	beat = 100 * time.Millisecond
 	// lookAround is how often this cluster's copies of the MemberClusters are read, and what is never dialled.
-	lookAround = 2 * time.Second
+	lookAround = 5 * time.Second
 	// hubTimeout is how long the hub may take to answer. If it doesn't, it is left alone for as long.
 	hubTimeout = 5 * time.Second
 )
@@ -141,6 +141,7 @@ func (p *Prober) step(ctx context.Context, now time.Time) {
 	all, changed := p.machine.Decide(now)
 	if changed {
 		p.publish(ctx, all)
+		p.record.behind = true
 	}
 	p.write(ctx, all, now)
 	for _, cluster := range p.machine.Due(now) {

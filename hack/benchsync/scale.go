@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/clusterset/clusterset/exporter"
 	"github.com/clusterset/clusterset/test/fleet"
 )
 
@@ -29,6 +30,7 @@ func (b *bench) scaled(ctx context.Context, w *world) error {
 		return err
 	}
 	b.say("importing everything")
+	b.near.AgentFlags = []string{"--heartbeat-interval", exporter.DefaultHeartbeatInterval.String()} // a fleet for tests has them more often
 	from := b.hub.audit.size()
 	if err := b.near.restartAgent(ctx); err != nil {
 		return err

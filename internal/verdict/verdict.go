@@ -70,7 +70,7 @@ type Verdict struct {
 // Machine has the verdicts on all other clusters. It does no I/O, reads no clock and is not safe for concurrent use.
 type Machine struct {
 	peers map[string]*peer
-	said  map[string]Verdict // what Decide last returned
+	all   map[string]Verdict // what Decide last returned
 	last  time.Time          // when that was
 	awoke time.Time          // dials that began before this can't fail: our timer was late
 }
@@ -78,7 +78,8 @@ type Machine struct {
 // peer is what is known of one cluster.
 type peer struct {
 	Verdict
-	down   bool // whether it can't be reached, whatever its return takes
+	said   Verdict // what Decide last returned
+	down   bool    // whether it can't be reached, whatever its return takes
 	damper damping.Damper
 	schedule
 
@@ -118,7 +119,7 @@ func (m *Machine) Set(measured []string, without map[string]Reason, now time.Tim
 			delete(m.peers, name)
 		} else if ok {
 			p.damper.Note(false, now)
-			*p = peer{Verdict: Verdict{Reached: p.Reached, Since: p.Since, Reason: p.Reason, Reachable: p.Reachable}, damper: p.damper}
+			*p = peer{Verdict: Verdict{Reached: p.Reached, Since: p.Since, Reason: p.Reason, Reachable: p.Reachable}, said: p.said, damper: p.damper}
 		}
 	}
 	for name, why := range without {
@@ -179,20 +180,21 @@ func (m *Machine) Decide(now time.Time) (all map[string]Verdict, changed bool) {
 		}
 	}
 	m.last = now
-	changed = len(m.said) != len(m.peers)
+	changed = len(m.all) != len(m.peers)
 	for name, p := range m.peers {
 		if p.dialled {
 			m.decide(name, p, now)
 		}
-		changed = changed || m.said[name] != p.Verdict
+		changed = changed || p.said != p.Verdict
+		p.said = p.Verdict
 	}
 	if changed { // whoever has the last ones may still read them
-		m.said = make(map[string]Verdict, len(m.peers))
+		m.all = make(map[string]Verdict, len(m.peers))
 		for name, p := range m.peers {
-			m.said[name] = p.Verdict
+			m.all[name] = p.Verdict
 		}
 	}
-	return m.said, changed
+	return m.all, changed
 }
 
 func (m *Machine) decide(name string, p *peer, now time.Time) {

@@ -498,18 +498,20 @@ func TestDialAfterTheWitnessGetsItsTime(t *testing.T) {
 func TestVerdictsChangeOnlyIfOneDoes(t *testing.T) {
 	m := New()
 	m.Set([]string{"a", "b"}, nil, epoch)
-	for i, want := range []bool{true, true, false, false} {
+	for i, want := range []bool{true, true, false, false, false} {
 		now := epoch.Add(time.Duration(i) * time.Second)
 		if all, changed := m.Decide(now); changed != want || len(all) != 2 {
 			t.Errorf("after %d s: %v, changed: %t", i, all, changed)
 		}
 		m.Done("a", now, now, time.Duration(i), "")
 	}
-	if took := m.RoundTrip("a"); took != 3 {
+	if took := m.RoundTrip("a"); took != 4 {
 		t.Errorf("the last round trip took %s", took)
 	}
-	m.Set([]string{"a"}, nil, epoch)
-	if all, changed := m.Decide(epoch.Add(4 * time.Second)); !changed || len(all) != 1 {
-		t.Errorf("without b: %v, changed: %t", all, changed)
+	for i, want := range []bool{true, false} {
+		m.Set([]string{"a"}, map[string]Reason{"c": NoBeacon}, epoch)
+		if all, changed := m.Decide(epoch.Add(5 * time.Second)); changed != want || len(all) != 2 {
+			t.Errorf("with c, which has no beacon, in place of b, for the %d. time: %v, changed: %t", i+1, all, changed)
+		}
 	}
 }
