@@ -32,8 +32,9 @@ CHART_TESTS := $(GO) -C test/chart test -timeout 20m -count=1 ./...
 FLEET_TESTS := ./test/e2e ./test/random ./test/gateway
 
 # Packages whose tests only start our programs. They run uncached and without the race detector, for the same reasons. The programs are
-# built once: tests use the ones in CLUSTERSET_BINARIES, if it is set. The longest packages come first.
-PROGRAM_TESTS := $(FLEET_TESTS) ./test/datapath ./test/docs ./test/console ./test/chaos ./test/hostile
+# built once: tests use the ones in CLUSTERSET_BINARIES, if it is set. Those of FIRST_TESTS take as long as all others together.
+FIRST_TESTS   := $(FLEET_TESTS) ./test/datapath
+PROGRAM_TESTS := ./test/docs ./test/console ./test/chaos ./test/hostile
 # More such packages, for tools that are run by hand. They and test/load run nightly.
 TOOL_TESTS := ./hack/benchsync ./hack/demo
 # The others. Here, too, the longest come first. LIST_TESTS begins a line with OTHER_TESTS, which would go on without packages if go list failed.
@@ -41,7 +42,7 @@ LIST_TESTS = all=$$($(GO) list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.Import
 OTHER_TESTS = ./importer ./plugin ./cli ./hub/peers \
   $$(echo "$$all" | grep -vE '/(cmd/coredns|hack/(benchsync|demo)|cli/explain|internal/statefile|test/(chaos|console|datapath|docs|e2e|gateway|hostile|load|random))$$')
 
-# Two packages at a time keep two processors busy: make test runs one of programs beside one of the others. With four there were 21 control
+# Two packages at a time keep two processors busy: make test runs one of FIRST_TESTS beside one of the others. With four there were 21 control
 # planes, each of which takes 4 % of a processor when it is idle, and what is done in 3 s alone took 9 s.
 PARALLEL := -p 1
 
@@ -94,13 +95,16 @@ test: kube ## Run the tests of each change, on a real etcd and kube-apiserver
 	$(if $(RACE),,@echo "No C compiler: the tests run without the race detector.")
 	$(BUILD) -ldflags "-s -w" -o $(CLUSTERSET_BINARIES)/ ./cmd/clusterset ./cmd/coredns
 	@# The tests begin when everything is compiled. Those of programs wait for what takes seconds, and compilers beside them make that minutes.
-	@$(GO) list -export -test -deps $(PROGRAM_TESTS) ./cmd/coredns >/dev/null
+	@$(GO) list -export -test -deps $(FIRST_TESTS) $(PROGRAM_TESTS) ./cmd/coredns >/dev/null
 	@for module in test/chart image; do $(GO) -C $$module list -export -test -deps ./... >/dev/null || exit 1; done
 	@for module in test/docs/commands test/datapath/nats; do $(GO) -C $$module list -export -deps tool >/dev/null || exit 1; done
 	@$(LIST_TESTS) $(RACY) $(GO) list $(RACE) -export -test -deps $(OTHER_TESTS) >/dev/null
-	@$(MAKE) --no-print-directory -j2 test-programs test-others test-chart test-image test-bounds
+	@$(MAKE) --no-print-directory --keep-going -j2 test-first test-others test-chart test-image test-bounds test-programs
 
-.PHONY: test-programs test-others test-image test-bounds
+.PHONY: test-first test-programs test-others test-image test-bounds
+test-first:
+	$(GO) test $(PARALLEL) -timeout 60m -count=1 $(FIRST_TESTS)
+
 test-programs:
 	$(GO) test $(PARALLEL) -timeout 60m -count=1 $(PROGRAM_TESTS)
 
