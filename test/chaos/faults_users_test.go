@@ -56,7 +56,7 @@ var userFaults = []fault{
 	{group: "users", name: "an administrator's typo in a MemberCluster: cidrs that are no networks, or have host bits", promise: staysInForce, silent: true, does: func(c *run) {
 		mistyped := []string{"10.0.0.1/8", "fd00::1/16", "10.300.0.0/16", "10.1.0.0", c.Paths.Network()} // all addresses are in the first two
 		c.admitAnyCIDR(mistyped)
-		c.until(func() error { return c.complains("spec.cidrs[2]") })
+		c.until(func() error { return c.complains("spec.cidrs[0]") })
 		c.touched("the hub says what it can't use of %q", mistyped)
 		c.isDrained()
 		c.victim.KillAgent()
