@@ -41,17 +41,17 @@ func addIndex(member cluster.Cluster) error {
 // sources returns the sources that enqueue keys.
 //
 // The member's own sources are waited for before any key is reconciled; the hub isn't: while it is unreachable, an
-// export should still report that, and a mark should still get its ServiceExport. Of the hub, all members' records of what is exported here
-// count, because a conflict is with another's; and our own, to restore what someone else changed.
+// export should still report that, and a mark should still get its ServiceExport. Of the hub, our own records count, to restore what someone
+// else changed; and others' of the same service, because a conflict is with another's.
 func (r *reconciler) sources(member cache.Cache, hub *store.Store) []source.Source {
 	return []source.Source{
 		source.Kind[client.Object](member, r.exports.version.NewExport(), keyed(client.ObjectKeyFromObject)),
 		source.Kind(member, client.Object(&corev1.Service{}), keyed(client.ObjectKeyFromObject)),
 		source.Kind(member, client.Object(&corev1.Namespace{}), servicesIn(member)),
 		source.Kind(member, client.Object(&discoveryv1.EndpointSlice{}), keyed(backed)),
-		source.Func(func(ctx context.Context, q workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+		source.Func(func(_ context.Context, q workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 			hub.OnRecords(func(cluster string, key types.NamespacedName) {
-				if is, err := r.exports.get(ctx, key); cluster == r.cluster || is != nil || err != nil {
+				if cluster == r.cluster || hub.Export(r.cluster, key) != nil {
 					q.Add(reconcile.Request{NamespacedName: key})
 				}
 			})
