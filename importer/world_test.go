@@ -31,7 +31,7 @@ func (o objects) empty() bool {
 
 func (w *world) objects(ns, name string) objects {
 	w.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), kube.Patience)
 	defer cancel()
 	find := func(name string, o client.Object) bool {
 		err := w.client.Get(ctx, client.ObjectKey{Namespace: ns, Name: name}, o)

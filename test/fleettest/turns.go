@@ -14,9 +14,9 @@ import (
 // turns has a channel for each fleet name, with the numbers of the fleets that no test is using.
 var turns sync.Map
 
-// atOnce limits how many fleets the tests of a package use at a time. Two packages run at a time, and with more fleets API servers
-// don't start in time on two processors.
-var atOnce = make(chan struct{}, 3)
+// atOnce limits how many fleets the tests of a package use at a time. Two packages run at a time, and with more fleets heartbeats of some
+// arrive too late on two processors that others share.
+var atOnce = make(chan struct{}, 2)
 
 // takeTurn waits until one of the fleets of that name is free, reserves it until the test has ended, and returns its number. Tests
 // that use different fleets run at the same time, because they mostly wait. The test's own cleanups are registered later, so they
