@@ -5,9 +5,12 @@ import (
 	"fmt"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset/clusterset/api"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/test/fleettest"
 	"github.com/clusterset/clusterset/test/kube"
 )
@@ -90,15 +93,14 @@ spec: {policyName: not-today, validationActions: [Deny]}
 		f.Hub.Apply(policy)
 		t.Cleanup(func() { f.Hub.Remove(policy) })
 		// A policy takes effect a moment after its creation.
-		probe := fmt.Sprintf(`
-apiVersion: clusterset.dev/v1alpha1
-kind: ExportedService
-metadata: {namespace: %s, name: refused.%s}
-spec: {serviceName: refused, serviceNamespace: %s, type: ClusterSetIP, exportedAt: "2026-01-01T00:00:00Z"}
-`, api.MemberNamespace("shijiazhuang"), ns, ns)
+		probe := &clustersetv1alpha1.ExportedService{
+			ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace("shijiazhuang"), Name: "refused." + ns},
+			Spec: clustersetv1alpha1.ExportedServiceSpec{
+				ServiceNamespace: ns, ServiceName: "refused", Type: mcsv1beta1.ClusterSetIP, ExportedAt: metav1.Now(),
+			},
+		}
 		kube.Eventually(t, func() error {
-			if err := f.Hub.Plane.ApplyContext(t.Context(), []byte(probe)); err == nil {
-				f.Hub.Remove(probe)
+			if err := f.Hub.Client.Create(t.Context(), probe.DeepCopy(), client.DryRunAll); err == nil {
 				return errors.New("the policy has no effect yet")
 			}
 			return nil
