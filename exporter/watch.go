@@ -42,7 +42,7 @@ func addIndex(member cluster.Cluster) error {
 //
 // The member's own sources are waited for before any key is reconciled; the hub isn't: while it is unreachable, an
 // export should still report that, and a mark should still get its ServiceExport. Of the hub, our own records count, to restore what someone
-// else changed; and others' of the same service, because a conflict is with another's.
+// else changed, and other members' records of what is exported here, because a conflict is with one of them.
 func (r *reconciler) sources(member cache.Cache, hub *store.Store) []source.Source {
 	return []source.Source{
 		source.Kind[client.Object](member, r.exports.version.NewExport(), keyed(client.ObjectKeyFromObject)),

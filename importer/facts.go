@@ -51,16 +51,14 @@ func (f *Facts) follows(ctx context.Context, report *clustersetv1alpha1.MemberRe
 	for i := range list.Items {
 		here[list.Items[i].Name] = &list.Items[i]
 	}
-	var followed []clustersetv1alpha1.MemberCluster // that are drained or have left: others don't count
+	var followed []clustersetv1alpha1.MemberCluster
 	for _, m := range f.hub.Members() {
 		is := here[m.Name]
 		switch {
 		case m.Left() && (is == nil || !desired.Owned(is)): // our copy of it is gone
 			followed = append(followed, *m)
 		case is != nil:
-			if is.Spec.Drain || is.Left() {
-				followed = append(followed, *is)
-			}
+			followed = append(followed, *is)
 			if is.UID != m.UID && !desired.Owned(is) && is.Spec.Drain != m.Spec.Drain {
 				report.CantFollow = m.Name
 			}

@@ -81,7 +81,7 @@ func TestDeadCluster(t *testing.T) {
 func TestWithoutTheAgent(t *testing.T) {
 	w := set(t)
 	s := w.service(t, export{}, "xicheng", "chaoyang", "minhang")
-	// Each cluster's pods are used before those of the next are there, so that all are imported when the agent dies.
+	// The next cluster's pods start when those of the one before answer: so all are imported when the agent dies.
 	started := func(cluster string, count int) pods {
 		started := s.pods(cluster, count)
 		s.publish()

@@ -14,8 +14,8 @@ import (
 // turns has a channel for each fleet name, with the numbers of the fleets that no test is using.
 var turns sync.Map
 
-// atOnce limits how many fleets the tests of a package use at a time. Two packages run at a time, and with more fleets heartbeats of some
-// arrive too late on two processors that others share.
+// atOnce limits how many fleets the tests of a package use at a time. Two packages run at a time, and with more fleets, some heartbeats
+// arrive too late on two shared processors.
 var atOnce = make(chan struct{}, 2)
 
 // takeTurn waits until one of the fleets of that name is free, reserves it until the test has ended, and returns its number. Tests
