@@ -7,10 +7,13 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"regexp"
 	"strings"
 	"sync/atomic"
 	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/clusterset/clusterset/api"
 )
@@ -103,8 +106,6 @@ func (c *run) rejoinVictim() {
 	c.until(func() error { return c.Hub.PhaseIs(c.victim.Spec.Name, ready) })
 }
 
-var renewTime = regexp.MustCompile(`"renewTime":"([^"]+)"`)
-
 // shiftRenewTime changes the time in a heartbeat, as a cluster with a wrong clock would. The hub sees no other time of a
 // member's clock.
 func shiftRenewTime(r *http.Request, by time.Duration, seen *atomic.Int32) {
@@ -115,13 +116,15 @@ func shiftRenewTime(r *http.Request, by time.Duration, seen *atomic.Int32) {
 	if err != nil {
 		return
 	}
-	body = renewTime.ReplaceAllFunc(body, func(match []byte) []byte {
-		at, err := time.Parse(time.RFC3339Nano, string(renewTime.FindSubmatch(match)[1]))
-		if err != nil {
-			return match
+	info, known := runtime.SerializerInfoForMediaType(scheme.Codecs.SupportedMediaTypes(), r.Header.Get("Content-Type"))
+	object, _, err := scheme.Codecs.UniversalDeserializer().Decode(body, nil, nil)
+	if lease, ok := object.(*coordinationv1.Lease); known && err == nil && ok && lease.Spec.RenewTime != nil {
+		lease.Spec.RenewTime.Time = lease.Spec.RenewTime.Add(by)
+		var shifted bytes.Buffer
+		if info.Serializer.Encode(lease, &shifted) == nil {
+			body = shifted.Bytes()
+			seen.Add(1)
 		}
-		seen.Add(1)
-		return fmt.Appendf(nil, `"renewTime":%q`, at.Add(by).Format("2006-01-02T15:04:05.000000Z07:00"))
-	})
+	}
 	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 }
