@@ -13,8 +13,6 @@ import (
 type Shape struct {
 	// What is written, and what limits it, in the words of the table.
 	What, Bound string
-	// Useless means that nothing of it can be imported, so that it may cost next to nothing.
-	Useless bool
 	// Refused means that the hub takes nothing of it. It takes the whole share of any other shape, or the table would show what nobody did.
 	Refused bool
 	// Run writes until the attacker's share of bytes is used up, or the hub doesn't let it.
@@ -38,7 +36,7 @@ const honestEndpoints = 16
 
 // Shapes are in the order in which they are written.
 var Shapes = []Shape{
-	{What: "IPv4 addresses in records of IPv6", Bound: "addresses of an endpoint and endpoints of a record in the CRD; a few errors are kept of a record", Useless: true, Run: func(a *Attacker) {
+	{What: "IPv4 addresses in records of IPv6", Bound: "addresses of an endpoint and endpoints of a record in the CRD; a few errors are kept of a record", Run: func(a *Attacker) {
 		a.fill(filling{prefix: "v6", sizes: []int{100, 16, 8, 4, 2, 1}, endpoints: func(service, name string, _, perEndpoint int) map[string]any {
 			return a.endpoints(service, name, "IPv6", 100, func(i int) map[string]any {
 				return map[string]any{"addresses": repeat(perEndpoint, func(j int) any { return fmt.Sprintf("10.%d.%d.%d", j, i/250, i%250+1) })}
