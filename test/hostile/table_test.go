@@ -28,7 +28,7 @@ type table struct {
 	rows  []row
 }
 
-// inOrder returns Honest, with which the other shapes are compared, and then these.
+// inOrder returns Honest, with which the others are compared, and then Shapes.
 func inOrder() []Shape { return slices.Concat([]Shape{Honest}, Shapes) }
 
 type row struct {
@@ -82,7 +82,7 @@ func (t *table) check(test *testing.T) {
 	}
 }
 
-// checkMemory checks a row by rule C59 of docs/spec/control-plane.md. Rows are compared at length, when there is enough of what they are about.
+// checkMemory checks a row by rule C59 of docs/spec/control-plane.md. Only a run at length writes enough to compare rows with Honest.
 func (t *table) checkMemory(test *testing.T, r row) {
 	test.Helper()
 	for i, p := range limits {
