@@ -169,7 +169,7 @@ chaos: kube ## Let faults happen to a fleet for TIME (20m), each at least once, 
 
 .PHONY: hostile
 hostile: kube ## Measure what one stolen member credential costs the others: 600 MiB of hostile records
-	CLUSTERSET_LONG=1 CLUSTERSET_HOSTILE_TABLE=$(if $(UPDATE),$(CURDIR)/docs/security-tests.md) $(GO) test -timeout 2h -count=1 -v ./test/hostile
+	CLUSTERSET_LONG=1 CLUSTERSET_HOSTILE_TABLE=$(if $(UPDATE),$(CURDIR)/docs/security.md) $(GO) test -timeout 2h -count=1 -v ./test/hostile
 
 .PHONY: kube
 kube: ## Build the tests' etcd, kube-apiserver and controller manager (about five minutes, once)

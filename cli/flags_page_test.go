@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -13,73 +14,131 @@ import (
 
 const flagsPage = "../docs/flags.md"
 
-const flagsHead = `# Flags of clusterset
+const flagsHead = `# Command line
 
 <!-- Generated from the commands by make generate. -->
 
-Most commands read the flags that are not on the command line from the environment. An empty variable counts as unset.
+` + "`" + `clusterset COMMAND --help` + "`" + ` has all flags of a command, with examples. This page has the commands, and the flags that are set most often.
 
-A shell completes them with ` + "`source <(clusterset completion bash)`" + `, and those of ` + "`kubectl clusterset`" + ` where the program
-is in the PATH as ` + "`kubectl_complete-clusterset`" + ` too, which can be a link.
+A flag that isn't on the command line is read from the environment, ` + "`" + `--hub-kubeconfig` + "`" + ` as ` + "`" + `CLUSTERSET_HUB_KUBECONFIG` + "`" + `. An empty variable counts
+as unset. The chart sets flags of ` + "`" + `member` + "`" + ` and ` + "`" + `hub` + "`" + ` by its [values](../charts/clusterset/values.yaml), and others by ` + "`" + `extraArgs` + "`" + `.
 
-Exit codes: 0 success; 1 failure; 2 usage error; 3 (preview only) a name would lose its last endpoint. An error is one
-line on stderr.
+Exit codes: 0 success; 1 failure; 2 usage error; 3 (preview only) a name would lose its last endpoint. An error is one line on stderr.
+
+Completion: ` + "`" + `source <(clusterset completion bash)` + "`" + `. For ` + "`" + `kubectl clusterset` + "`" + `, link the program as ` + "`" + `kubectl_complete-clusterset` + "`" + ` in the PATH.
+
+## Commands
+
+| command | |
+|---|---|
 `
+
+// flagRows are flags of a command, in the order of the page.
+type flagRows struct {
+	command string
+	flags   []string
+}
+
+// flagSections are the flags that docs/flags.md has: those that people set most often. --help has all.
+var flagSections = []struct {
+	title string
+	of    []flagRows
+}{
+	{"Flags of many commands", []flagRows{
+		{"status", []string{"kubeconfig", "context", "hub-kubeconfig", "hub-context", "output", "request-timeout"}},
+		{"drain", []string{"dry-run", "wait", "timeout"}},
+	}},
+	{"clusterset join", []flagRows{
+		{"join", []string{"zone", "region", "cidrs", "community", "network", "external-cidrs", "hub-server", "install-crds", "rejoin"}},
+	}},
+	{"clusterset member", []flagRows{
+		{"member", []string{
+			"data-path", "prefer", "export-namespaces", "exclude-export-namespaces", "import-namespaces", "exclude-namespaces",
+			"create-namespaces", "extend-everywhere", "beacon-addresses",
+		}},
+	}},
+	{"clusterset hub", []flagRows{
+		{"hub", []string{"manage-members", "hub-server", "suspect-after", "expire-after", "forget-after"}},
+	}},
+	{"clusterset explain", []flagRows{
+		{"explain", []string{"from", "manifests"}},
+	}},
+	{"clusterset doctor", []flagRows{
+		{"doctor", []string{"dns", "for"}},
+	}},
+	{"clusterset preview", []flagRows{
+		{"preview", []string{"file", "for", "from", "data-path"}},
+	}},
+	{"clusterset console", []flagRows{
+		{"console", []string{"context", "port", "manifests"}},
+	}},
+	{"clusterset test", []flagRows{
+		{"test", []string{"context", "image", "keep"}},
+	}},
+}
 
 // docs/flags.md agrees with the commands. UPDATE=1 rewrites it.
 func TestFlagsPageIsFresh(t *testing.T) {
 	root := newRoot()
 	var b strings.Builder
 	b.WriteString(flagsHead)
-	commandsOf(root, func(cmd *cobra.Command) { writeFlags(&b, cmd) })
+	for _, cmd := range documented(root) {
+		fmt.Fprintf(&b, "| `clusterset %s` | %s |\n", cmd.Use, textOf(cmd))
+	}
+	for _, section := range flagSections {
+		fmt.Fprintf(&b, "\n## %s\n\n| flag | |\n|---|---|\n", section.title)
+		for _, of := range section.of {
+			writeFlags(t, &b, root, of)
+		}
+	}
 	page.Fresh(t, flagsPage, b.String())
 }
 
-// commandsOf visits the runnable commands in the order of the help.
-func commandsOf(cmd *cobra.Command, visit func(*cobra.Command)) {
-	for _, child := range cmd.Commands() {
-		if child.Hidden || child.Name() == "help" || child.Name() == "completion" { // added by cobra
-			continue
-		}
-		if child.Runnable() {
-			visit(child)
-		}
-		commandsOf(child, visit)
-	}
+// documented are the commands directly below one, in the order of the help.
+func documented(cmd *cobra.Command) []*cobra.Command {
+	return slices.DeleteFunc(slices.Clone(cmd.Commands()), func(child *cobra.Command) bool {
+		return child.Hidden || child.Name() == "help" || child.Name() == "completion" // added by cobra
+	})
 }
 
-func writeFlags(b *strings.Builder, cmd *cobra.Command) {
-	fmt.Fprintf(b, "\n## %s\n\n%s.\n", cmd.CommandPath(), cmd.Short)
-	configured := cmd.PreRunE != nil
-	first := true
-	cmd.Flags().VisitAll(func(f *pflag.Flag) {
-		if f.Name == "help" || f.Hidden {
-			return
-		}
-		if first {
-			fmt.Fprint(b, "\n| flag | default | environment | |\n|---|---|---|---|\n")
-			first = false
+// textOf is what a command is for, and the commands below it.
+func textOf(cmd *cobra.Command) string {
+	text, sep := cmd.Short, ": "
+	for _, child := range documented(cmd) {
+		text += sep + "`" + child.Name() + "`"
+		sep = ", "
+	}
+	return text
+}
+
+func writeFlags(t *testing.T, b *strings.Builder, root *cobra.Command, of flagRows) {
+	t.Helper()
+	cmd, _, err := root.Find([]string{of.command})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range of.flags {
+		f := cmd.Flags().Lookup(name)
+		if f == nil {
+			t.Fatalf("clusterset %s has no flag --%s, which %s names", of.command, name, flagsPage)
 		}
 		kind, usage := pflag.UnquoteUsage(f)
-		name, env := "--"+f.Name, ""
+		name = "--" + name
 		if f.Shorthand != "" {
 			name = "-" + f.Shorthand + ", " + name
 		}
 		if kind != "" {
 			name += " " + kind
 		}
-		if configured {
-			env = "`" + envName(f.Name) + "`"
-		}
-		fmt.Fprintf(b, "| `%s` | %s | %s | %s |\n", name, defaultOf(f), env, strings.ReplaceAll(usage, "|", `\|`))
-	})
+		fmt.Fprintf(b, "| `%s` | %s%s |\n", name, strings.ReplaceAll(usage, "|", `\|`), defaultOf(f))
+	}
 }
 
-// defaultOf returns a flag's default value, or "" if the flag's text describes the default.
+// defaultOf returns a flag's default value as an addition to its text, or "" if the text describes the default or there is none to speak of.
 func defaultOf(f *pflag.Flag) string {
 	value := strings.Trim(f.DefValue, "[]")
-	if value == "" {
+	if value == "" || value == "false" || strings.Contains(f.Usage, "(default: ") {
 		return ""
 	}
-	return "`" + value + "`"
+	return " (default: " + value + ")"
 }

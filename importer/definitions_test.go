@@ -21,7 +21,7 @@ import (
 	"github.com/clusterset/clusterset/test/records"
 )
 
-// What a ServiceImport lacks where its definition is older than ours, or another's. The table in docs/compatibility.md says the same. All else of the
+// What a ServiceImport lacks where its definition is older than ours, or another's. The table in docs/standards.md says the same. All else of the
 // service is imported, nothing is written again and again, and after an upgrade of the definition nothing is missing. Rule C31 of
 // docs/spec/control-plane.md.
 func TestDefinitionsOfServiceImport(t *testing.T) {
@@ -59,7 +59,7 @@ func TestDefinitionsOfServiceImport(t *testing.T) {
 			name := fmt.Sprint("web", i)
 			w.inForce(i)
 			w.onHub(fullyExported(name))
-			documented := string(readFile(t, "../docs/compatibility.md"))
+			documented := string(readFile(t, "../docs/standards.md"))
 			kube.Eventually(t, func() error {
 				var imported discoveryv1.EndpointSliceList
 				err := w.client.List(t.Context(), &imported, client.InNamespace("shop"), client.MatchingLabels{api.LabelServiceName: name})
@@ -77,7 +77,7 @@ func TestDefinitionsOfServiceImport(t *testing.T) {
 					}
 				}
 				if row := fmt.Sprintf("| %s | %s |", c.definition, lacking(all, is)); !strings.Contains(documented, row) {
-					return fmt.Errorf("docs/compatibility.md lacks %s", row)
+					return fmt.Errorf("docs/standards.md lacks %s", row)
 				}
 				return nil
 			})

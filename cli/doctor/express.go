@@ -77,7 +77,7 @@ func checkExpress(f *Facts) []Finding {
 	}
 	var all []Finding
 	if off := e.On[false]; len(off) > 0 {
-		all = append(all, ok("the express path is off at %s, where every query takes the plugin chain; the log of the DNS server says why (docs/express.md)", screen.And(off)))
+		all = append(all, ok("the express path is off at %s, where every query takes the plugin chain; the log of the DNS server says why (docs/cluster-dns.md)", screen.And(off)))
 	}
 	if on := e.On[true]; len(on) > 0 {
 		all = append(all, ok("the express path is on at %s", screen.And(on)))

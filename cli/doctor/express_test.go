@@ -36,7 +36,7 @@ coredns_clusterset_answers_total{tier="zone"} 1
 		return found
 	}
 	want := []string{
-		"ok the express path is off at dns://[fd00::1]:5353, where every query takes the plugin chain; the log of the DNS server says why (docs/express.md)",
+		"ok the express path is off at dns://[fd00::1]:5353, where every query takes the plugin chain; the log of the DNS server says why (docs/cluster-dns.md)",
 		"ok the express path is on at dns://:53",
 	}
 	if got := find(); !slices.Equal(got, want) {

@@ -269,7 +269,7 @@ func said(b *broken) (says, exits string) {
 		reasons = append(reasons, "`"+p.Reason+"`")
 	}
 	for _, f := range d.Findings {
-		if link := "[" + f.Check + "](doctor.md#" + f.Check + ")"; f.Level == Problem && !slices.Contains(checks, link) {
+		if link := "[" + f.Check + "](#" + f.Check + ")"; f.Level == Problem && !slices.Contains(checks, link) {
 			checks = append(checks, link)
 		}
 	}

@@ -29,8 +29,8 @@ type Finding struct {
 	More string `json:"more,omitempty"`
 }
 
-// sections is a page with a section for each check, named after the check.
-const sections = "https://github.com/clusterset/clusterset/blob/main/docs/doctor.md#"
+// sections is the page with a section for each check, named after the check ("What doctor checks").
+const sections = "https://github.com/clusterset/clusterset/blob/main/docs/troubleshooting.md#"
 
 // Diagnosis is what `clusterset doctor -o json` prints.
 type Diagnosis struct {

@@ -26,7 +26,7 @@ func TestScale(t *testing.T) {
 	}
 }
 
-// A small cluster set goes through -only communities: a member has the watches that docs/scale.md states, and receives nothing about a
+// A small cluster set goes through -only communities: a member has the watches that docs/sizing.md states, and receives nothing about a
 // change in a cluster with which it shares no community.
 func TestCommunities(t *testing.T) {
 	if testing.Short() {

@@ -4,12 +4,14 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 	"testing"
 )
 
 var checkRE = regexp.MustCompile(`\{"(\w+)", check[A-Z]`)
 
-// Every check of clusterset doctor has a section in docs/doctor.md, to which its problems link. Every section belongs to a check.
+// Every check of clusterset doctor has a section in docs/troubleshooting.md, to which its problems link. Every section under "What doctor checks"
+// belongs to a check.
 func TestDoctorPage(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(root, "cli", "doctor", "*.go"))
 	if err != nil {
@@ -26,12 +28,14 @@ func TestDoctorPage(t *testing.T) {
 	if len(checks) < 10 {
 		t.Fatalf("checks found: %q; the expression that finds them is wrong", checks)
 	}
+	_, page, _ := strings.Cut(read(t, filepath.Join(root, "docs", "troubleshooting.md")), "\n## What doctor checks\n")
+	page, _, _ = strings.Cut(page, "\n## ")
 	var sections []string
-	for _, m := range regexp.MustCompile(`(?m)^## (\S+)$`).FindAllStringSubmatch(read(t, filepath.Join(root, "docs", "doctor.md")), -1) {
+	for _, m := range regexp.MustCompile(`(?m)^### (\S+)$`).FindAllStringSubmatch(page, -1) {
 		sections = append(sections, m[1])
 	}
 	slices.Sort(sections)
 	if !slices.Equal(checks, sections) {
-		t.Errorf("doctor's checks are %q, docs/doctor.md has sections %q", checks, sections)
+		t.Errorf("doctor's checks are %q, docs/troubleshooting.md has sections %q", checks, sections)
 	}
 }

@@ -31,7 +31,7 @@ func TestLimitsPage(t *testing.T) {
 		"bytes of an answer over UDP":                                   express.MaxUDP,
 		"size of a manifest or state file, MiB":                         manifests.MaxFile >> 20,
 	}
-	for _, row := range limitRE.FindAllStringSubmatch(read(t, filepath.Join(root, "docs", "limits.md")), -1) {
+	for _, row := range limitRE.FindAllStringSubmatch(read(t, filepath.Join(root, "docs", "sizing.md")), -1) {
 		if limit, ok := want[row[1]]; ok {
 			if n, err := strconv.Atoi(strings.ReplaceAll(row[2], ",", "")); err != nil || n != limit {
 				t.Errorf("%s: the page has %s, the code %d", row[1], row[2], limit)

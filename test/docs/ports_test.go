@@ -36,7 +36,7 @@ func TestPortsPage(t *testing.T) {
 	if len(want) < 9 {
 		t.Fatalf("ports in the chart: %v; the expressions that find them are wrong", want)
 	}
-	page := read(t, filepath.Join(root, "docs", "planning.md"))
+	page := read(t, filepath.Join(root, "docs", "sizing.md"))
 	_, section, _ := strings.Cut(page, "\n## Ports and firewalls\n")
 	section, _, _ = strings.Cut(section, "\n## ")
 	have := map[int]bool{}
@@ -50,12 +50,12 @@ func TestPortsPage(t *testing.T) {
 	}
 	for n := range want {
 		if !have[n] {
-			t.Errorf("docs/planning.md lacks port %d in its table of ports", n)
+			t.Errorf("docs/sizing.md lacks port %d in its table of ports", n)
 		}
 	}
 	for n := range have {
 		if !want[n] {
-			t.Errorf("docs/planning.md has port %d, on which nothing of the chart listens", n)
+			t.Errorf("docs/sizing.md has port %d, on which nothing of the chart listens", n)
 		}
 	}
 }

@@ -1,60 +1,58 @@
 package docs
 
 import (
-	"maps"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 )
 
 var (
-	testRefRE  = regexp.MustCompile(`\[([^\]]+)\]\(\.\./([^)]+_test\.go)\)`)
-	claimRE    = regexp.MustCompile(`\bS[0-9]+\b`)
-	claimRowRE = regexp.MustCompile(`(?m)^\| (S[0-9]+) \| (.*) \|$`)
-	tableRE    = regexp.MustCompile(`(?m)(?:^\|.*\|\n)+`)
+	testRefRE     = regexp.MustCompile(`\[([^\]]+)\]\(\.\./([^)]+_test\.go)\)`)
+	claimRE       = regexp.MustCompile(`(?m)^- \*\*(S[0-9]+)\*\* (.*(?:\n  .*)*)`)
+	claimNumberRE = regexp.MustCompile(`\bS[0-9]+\b`)
 )
 
-// Each claim of docs/security.md has a number, and its tests in docs/security-tests.md. Each test that is named there exists: a function, by its
+// Each claim of docs/security.md is an item of a list, with a number and its tests. Each test that is named there exists: a function, by its
 // name, or a subtest (t.Run), by its description.
 func TestClaimsAboutSecurityNameTheirTests(t *testing.T) {
-	tests := map[string]bool{}
-	for _, row := range claimRowRE.FindAllStringSubmatch(read(t, filepath.Join(root, "docs", "security-tests.md")), -1) {
-		refs := testRefRE.FindAllStringSubmatch(row[2], -1)
-		if tests[row[1]] || len(refs) == 0 {
-			t.Errorf("docs/security-tests.md: %s is there twice, or has no test", row[1])
+	page := read(t, filepath.Join(root, "docs", "security.md"))
+	claims := map[string]bool{}
+	for _, claim := range claimRE.FindAllStringSubmatch(page, -1) {
+		number, text := claim[1], strings.Join(strings.Fields(claim[2]), " ")
+		refs := testRefRE.FindAllStringSubmatch(text, -1)
+		if claims[number] || len(refs) == 0 || strings.HasPrefix(text, "([") {
+			t.Errorf("docs/security.md: %s is there twice, claims nothing or has no test", number)
 		}
-		tests[row[1]] = true
+		claims[number] = true
 		for _, ref := range refs {
 			if err := testExists(ref[1], ref[2]); err != "" {
-				t.Errorf("docs/security-tests.md: %s: %s", row[1], err)
+				t.Errorf("docs/security.md: %s: %s", number, err)
 			}
 		}
 	}
-	page := read(t, filepath.Join(root, "docs", "security.md"))
-	claims := map[string]bool{}
-	for _, number := range claimRE.FindAllString(strings.Replace(page, "S1 and so on", "", 1), -1) {
-		if claims[number] {
-			t.Errorf("docs/security.md has %s twice", number)
-		}
-		claims[number] = true
-	}
-	if !maps.Equal(claims, tests) {
-		t.Errorf("docs/security.md has the claims %v, and docs/security-tests.md has tests of %v", slices.Sorted(maps.Keys(claims)), slices.Sorted(maps.Keys(tests)))
-	}
 	if len(claims) < 60 {
-		t.Errorf("docs/security.md has %d claims: the expressions that find them are wrong", len(claims))
+		t.Errorf("docs/security.md has %d claims: the expression that finds them is wrong", len(claims))
 	}
-	for _, table := range tableRE.FindAllString(page, -1) {
-		rows := strings.Split(strings.TrimSpace(table), "\n")
-		if !strings.HasSuffix(rows[0], "| claim |") {
-			continue // a table without claims
+	for n := range len(claims) {
+		if number := fmt.Sprintf("S%d", n+1); !claims[number] {
+			t.Errorf("docs/security.md lacks %s of %d claims", number, len(claims))
 		}
-		for _, row := range rows[2:] {
-			if !claimRE.MatchString(row[strings.LastIndex(strings.TrimSuffix(row, " |"), "|"):]) {
-				t.Errorf("docs/security.md claims something without a number: %s", row)
+	}
+	for _, number := range claimNumberRE.FindAllString(page, -1) {
+		if !claims[number] {
+			t.Errorf("docs/security.md names %s, which is no claim", number)
+		}
+	}
+	for _, list := range strings.Split(page, "\n\n") {
+		if !claimRE.MatchString(list) {
+			continue // no list of claims
+		}
+		for line := range strings.Lines(list) {
+			if strings.HasPrefix(line, "- ") && !claimRE.MatchString(line) {
+				t.Errorf("docs/security.md claims something without a number: %s", line)
 			}
 		}
 	}

@@ -13,7 +13,7 @@ import (
 
 const (
 	// tablePage is the page that publishes the tables.
-	tablePage = "../../docs/security-tests.md"
+	tablePage = "../../docs/security.md"
 	// tableEnv names the page whose tables this run replaces.
 	tableEnv = "CLUSTERSET_HOSTILE_TABLE"
 )
