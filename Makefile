@@ -141,7 +141,7 @@ test-tools: kube ## Run the tests of the demo and of the benchmarks
 	$(GO) test -p 1 -timeout 30m -count=1 $(TOOL_TESTS)
 
 # What members and hubs do most, as processes on real API servers.
-BASIC_E2E := TestAnnotatedService|TestServiceExportAnswers|TestFabDNSFourCities|TestSRV|TestDualStack|TestLeftAndLost
+BASIC_E2E := TestFabDNSFourCities|TestHeadlessHostnames|TestNamespaceDeletion|TestLeftAndLost
 
 .PHONY: test-oldest
 test-oldest: ## Run what matters most on the oldest Kubernetes that is supported, and on a hub and members of different minors

@@ -46,20 +46,13 @@ func TestChaos(t *testing.T) {
 	}
 }
 
-func boolOrder(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
-}
-
 // run is one run of TestChaos or of an upgrade test.
 type run struct {
 	*random.Run
 	in     fleetOf
 	wires  *wires
 	prober *prober
-	table  *table
+	table  table
 
 	// The current fault:
 	fault  fault
@@ -131,7 +124,7 @@ func allFaults() []fault {
 
 // newRun starts a fleet, exports services from it, and starts asking for them. The caller can change the fleet before it
 // starts.
-func newRun(t *testing.T, in fleetOf, table *table, seed uint64, changes ...func(*fleettest.Fleet)) *run {
+func newRun(t *testing.T, in fleetOf, table table, seed uint64, changes ...func(*fleettest.Fleet)) *run {
 	t.Helper()
 	fleettest.SkipIfShort(t)
 	fleettest.Alone(t)
@@ -177,7 +170,8 @@ func (c *run) injectAll(faults []fault, end time.Time) {
 	for round := 0; ; round++ {
 		c.Shuffle(len(faults), func(i, j int) { faults[i], faults[j] = faults[j], faults[i] })
 		// Faults that need a hub process with short thresholds follow one another, so that it is rarely restarted.
-		slices.SortStableFunc(faults, func(a, b fault) int { return boolOrder(a.silent) - boolOrder(b.silent) })
+		order := map[bool]int{true: 1}
+		slices.SortStableFunc(faults, func(a, b fault) int { return order[a.silent] - order[b.silent] })
 		for _, f := range faults {
 			if round > 0 && time.Now().After(end) {
 				return
@@ -218,7 +212,7 @@ func (c *run) inject(f fault) (mended bool) {
 		c.prober.expect(c.phases[ready])
 		c.watch(c.round()) // so that each question is asked once after the recovery
 		counts := c.prober.collect()
-		c.table.add(f, lasted, recovered, counts)
+		c.table.add(f, row{lasted, recovered, counts})
 		if len(c.felt) == 0 {
 			t.Error("no traffic felt this fault, so it shows nothing")
 		}
@@ -345,11 +339,8 @@ func (c *run) fallsSilent() {
 	c.prober.expect(stages...)
 	// The victim doesn't expire until all answers have changed that must change when it is Suspect. Many of them are the same when it has
 	// Expired, so otherwise a server that ignores Suspect would give them in time.
-	for stage, expire := range []time.Duration{1: time.Hour, 2: expireAfter} {
-		if stage == 0 {
-			continue
-		}
-		phase := phases[stage]
+	for before, expire := range []time.Duration{time.Hour, expireAfter} {
+		stage, phase := before+1, phases[before+1]
 		c.Hub.Restart(silence(expire)...)
 		c.prober.look(stage)
 		c.until(func() error { return c.Hub.PhaseIs(c.victim.Spec.Name, phase) })
@@ -359,7 +350,7 @@ func (c *run) fallsSilent() {
 			}
 			return nil
 		})
-		c.touched("%d answers changed when it was %s", c.shows(phases[stage-1], phase), phase)
+		c.touched("%d answers changed when it was %s", c.shows(phases[before], phase), phase)
 	}
 	c.prober.look(0)
 }
@@ -407,3 +398,24 @@ func (c *run) resume(p *fleet.Program) error {
 	}
 	return nil
 }
+
+// fleetOf are the clusters of a run, and the networks that they are in.
+type fleetOf struct {
+	name     string
+	clusters []fleettest.Spec
+	networks []string // by cluster; nil if all are in one
+}
+
+// All members share a community, so that each sees all exports while the hub enforces communities.
+var (
+	threeClusters = fleetOf{name: "three clusters", clusters: []fleettest.Spec{
+		{Name: "xicheng", Beacons: true, Zone: "beijing", Region: "north", DualStack: true, Communities: []string{"cities", "north"}},
+		{Name: "shijiazhuang", Beacons: true, Zone: "hebei", Region: "north", Communities: []string{"cities", "north"}},
+		{Name: "minhang", Beacons: true, Zone: "shanghai", Region: "south", DualStack: true, Communities: []string{"cities", "south"}},
+	}}
+	// twoNetworks are two regions. Each cluster prefers the other one of its network.
+	twoNetworks = fleetOf{name: "two networks", networks: []string{"core", "core", "edge", "edge"}, clusters: append(slices.Clone(threeClusters.clusters),
+		fleettest.Spec{Name: "gulou", Beacons: true, Zone: "jiangsu", Region: "south", Communities: []string{"cities", "south"}})}
+)
+
+func TestMain(m *testing.M) { fleettest.MainWithBeacons(m) }

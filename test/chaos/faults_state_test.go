@@ -3,19 +3,34 @@ package chaos
 import (
 	"bytes"
 	"context"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
 
+	"github.com/golang-jwt/jwt/v5"
 	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/clusterset/clusterset/api"
+	"github.com/clusterset/clusterset/cli/join"
+	"github.com/clusterset/clusterset/test/fleettest"
 )
 
 var errNotYet = errors.New("not yet")
@@ -127,4 +142,208 @@ func shiftRenewTime(r *http.Request, by time.Duration, seen *atomic.Int32) {
 		}
 	}
 	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+}
+
+// crdsOf returns this project's CRDs in a cluster.
+func (c *run) crdsOf(of *fleettest.Cluster) []unstructured.Unstructured {
+	c.Helper()
+	list := &unstructured.UnstructuredList{}
+	list.SetAPIVersion("apiextensions.k8s.io/v1")
+	list.SetKind("CustomResourceDefinitionList")
+	c.must(of.List(list))
+	var ours []unstructured.Unstructured
+	for _, crd := range list.Items {
+		if strings.HasSuffix(crd.GetName(), ".clusterset.dev") || strings.HasSuffix(crd.GetName(), ".dns.fabedge.io") {
+			ours = append(ours, crd)
+		}
+	}
+	if len(ours) == 0 {
+		c.Fatalf("%s has no CRDs of ours", of.Dir)
+	}
+	return ours
+}
+
+// hubCRD returns the hub's CRD of a resource.
+func (c *run) hubCRD(resource string) *unstructured.Unstructured {
+	c.Helper()
+	for _, crd := range c.crdsOf(&c.Hub.Cluster) {
+		if strings.HasPrefix(crd.GetName(), resource+".") {
+			return &crd
+		}
+	}
+	c.Fatalf("the hub has no CRD of %s", resource)
+	return nil
+}
+
+// changeCRD changes each version of a CRD.
+func (c *run) changeCRD(of *fleettest.Cluster, crd *unstructured.Unstructured, change func(version map[string]any)) {
+	c.Helper()
+	before := crd.DeepCopy()
+	versions, _, err := unstructured.NestedSlice(crd.Object, "spec", "versions")
+	c.must(err)
+	for _, v := range versions {
+		change(v.(map[string]any))
+	}
+	c.must(unstructured.SetNestedSlice(crd.Object, versions, "spec", "versions"))
+	c.must(of.Client.Patch(context.Background(), crd, client.MergeFrom(before)))
+}
+
+// upgradeCRDs adds an optional field to each CRD, as the next version may. When a kind changes, the API server ends all its
+// watches. Then upgradeCRDs removes the fields, as a downgrade does.
+func (c *run) upgradeCRDs(of *fleettest.Cluster) {
+	c.Helper()
+	for _, crd := range c.crdsOf(of) {
+		before := crd.GetGeneration()
+		c.changeCRD(of, &crd, func(version map[string]any) {
+			at := append(newFields(version), "ofTheNextVersion")
+			c.must(unstructured.SetNestedMap(version, map[string]any{"type": "string"}, at...))
+		})
+		if crd.GetGeneration() > before {
+			c.touched("the watches of %s ended", crd.GetName())
+		}
+	}
+	c.churn(8)
+	c.watch(c.between(2*time.Second, 6*time.Second))
+	c.must(c.installCRDs(of))
+}
+
+// newFields returns where a kind's schema gets new fields: in the spec or, for a Reachability, which has none, beside the others.
+func newFields(version map[string]any) []string {
+	all := []string{"schema", "openAPIV3Schema", "properties"}
+	spec := append(slices.Clone(all), "spec", "properties")
+	if _, has, _ := unstructured.NestedMap(version, spec...); has {
+		return spec
+	}
+	return all
+}
+
+func (c *run) installCRDs(of *fleettest.Cluster) error {
+	if of.Dir == c.Hub.Dir {
+		return join.InstallHubCRDs(context.Background(), join.At(of.Plane.Config()))
+	}
+	return join.InstallMemberCRDs(context.Background(), join.At(of.Plane.Config()))
+}
+
+// deleteHubCRD deletes one of this project's CRDs on the hub, and every object of its kind with it. Then it installs the
+// CRD again.
+func (c *run) deleteHubCRD(resource string) {
+	c.Helper()
+	crd := c.hubCRD(resource)
+	c.must(c.Hub.Client.Delete(context.Background(), crd))
+	c.until(func() error {
+		err := c.Hub.Get("", crd.GetName(), crd.DeepCopy())
+		if err == nil {
+			return fmt.Errorf("CRD %s is still there", crd.GetName())
+		}
+		if errors.As(err, new(apierrors.APIStatus)) && apierrors.IsNotFound(errors.Unwrap(err)) {
+			return nil
+		}
+		return err
+	})
+	c.touched("the API server serves no %s", resource)
+	c.churn(5)
+	c.watch(c.between(4*time.Second, 10*time.Second))
+	c.must(c.installCRDs(&c.Hub.Cluster))
+}
+
+// expireToken writes a token that expired two minutes ago into the agent's kubeconfig for the hub. It signs the token with
+// the hub's key, because the hub issues no expired tokens.
+func expireToken(m *fleettest.Member, h *fleettest.Hub) error {
+	content, err := os.ReadFile(filepath.Join(h.Dir, "pki", "service-account.key"))
+	if err != nil {
+		return err
+	}
+	block, _ := pem.Decode(content)
+	key, err := x509.ParseECPrivateKey(block.Bytes)
+	if err != nil {
+		return err
+	}
+	var account corev1.ServiceAccount
+	namespace := api.MemberNamespace(m.Spec.Name)
+	if err := h.Get(namespace, api.MemberServiceAccount, &account); err != nil {
+		return err
+	}
+	const issuer = "https://kubernetes.default.svc"
+	now := time.Now()
+	token, err := jwt.NewWithClaims(jwt.SigningMethodES256, jwt.MapClaims{
+		"iss": issuer, "aud": []string{issuer},
+		"sub": fmt.Sprintf("system:serviceaccount:%s:%s", namespace, account.Name),
+		"iat": now.Add(-time.Hour).Unix(), "nbf": now.Add(-time.Hour).Unix(), "exp": now.Add(-2 * time.Minute).Unix(),
+		"kubernetes.io": map[string]any{"namespace": namespace, "serviceaccount": map[string]any{"name": account.Name, "uid": account.UID}},
+	}).SignedString(key)
+	if err != nil {
+		return err
+	}
+	config, err := clientcmd.LoadFromFile(m.Base.HubKubeconfig)
+	if err != nil {
+		return err
+	}
+	for _, user := range config.AuthInfos {
+		user.Token = token
+	}
+	return clientcmd.WriteToFile(*config, m.Base.HubKubeconfig)
+}
+
+// quotaBytes is the size limit in bytes of each etcd of a chaos fleet. It is more than the fleet needs, and quickly filled.
+const quotaBytes = 40 << 20
+
+// ballast is the data that fills an etcd.
+var ballast = client.MatchingLabels{"clusterset-test/ballast": "true"}
+
+// fill writes to a cluster until its etcd is full, which raises etcd's NOSPACE alarm: every write is refused until someone
+// makes room and disarms the alarm.
+func (c *run) fill(of *fleettest.Cluster) {
+	c.Helper()
+	for i := 0; ; i++ {
+		err := of.Client.Create(context.Background(), &corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "default", GenerateName: "ballast-", Labels: ballast},
+			Data:       map[string]string{"content": strings.Repeat("ballast ", 120<<10)},
+		})
+		switch {
+		case err != nil && strings.Contains(err.Error(), "database space exceeded"):
+			c.touched("etcd refused a user's write")
+			return
+		case err != nil:
+			c.Fatalf("fill the etcd of %s: %v", of.Dir, err)
+		case i > 2*quotaBytes>>20:
+			c.Fatalf("the etcd of %s takes %d MB, in spite of its quota", of.Dir, i)
+		}
+	}
+}
+
+// empty follows etcd's maintenance guide: delete, compact, defragment, disarm.
+func (c *run) empty(of *fleettest.Cluster) {
+	c.Helper()
+	ctx := context.Background()
+	c.must(of.Client.DeleteAllOf(ctx, &corev1.ConfigMap{}, client.InNamespace("default"), ballast))
+	call := func(path string, request any) (answer struct {
+		Header struct{ Revision, MemberID string }
+		Alarms []struct{ MemberID, Alarm string }
+	},
+	) {
+		c.Helper()
+		content, err := of.Plane.CallEtcd(ctx, path, request)
+		c.must(err)
+		content = []byte(strings.NewReplacer(`"member_id"`, `"memberID"`).Replace(string(content)))
+		if err := json.Unmarshal(content, &answer); err != nil {
+			c.Fatalf("etcd %s: %v\n%s", path, err, content)
+		}
+		return answer
+	}
+	now := call("/v3/kv/range", map[string]any{"key": "AA=="})
+	call("/v3/kv/compaction", map[string]any{"revision": now.Header.Revision, "physical": true})
+	call("/v3/maintenance/defragment", struct{}{})
+	alarms := call("/v3/maintenance/alarm", map[string]any{"action": "GET"}).Alarms
+	if len(alarms) == 0 {
+		c.Error("etcd was full and raised no alarm")
+	}
+	for _, a := range alarms {
+		call("/v3/maintenance/alarm", map[string]any{"action": "DEACTIVATE", "memberID": a.MemberID, "alarm": a.Alarm})
+	}
+	c.until(func() error {
+		if left := call("/v3/maintenance/alarm", map[string]any{"action": "GET"}).Alarms; len(left) > 0 {
+			return fmt.Errorf("alarms: %v", left)
+		}
+		return nil
+	})
 }

@@ -2,21 +2,25 @@ package chaos
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
-	"io"
 	"maps"
 	"net"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/test/fleet"
+	"github.com/clusterset/clusterset/test/fleettest"
 	"github.com/clusterset/clusterset/test/hostile"
 	"github.com/clusterset/clusterset/test/kube"
 	"github.com/clusterset/clusterset/test/random"
@@ -108,24 +112,10 @@ func (c *run) mayGo(renewed func(*mcsv1beta1.ServiceExport) bool) {
 	c.Helper()
 	w := c.look()
 	w.Renew(c.victim.Spec.Name, renewed)
-	then := c.answersIn(w, c.phases[ready][0])
-	var stage []answers
-	for i := range c.Servers {
-		all := maps.Clone(c.phases[ready][i])
-		for q := range differing(c.phases[ready][i], c.phases[expired][i]) {
-			all[q] = anyAnswer
-		}
-		for q := range differing(c.phases[ready][i], then[i]) {
-			all[q] = anyAnswer
-		}
-		for q := range all {
-			if i == c.victimServer() && q.qtype == lastResort {
-				all[q] = anyAnswer
-			}
-		}
-		stage = append(stage, all)
-	}
-	c.prober.expect(stage)
+	now, then, gone := c.phases[ready], c.answersIn(w, c.phases[ready][0]), c.phases[expired]
+	c.prober.expect(c.except(func(i int, q question) bool {
+		return now[i][q] != gone[i][q] || now[i][q] != then[i][q] || i == c.victimServer() && q.qtype == lastResort
+	}))
 }
 
 // replaceByForce deletes the victim's objects of a kind in the namespaces that are asked for, and creates them again as they were.
@@ -172,10 +162,7 @@ func (c *run) hangingWebhook() (asked *atomic.Int32, stop func()) {
 				return
 			}
 			asked.Add(1)
-			go func() { // until the API server gives up
-				_, _ = io.Copy(io.Discard, conn)
-				_ = conn.Close()
-			}()
+			defer func() { _ = conn.Close() }() // when the webhook is gone
 		}
 	}()
 	webhook := fmt.Sprintf(`
@@ -227,15 +214,190 @@ func (c *run) anyExport() *mcsv1beta1.ServiceExport {
 func (c *run) aside(export *mcsv1beta1.ServiceExport) {
 	c.Helper()
 	name := export.Name + "." + export.Namespace + "."
-	var stage []answers
-	for i := range c.Servers {
-		all := maps.Clone(c.phases[ready][i])
+	c.prober.expect(c.except(func(_ int, q question) bool {
+		return strings.HasPrefix(q.name, name) || strings.Contains(q.name, "."+name)
+	}))
+}
+
+// admitAnyCIDR makes the hub's CRD admit any text as a network, and gives the victim such ones. The schema refuses what people mistype, but a hub
+// can have the CRDs of another version.
+func (c *run) admitAnyCIDR(mistyped []string) {
+	c.Helper()
+	c.changeCRD(&c.Hub.Cluster, c.hubCRD("memberclusters"), func(version map[string]any) {
+		c.must(unstructured.SetNestedMap(version, map[string]any{"type": "string", "maxLength": int64(43)},
+			"schema", "openAPIV3Schema", "properties", "spec", "properties", "cidrs", "items"))
+	})
+	c.until(func() error { return c.setCIDRs(mistyped) })
+}
+
+// setCIDRs sets the networks in the victim's MemberCluster.
+func (c *run) setCIDRs(cidrs []string) error {
+	patch, err := json.Marshal(map[string]any{"spec": map[string]any{"cidrs": cidrs}})
+	if err != nil {
+		return err
+	}
+	mc := &clustersetv1alpha1.MemberCluster{}
+	mc.Name = c.victim.Spec.Name
+	return c.Hub.Client.Patch(context.Background(), mc, client.RawPatch(types.MergePatchType, patch))
+}
+
+// complains returns nil once the hub says that it can't use a field of the victim's MemberCluster.
+func (c *run) complains(about string) error {
+	var mc clustersetv1alpha1.MemberCluster
+	if err := c.Hub.Get("", c.victim.Spec.Name, &mc); err != nil {
+		return err
+	}
+	if valid := fleettest.Condition(mc.Status.Conditions, clustersetv1alpha1.ConditionValid); valid == nil || !strings.Contains(valid.Message, about) {
+		return fmt.Errorf("MemberCluster %s: the condition %s is %v; want it to name %s", mc.Name, clustersetv1alpha1.ConditionValid, valid, about)
+	}
+	return nil
+}
+
+// isDrained drains and undrains the victim, and waits until each answer has changed that must, everywhere.
+func (c *run) isDrained() {
+	c.Helper()
+	c.drain(true)
+	c.drain(false)
+}
+
+// drain drains or undrains the victim, and waits until each answer has changed that must, everywhere.
+func (c *run) drain(drained bool) {
+	c.Helper()
+	before, after := c.phases[ready], c.phases[suspected] // a drained cluster ranks as a Suspect one does
+	if !drained {
+		before, after = after, before
+	}
+	c.prober.expect(before, after)
+	c.must(c.Drain(slices.Index(c.Members, c.victim), drained))
+	c.prober.look(1)
+	c.until(func() error { return c.prober.unseen(1, -1) })
+	c.touched("%d answers changed elsewhere with the drain of %s, or its end", c.shows(ready, suspected), c.victim.Spec.Name)
+}
+
+// communityFaults are changes of communities. The hub enforces communities during all other faults, too.
+var communityFaults = []fault{
+	{group: "communities", name: "a member is taken out of those of the others, and put back", promise: "what it exports goes from the others, what they export goes from it, and both are back; no other answer changes", does: func(c *run) {
+		apart := map[string][]string{c.victim.Spec.Name: {"apart"}}
+		stage := c.staying(func(of *random.View) { of.In = apart[of.Name] })
+		c.prober.expect(stage)
+		c.become(apart)
+		kube.EventuallyWithin(c, random.Converge, c.Check)
+		c.changedIn(stage)
+		c.churn(5)
+		c.become(map[string][]string{c.victim.Spec.Name: c.victim.Spec.Communities})
+	}},
+}
+
+// become puts clusters into communities.
+func (c *run) become(in map[string][]string) {
+	c.Helper()
+	for i, m := range c.Members {
+		if of, ok := in[m.Spec.Name]; ok {
+			c.must(c.Put(i, of))
+		}
+	}
+}
+
+// anyAnswer is a stage's answer to a question whose answer is changing part by part. It allows any answer.
+const anyAnswer = "*"
+
+// changedIn records how many answers a stage changes in each cluster.
+func (c *run) changedIn(stage []answers) {
+	for i, s := range c.Servers {
+		if n := len(differing(c.phases[ready][i], stage[i])); n > 0 {
+			c.touched("%d answers changed at %s", n, s.Member.Spec.Name)
+		}
+	}
+}
+
+// except returns the current answers, with anyAnswer in place of those that it picks by the server and the question.
+func (c *run) except(pick func(server int, q question) bool) (stage []answers) {
+	for i, now := range c.phases[ready] {
+		all := maps.Clone(now)
 		for q := range all {
-			if strings.HasPrefix(q.name, name) || strings.Contains(q.name, "."+name) {
+			if pick(i, q) {
 				all[q] = anyAnswer
 			}
 		}
 		stage = append(stage, all)
 	}
-	c.prober.expect(stage)
+	return stage
+}
+
+// staying returns the current answers except those that would be different if the victim were changed like that.
+func (c *run) staying(change func(victim *random.View)) []answers {
+	c.Helper()
+	w := c.look()
+	for _, cluster := range w.Clusters {
+		if cluster.Name == c.victim.Spec.Name {
+			change(cluster)
+		}
+	}
+	then := c.answersIn(w, c.phases[ready][0])
+	return c.except(func(i int, q question) bool { return c.phases[ready][i][q] != then[i][q] })
+}
+
+// unchanged lets users do a few things, waits until all is right, and fails the test if an answer changed meanwhile.
+func (c *run) unchanged(what string) {
+	c.Helper()
+	c.victim = c.Members[c.IntN(len(c.Members))]
+	c.churn(5)
+	c.mend()
+	c.watch(c.round())
+	counts := c.prober.collect()
+	c.Logf("%s: %d questions", what, counts.asked)
+	if counts.bad() > 0 {
+		c.Errorf("%s: %d wrong, %d missing, %d late:\n%s", what, counts.wrong, counts.missing, counts.late, strings.Join(counts.examples, "\n"))
+	}
+}
+
+// networkFaults are those of two networks of two clusters each. While one cluster of each is out of use, each network is left with one.
+var networkFaults = []fault{
+	{group: "networks", apart: true, name: "a member is put into a network of its own, and taken back, while hub process and an agent are killed", promise: "it and the others use each other's external addresses, or nothing, and are back; no other answer changes", does: func(c *run) {
+		victim := c.victimServer()
+		stage := c.staying(func(of *random.View) { of.PutInto(victim, random.Apart) })
+		c.prober.expect(stage)
+		c.must(c.PutInto(victim, random.Apart))
+		c.Hub.Process.Kill()
+		c.victim.Agent.Kill()
+		c.must(c.Hub.Process.Start(c.Context()))
+		c.must(c.victim.Agent.Start(c.Context()))
+		kube.EventuallyWithin(c, random.Converge, c.Check)
+		c.changedIn(stage)
+		c.churn(5)
+		c.must(c.PutInto(victim, c.in.networks[victim]))
+	}},
+	{group: "networks", apart: true, name: "of each of two networks, one cluster is drained while one of the other dies (SIGKILL of its agent, for long)", promise: "the clusters' endpoints rank last (drained, Suspect), go (Expired) and are back, in both networks; no name leads to a pod of the other network, and each leads somewhere while anything is ready; no other answer changes", silent: true, does: func(c *run) {
+		pair := c.oneOfEach()
+		for i, victim := range pair {
+			c.victim = pair[1-i]
+			c.foresee()
+			c.drain(true)
+
+			c.victim = victim
+			c.foresee()
+			if c.shows(ready, suspected) == 0 || c.shows(suspected, expired) == 0 {
+				c.Fatalf("no answer changes elsewhere when %s is silent", victim.Spec.Name)
+			}
+			c.isDrained()
+			c.victim.KillAgent()
+			c.fallsSilent()
+			c.must(c.Strays(c.look()))
+			c.victim.StartAgent()
+			c.mend()
+
+			c.victim = pair[1-i]
+			c.foresee()
+			c.drain(false)
+		}
+	}},
+}
+
+// oneOfEach returns a random cluster of each network.
+func (c *run) oneOfEach() (all []*fleettest.Member) {
+	for _, network := range slices.Compact(slices.Clone(c.in.networks)) {
+		of := slices.DeleteFunc(slices.Clone(c.Members), func(m *fleettest.Member) bool { return c.in.networks[slices.Index(c.Members, m)] != network })
+		all = append(all, of[c.IntN(len(of))])
+	}
+	return all
 }

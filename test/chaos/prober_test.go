@@ -9,10 +9,13 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"testing"
 	"time"
 
 	"github.com/miekg/dns"
+	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/clusterset/clusterset/test/fleettest"
 	"github.com/clusterset/clusterset/test/random"
 )
 
@@ -123,26 +126,32 @@ func (p *prober) end() {
 	p.done.Wait()
 }
 
-// expect sets the stages of each server's expected answers from now on.
-func (p *prober) expect(stages ...[]answers) {
+// each does something with each server, and with the API server beside it.
+func (p *prober) each(do func(i int, s *probed)) {
 	for _, all := range [][]*probed{p.servers, p.slices} {
 		for i, s := range all {
 			s.mu.Lock()
-			s.stages, s.owed, s.looking = nil, nil, 0
-			for n, stage := range stages {
-				s.stages = append(s.stages, stage[i])
-				s.owed = append(s.owed, nil)
-				if n > 0 {
-					s.owed[n] = differing(stages[n-1][i], stage[i])
-					maps.DeleteFunc(s.owed[n], func(q question, _ bool) bool {
-						return !s.answers(q) || s.slices && !decided(stages[n-1][i][q], stage[i][q])
-					})
-				}
-			}
-			clear(s.reached)
+			do(i, s)
 			s.mu.Unlock()
 		}
 	}
+}
+
+// expect sets the stages of each server's expected answers from now on.
+func (p *prober) expect(stages ...[]answers) {
+	p.each(func(i int, s *probed) {
+		s.stages, s.owed, s.looking = nil, nil, 0
+		for n, stage := range stages {
+			s.stages, s.owed = append(s.stages, stage[i]), append(s.owed, nil)
+			if n > 0 {
+				s.owed[n] = differing(stages[n-1][i], stage[i])
+				maps.DeleteFunc(s.owed[n], func(q question, _ bool) bool {
+					return !s.answers(q) || s.slices && !decided(stages[n-1][i][q], stage[i][q])
+				})
+			}
+		}
+		clear(s.reached)
+	})
 }
 
 // decided reports whether texts of last resort are the only possible ones, so that a change from one to the other shows.
@@ -162,28 +171,20 @@ func differing(before, after answers) map[question]bool {
 }
 
 // look gives priority to the questions whose answers a stage changes, until each new answer was seen.
-func (p *prober) look(stage int) {
-	for _, s := range slices.Concat(p.servers, p.slices) {
-		s.mu.Lock()
-		s.looking = stage
-		s.mu.Unlock()
-	}
-}
+func (p *prober) look(stage int) { p.each(func(_ int, s *probed) { s.looking = stage }) }
 
 // unseen returns an error if a server other than except hasn't given all answers that a stage changes.
 func (p *prober) unseen(stage, except int) error {
 	var errs []error
-	for i, s := range slices.Concat(p.servers, p.slices) {
-		s.mu.Lock()
+	p.each(func(i int, s *probed) {
 		for q := range s.owed[stage] {
-			if except < 0 || i%len(p.servers) != except {
+			if i != except {
 				errs = append(errs, fmt.Errorf("%s: %d answers haven't changed, such as dig %s from %s to %s",
 					s.name, len(s.owed[stage]), q, s.stages[stage-1][q], s.stages[stage][q]))
 			}
 			break
 		}
-		s.mu.Unlock()
-	}
+	})
 	return errors.Join(errs...)
 }
 
@@ -204,14 +205,11 @@ func (p *prober) moved(server int, addr string) {
 }
 
 // collect returns the counts since its last call.
-func (p *prober) collect() probeCounts {
-	var all probeCounts
-	for _, s := range slices.Concat(p.servers, p.slices) {
-		s.mu.Lock()
+func (p *prober) collect() (all probeCounts) {
+	p.each(func(_ int, s *probed) {
 		all.add(s.counts)
 		s.counts = probeCounts{}
-		s.mu.Unlock()
-	}
+	})
 	return all
 }
 
@@ -305,4 +303,130 @@ func askOnce(ctx context.Context, addr string, q question, patience time.Duratio
 		return "", fmt.Errorf("dig @%s %s: %w", addr, q, err)
 	}
 	return random.ReplyText(r), nil
+}
+
+// readEvery is the interval between two readings of slices in a cluster. What they hold changes seldom.
+const readEvery = 200 * time.Millisecond
+
+// ownName returns the question for a Service's endpoints of last resort.
+func ownName(key types.NamespacedName) question {
+	return question{key.Name + "." + key.Namespace + ".svc", lastResort}
+}
+
+// reader returns a function that reads the endpoints of last resort of a member's Services.
+func reader(m *fleettest.Member) func(context.Context, string, question, time.Duration) (string, error) {
+	return func(ctx context.Context, _ string, q question, patience time.Duration) (string, error) {
+		ctx, cancel := context.WithTimeout(ctx, patience)
+		defer cancel()
+		words := strings.Split(q.name, ".")
+		all, err := random.ReadLastResort(ctx, m, types.NamespacedName{Namespace: words[1], Name: words[0]})
+		if err != nil {
+			return "", err
+		}
+		text, wrong := random.LastResortOf(all)
+		if wrong != nil {
+			text = wrong.Error()
+		}
+		return text, nil
+	}
+}
+
+// judgeSlices compares what slices hold with what they must hold, and counts it. An API server that doesn't answer is no fault of theirs.
+// Between two stages they are written one after the other, so they may hold some of both, but not nothing if neither is that.
+func (s *probed) judgeSlices(q question, got string, err error) {
+	if err != nil {
+		return
+	}
+	s.counts.read++
+	allowed, none := map[string]bool{}, false
+	for i := s.reached[q]; i < len(s.stages); i++ {
+		want := s.stages[i][q]
+		possible := random.Possibilities(want)
+		if want == anyAnswer || slices.Contains(possible, got) {
+			s.reached[q] = i
+			if i < len(s.owed) {
+				delete(s.owed[i], q)
+			}
+			return
+		}
+		for _, text := range possible {
+			none = none || text == random.Nothing
+			for _, endpoint := range strings.Split(text, ", ") {
+				allowed[endpoint] = true
+			}
+		}
+	}
+	if got == random.Nothing && none {
+		return
+	}
+	if got == random.Nothing || slices.ContainsFunc(strings.Split(got, ", "), func(endpoint string) bool { return !allowed[endpoint] }) ||
+		s.reached[q] == len(s.stages)-1 && decided(s.stages[s.reached[q]][q]) {
+		s.counts.astray++
+		s.example(q, got, nil)
+	}
+}
+
+// A server that never ranks a suspected cluster last gives no wrong answer, because the answers of the previous phase are allowed
+// until they change. The prober must report such answers as missing, and must recognize them when a server gives them.
+func TestTheProberMissesAnswersThatNeverChange(t *testing.T) {
+	q := question{"a.example", "A"}
+	ready, suspected, expired := answers{q: "192.0.2.1"}, answers{q: "192.0.2.2"}, answers{q: "NXDOMAIN"}
+	for _, test := range []struct {
+		name, misses string
+		gives        []string
+	}{
+		{"a server that follows", "", []string{ready[q], suspected[q]}},
+		{"a server that ignores Suspect", "1 answers haven't changed, such as dig a.example A from 192.0.2.1 to 192.0.2.2", []string{ready[q]}},
+		{"a server that skips Suspect", "1 answers haven't changed", []string{ready[q], expired[q]}},
+	} {
+		s := &probed{name: "xicheng", reached: map[question]int{}}
+		p := &prober{servers: []*probed{s}}
+		p.expect([]answers{ready}, []answers{suspected}, []answers{expired})
+		for _, answer := range test.gives {
+			s.judge(q, "", answer, nil)
+		}
+		if err := p.unseen(1, -1); (err == nil) != (test.misses == "") || err != nil && !strings.Contains(err.Error(), test.misses) {
+			t.Errorf("%s: got %v, want %q", test.name, err, test.misses)
+		}
+		if bad := s.counts.bad(); bad != 0 {
+			t.Errorf("%s: %d answers were bad: %v", test.name, bad, s.counts.examples)
+		}
+		if err := p.unseen(1, 0); err != nil {
+			t.Errorf("%s: the victim's own server needn't follow, but: %v", test.name, err)
+		}
+	}
+}
+
+// Slices are written one after the other, so between two stages they may hold endpoints of both; but none of neither, and not nothing.
+func TestTheProberJudgesSlices(t *testing.T) {
+	const here, there, gone = "http/TCP 10.200.0.8 8080", "http/TCP 10.201.0.8 8080", "http/TCP 10.202.0.8 8080"
+	for _, test := range []struct {
+		name          string
+		before, after string
+		holds         []string
+		astray, owed  int
+	}{
+		{"as it must be", here, there, []string{here, there}, 0, 0},
+		{"both for a moment", here, there, []string{here, here + ", " + there, there}, 0, 0},
+		{"never follows", here, there, []string{here}, 0, 1},
+		{"returns", here, there, []string{there, here}, 1, 0},
+		{"nothing for a moment", here, there, []string{here, "none", there}, 1, 0},
+		{"nothing, which is what follows", here, "none", []string{here, "none"}, 0, 0},
+		{"another cluster's", here, there, []string{here, gone}, 1, 1},
+		{"too many in the end", here, there, []string{there, here + ", " + there}, 1, 0},
+		{"either, while a cluster returns", here, here + " or " + there, []string{there, here}, 0, 0},
+		{"neither, while a cluster returns", here, here + " or " + there, []string{gone}, 1, 0},
+	} {
+		q := question{"web.shop.svc", lastResort}
+		s := &probed{name: "xicheng", reached: map[question]int{}, slices: true, excused: true}
+		p := &prober{slices: []*probed{s}}
+		p.expect([]answers{{q: test.before}}, []answers{{q: test.after}})
+		for _, text := range test.holds {
+			s.judge(q, "", text, nil)
+		}
+		s.judge(q, "", "", context.DeadlineExceeded) // nothing was read
+		if s.counts.astray != test.astray || s.counts.bad() != test.astray || s.counts.read != len(test.holds) || len(s.owed[1]) != test.owed {
+			t.Errorf("%s: %+v and %d are owed; want %d wrong, %d owed", test.name, s.counts, len(s.owed[1]), test.astray, test.owed)
+		}
+	}
 }

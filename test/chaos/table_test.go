@@ -3,7 +3,6 @@ package chaos
 import (
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -19,30 +18,31 @@ const separator = "<br>"
 
 var tableSection = page.Section{Begin: "<!-- faults: written by make chaos -->\n", End: "<!-- end of faults -->\n"}
 
-// table collects the results of a run.
-type table struct {
-	seed uint64
-	rows []*row
-}
+// table collects the results of a run, by fault.
+type table map[string]*row
 
 // row is one fault, summed over all its injections.
 type row struct {
-	fault     fault
-	times     int
 	lasted    time.Duration // the sum
 	recovered time.Duration // the longest
 	counts    probeCounts
 }
 
+func (r *row) add(o row) {
+	r.lasted += o.lasted
+	r.recovered = max(r.recovered, o.recovered)
+	r.counts.add(o.counts)
+}
+
 // newTable returns a table that is printed when the test ends, and written to a page if tableEnv names one.
-func newTable(t *testing.T, seed uint64) *table {
+func newTable(t *testing.T, seed uint64) table {
 	t.Helper()
-	table := &table{seed: seed}
+	table := table{}
 	t.Cleanup(func() {
-		if len(table.rows) == 0 {
+		if len(table) == 0 {
 			return
 		}
-		t.Logf("what was done and seen:\n%s", table)
+		t.Logf("what was done and seen:\n%s", table.published())
 		if path := os.Getenv(tableEnv); path != "" {
 			if err := tableSection.Replace(path, fmt.Sprintf("\nSeed %d.\n\n%s\n", seed, table.published())); err != nil {
 				t.Error(err)
@@ -52,52 +52,21 @@ func newTable(t *testing.T, seed uint64) *table {
 	return table
 }
 
-func (t *table) add(f fault, lasted, recovered time.Duration, counts probeCounts) {
-	i := slices.IndexFunc(t.rows, func(r *row) bool { return r.fault.String() == f.String() })
-	if i < 0 {
-		i = len(t.rows)
-		t.rows = append(t.rows, &row{fault: f})
+func (t table) add(f fault, injected row) {
+	if t[f.String()] == nil {
+		t[f.String()] = &row{}
 	}
-	r := t.rows[i]
-	r.times++
-	r.lasted += lasted
-	r.recovered = max(r.recovered, recovered)
-	r.counts.add(counts)
-}
-
-// String returns a row for each fault in Markdown, in the order in which the faults are declared.
-func (t *table) String() string {
-	var b strings.Builder
-	b.WriteString("| fault | times | seconds of it | all right after, at most | questions | unanswered | wrong / missing / late | last resort: read / wrong | promised, and seen |\n" +
-		"|---|---|---|---|---|---|---|---|---|\n")
-	var all probeCounts
-	times, lasted, recovered := 0, time.Duration(0), time.Duration(0)
-	for _, f := range allFaults() {
-		i := slices.IndexFunc(t.rows, func(r *row) bool { return r.fault.String() == f.String() })
-		if i < 0 {
-			continue
-		}
-		r := t.rows[i]
-		fmt.Fprintf(&b, "| %s | %d | %.0f | %.1f s | %d | %d | %s | %d / %d | %s |\n",
-			f, r.times, r.lasted.Seconds(), r.recovered.Seconds(), r.counts.asked, r.counts.unanswered, r.counts, r.counts.read, r.counts.astray, f.promise)
-		all.add(r.counts)
-		times += r.times
-		lasted += r.lasted
-		recovered = max(recovered, r.recovered)
-	}
-	fmt.Fprintf(&b, "| **all** | %d | %.0f | %.1f s | %d | %d | %s | %d / %d | |\n",
-		times, lasted.Seconds(), recovered.Seconds(), all.asked, all.unanswered, all, all.read, all.astray)
-	return b.String()
+	t[f.String()].add(injected)
 }
 
 // published returns the page's table: a row for each promise, with all its faults.
-func (t *table) published() string {
+func (t table) published() string {
 	var promises []string
 	sums, names := map[string]*row{}, map[string][]string{}
 	all := &row{}
 	for _, f := range allFaults() {
-		i := slices.IndexFunc(t.rows, func(r *row) bool { return r.fault.String() == f.String() })
-		if i < 0 {
+		seen := t[f.String()]
+		if seen == nil {
 			continue
 		}
 		if sums[f.promise] == nil {
@@ -105,11 +74,8 @@ func (t *table) published() string {
 			sums[f.promise] = &row{}
 		}
 		names[f.promise] = append(names[f.promise], f.String())
-		for _, sum := range []*row{sums[f.promise], all} {
-			sum.lasted += t.rows[i].lasted
-			sum.recovered = max(sum.recovered, t.rows[i].recovered)
-			sum.counts.add(t.rows[i].counts)
-		}
+		sums[f.promise].add(*seen)
+		all.add(*seen)
 	}
 	var b strings.Builder
 	b.WriteString("| promised, and seen | faults | seconds of them | all right after, at most | questions | unanswered | wrong / missing / late |\n" +

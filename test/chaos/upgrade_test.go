@@ -23,14 +23,34 @@ const previousEnv = "CLUSTERSET_PREVIOUS"
 // step.
 func TestUpgrade(t *testing.T) {
 	skipUnlessAsked(t)
-	present, old := filepath.Dir(fleettest.Binaries().Clusterset), buildPrevious(t)
+	present := filepath.Dir(fleettest.Binaries().Clusterset)
+	old, err := fleet.BuildPrevious(t.Context(), "../..", os.Getenv(previousEnv)) // from the git history
+	if errors.Is(err, fleet.ErrNoHistory) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 	seed, _ := random.Seeds(t)
 	c := newRun(t, threeClusters, newTable(t, seed), seed, func(f *fleettest.Fleet) {
-		for _, p := range programs(f) {
+		programs := []*fleet.Program{f.Hub.Process}
+		for _, m := range f.Members {
+			programs = append(programs, m.Agent, m.DNS.Program)
+		}
+		for _, p := range programs {
 			p.Path = filepath.Join(old, filepath.Base(p.Path))
 		}
 	})
-	c.oldCRDs(&c.Hub.Cluster, old)
+	files, err := filepath.Glob(filepath.Join(old, "crds", "clusterset.dev_*.yaml"))
+	c.must(err)
+	if len(files) == 0 {
+		t.Fatalf("no CRDs in %s", old)
+	}
+	for _, file := range files {
+		content, err := os.ReadFile(file)
+		c.must(err)
+		c.Hub.Apply(string(content))
+	}
 	hub := func(bin string, installCRDs bool) func() {
 		return func() {
 			if installCRDs {
@@ -74,42 +94,4 @@ func (c *run) replace(p *fleet.Program, bin string) {
 	p.Stop()
 	p.Path = filepath.Join(bin, filepath.Base(p.Path))
 	c.must(p.Start(context.Background()))
-}
-
-// programs returns all programs of this project in a fleet.
-func programs(f *fleettest.Fleet) []*fleet.Program {
-	all := []*fleet.Program{f.Hub.Process}
-	for _, m := range f.Members {
-		all = append(all, m.Agent, m.DNS.Program)
-	}
-	return all
-}
-
-// oldCRDs gives a hub the previous version's CRDs.
-func (c *run) oldCRDs(of *fleettest.Cluster, old string) {
-	c.Helper()
-	files, err := filepath.Glob(filepath.Join(old, "crds", "clusterset.dev_*.yaml"))
-	c.must(err)
-	if len(files) == 0 {
-		c.Fatalf("no CRDs in %s", old)
-	}
-	for _, file := range files {
-		content, err := os.ReadFile(file)
-		c.must(err)
-		of.Apply(string(content))
-	}
-}
-
-// buildPrevious builds both programs of the previous version, once on this machine, and returns their folder. It compiles them from the git
-// history, and skips the test if there is no release in it.
-func buildPrevious(t *testing.T) string {
-	t.Helper()
-	dir, err := fleet.BuildPrevious(t.Context(), "../..", os.Getenv(previousEnv))
-	if errors.Is(err, fleet.ErrNoHistory) {
-		t.Skip(err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return dir
 }

@@ -45,15 +45,20 @@ endpoints: [{addresses: [10.9.9.3]}]
 		"by-import": &mcsv1beta1.ServiceImport{}, "by-global": &fabedgev1alpha1.GlobalService{},
 		derived: &corev1.Service{}, "another-implementation": &discoveryv1.EndpointSlice{},
 	}
-	versions := map[string]string{}
-	for name, o := range objects {
-		if err := b.Get(ns, name, o); err != nil {
-			t.Fatal(err)
+	versions := func() string {
+		all := map[string]string{}
+		for name, o := range objects {
+			if err := b.Get(ns, name, o); err != nil {
+				t.Error(err)
+			}
+			all[name] = o.GetResourceVersion()
 		}
-		versions[name] = o.GetResourceVersion()
+		return fmt.Sprint(all)
 	}
-	for _, name := range []string{"by-import", "by-global", "by-derived"} {
-		a.Apply(exported(ns, name, httpPort), slice(ns, name, "1", "IPv4", port8080, endpoint("10.203.7.1")))
+	before := versions()
+	names := []string{"by-import", "by-global", "by-derived"}
+	for _, name := range names {
+		a.Apply(exported(ns, name, httpPort), slice(ns, name, port8080, endpoint("10.203.7.1")))
 	}
 	kube.Eventually(t, func() error {
 		return errors.Join(
@@ -62,45 +67,39 @@ endpoints: [{addresses: [10.9.9.3]}]
 			b.HasEvent("Service", ns, derived, "ForeignObject"))
 	})
 	for _, kind := range []string{"ServiceImport", "GlobalService", "Service"} {
-		if n, err := b.Metrics.Sum("clusterset_importer_foreign_objects", "kind", kind); err != nil || n != 1 {
-			t.Errorf("%v foreign %ss are counted, %v", n, kind, err)
+		if err := metricIs(b.Metrics, 1, "clusterset_importer_foreign_objects", "kind", kind); err != nil {
+			t.Error(err)
 		}
 	}
 	// Their names still have the same answers.
 	b.DNS.Eventually("by-import."+ns+".svc.clusterset.local", "A", "10.9.9.1")
 	b.DNS.Eventually("by-global."+ns+".svc.global", "A", "10.9.9.2")
-	// The rest of each service is imported.
+	// The rest of each service is imported, and clusters without such an object import as usual.
 	kube.Eventually(t, func() error {
 		i, err := b.Imported(ns, "by-global")
-		return errors.Join(err, importedFrom(b, ns, "by-global", "shijiazhuang"), checkNotNil(i.Derived != nil, "derived Service of by-global"))
+		if err == nil && i.Derived == nil {
+			err = errors.New("by-global has no derived Service")
+		}
+		errs := []error{err, importedFrom(b, ns, "by-global", "shijiazhuang")}
+		for _, name := range names {
+			errs = append(errs, importedFrom(a, ns, name, "shijiazhuang"))
+		}
+		return errors.Join(errs...)
 	})
-	// Clusters without such an object import as usual.
-	for _, name := range []string{"by-import", "by-global", "by-derived"} {
-		kube.Eventually(t, func() error { return importedFrom(a, ns, name, "shijiazhuang") })
-	}
 	a.Remove(export(ns, "by-derived", ""))
 	kube.Eventually(t, func() error { return a.Gone(ns, "by-derived") })
-	for name, o := range objects {
-		if err := b.Get(ns, name, o); err != nil || o.GetResourceVersion() != versions[name] {
-			t.Errorf("%s was written to: %v", name, err)
-		}
+	if now := versions(); now != before {
+		t.Errorf("they were written to: the versions are %s, were %s", now, before)
 	}
 
 	b.Remove(foreign...)
 	f.Eventually(func(m *fleettest.Member) error {
 		return errors.Join(importedFrom(m, ns, "by-import", "shijiazhuang"), importedFrom(m, ns, "by-global", "shijiazhuang"))
 	})
-	for _, name := range []string{"by-import", "by-global"} {
+	for _, name := range names[:2] {
 		b.DNS.Eventually(name+"."+ns+".svc.global", "A", a.ClusterIP(ns, name, v4))
 	}
 	if err := b.Get(ns, derived, &corev1.Service{}); !apierrors.IsNotFound(err) {
 		t.Errorf("the derived Service of a service nobody exports: %v", err)
 	}
-}
-
-func checkNotNil(ok bool, what string) error {
-	if !ok {
-		return errors.New("there is no " + what)
-	}
-	return nil
 }

@@ -1,16 +1,10 @@
 package e2e
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"os"
-	"os/exec"
-	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -20,13 +14,11 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
-	"sigs.k8s.io/yaml"
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
@@ -56,7 +48,7 @@ func TestPreviewComesTrue(t *testing.T) {
 	p := &previewed{Fleet: f, ns: f.Namespace("preview"), Rand: rand.New(rand.NewPCG(seed, 0))} //nolint:gosec // repeatable on purpose
 	t.Cleanup(func() {
 		for _, m := range f.Members {
-			p.patch(m.Spec.Name, fmt.Sprintf(`{"spec":{"drain":false,"zone":%q,"zones":null,"region":%q,"communities":null,"network":null,"externalCIDRs":null}}`, m.Spec.Zone, m.Spec.Region))
+			patchMember(p.Fleet, m.Spec.Name, fmt.Sprintf(`{"spec":{"drain":false,"zone":%q,"zones":null,"region":%q,"communities":null,"network":null,"externalCIDRs":null}}`, m.Spec.Zone, m.Spec.Region))
 		}
 		f.Paths.MendAll()
 		for _, m := range f.Members {
@@ -119,9 +111,9 @@ func (p *previewed) begin() {
 			}
 			svc := service(p.ns, name, spec)
 			if name == extended {
-				svc = extending(p.ns, name, spec)
+				svc = annotated(p.ns, name, "clusterset.dev/extend", "selector: {app: own}, "+spec) // nothing follows it: there are no controllers
 			}
-			m.Apply(svc, slice(p.ns, name, "1", "IPv4", port8080, endpoints...))
+			m.Apply(svc, slice(p.ns, name, port8080, endpoints...))
 			if p.IntN(3) > 0 {
 				m.Apply(export(p.ns, name, ""))
 			}
@@ -132,11 +124,7 @@ func (p *previewed) begin() {
 // exporters returns the clusters that export a service, and the others.
 func (p *previewed) exporters(name string) (exporting, others []*fleettest.Member) {
 	for _, m := range p.Members {
-		var e clustersetv1alpha1.ExportedServiceList
-		if err := p.Hub.List(&e, client.InNamespace("clusterset-member-"+m.Spec.Name), client.MatchingFields{"metadata.name": name + "." + p.ns}); err != nil {
-			p.Fatal(err)
-		}
-		if len(e.Items) > 0 && e.Items[0].Exports() {
+		if err := m.Get(p.ns, name, &mcsv1beta1.ServiceExport{}); err == nil {
 			exporting = append(exporting, m)
 		} else {
 			others = append(others, m)
@@ -154,9 +142,9 @@ func (p *previewed) pick(i int, now *preview.State) previewStep {
 	exporting, others := p.exporters(name)
 	switch kind := i % 9; {
 	case kind == 0:
-		return previewStep{&preview.Change{Drain: []string{m.Spec.Name}}, func() { p.patch(m.Spec.Name, `{"spec":{"drain":true}}`) }}
+		return p.patched(m, preview.Change{Drain: []string{m.Spec.Name}}, `{"drain":true}`)
 	case kind == 1:
-		return previewStep{&preview.Change{Undrain: []string{m.Spec.Name}}, func() { p.patch(m.Spec.Name, `{"spec":{"drain":false}}`) }}
+		return p.patched(m, preview.Change{Undrain: []string{m.Spec.Name}}, `{"drain":false}`)
 	case kind == 2 && len(exporting) > 0:
 		from := exporting[p.IntN(len(exporting))]
 		return previewStep{&preview.Change{Unexport: &preview.Export{Service: service, From: from.Spec.Name}}, func() {
@@ -185,9 +173,12 @@ func (p *previewed) pick(i int, now *preview.State) previewStep {
 		return p.network(m, now)
 	}
 	region := []string{"north", "south", "west"}[p.IntN(3)]
-	return previewStep{&preview.Change{Place: &preview.Move{Cluster: m.Spec.Name, Zones: []string{"tianjin"}, Region: region}}, func() {
-		p.patch(m.Spec.Name, fmt.Sprintf(`{"spec":{"zone":"tianjin","region":%q}}`, region))
-	}}
+	return p.patched(m, preview.Change{Place: &preview.Move{Cluster: m.Spec.Name, Zones: []string{"tianjin"}, Region: region}}, fmt.Sprintf(`{"zone":"tianjin","region":%q}`, region))
+}
+
+// patched is a change of a cluster's MemberCluster.
+func (p *previewed) patched(m *fleettest.Member, change preview.Change, spec string) previewStep {
+	return previewStep{&change, func() { patchMember(p.Fleet, m.Spec.Name, `{"spec":`+spec+`}`) }}
 }
 
 // breakPath breaks the path to a cluster, from one other or from all that measure it, so that some answer changes if there is such a path.
@@ -243,9 +234,7 @@ func (p *previewed) cut() map[string]string {
 // moved cluster is in default, too.
 func (p *previewed) move(m *fleettest.Member) previewStep {
 	to := [][]string{{"north"}, {"south"}, {"default", "north"}, {"north", "south"}}[p.IntN(4)]
-	return previewStep{&preview.Change{Communities: &preview.Communities{Cluster: m.Spec.Name, To: to}}, func() {
-		p.patch(m.Spec.Name, `{"spec":{"communities":["`+strings.Join(to, `","`)+`"]}}`)
-	}}
+	return p.patched(m, preview.Change{Communities: &preview.Communities{Cluster: m.Spec.Name, To: to}}, `{"communities":["`+strings.Join(to, `","`)+`"]}`)
 }
 
 // network puts a cluster into another network. Without externalCIDRs, no cluster of another one uses it.
@@ -259,9 +248,8 @@ func (p *previewed) network(m *fleettest.Member, now *preview.State) previewStep
 	if is := now.Member(m.Spec.Name).Spec.ExternalCIDRs; len(is) > 0 {
 		external = is
 	}
-	return previewStep{&preview.Change{Network: &preview.Network{Cluster: m.Spec.Name, To: to, ExternalCIDRs: external}}, func() {
-		p.patch(m.Spec.Name, fmt.Sprintf(`{"spec":{"network":%q,"externalCIDRs":[%q]}}`, strings.TrimPrefix(to, "-"), external[0]))
-	}}
+	return p.patched(m, preview.Change{Network: &preview.Network{Cluster: m.Spec.Name, To: to, ExternalCIDRs: external}},
+		fmt.Sprintf(`{"network":%q,"externalCIDRs":[%q]}`, strings.TrimPrefix(to, "-"), external[0]))
 }
 
 // exportTo changes which clusters a service is for, in one of its exporting clusters or in all of them.
@@ -348,43 +336,34 @@ func (p *previewed) onHub() error {
 	return nil
 }
 
-func (p *previewed) patch(cluster, patch string) { patchMember(p.Fleet, cluster, patch) }
-
-// objects returns the hub's objects that a preview reads.
-func (p *previewed) objects() (objects []runtime.Object, reports []clustersetv1alpha1.MemberReport, err error) {
+// now returns the state of the hub, and its objects without the members' reports. It returns an error if a report there says something else
+// about paths than what is cut.
+func (p *previewed) now() (now *preview.State, objects []runtime.Object, err error) {
+	var reports clustersetv1alpha1.MemberReportList
 	for _, list := range []client.ObjectList{&clustersetv1alpha1.MemberClusterList{}, &clustersetv1alpha1.ExportedServiceList{}, &clustersetv1alpha1.ExportedEndpointsList{}} {
 		if err := p.Hub.List(list); err != nil {
 			return nil, nil, err
 		}
-		items, err := meta.ExtractList(list)
-		if err != nil {
-			return nil, nil, err
+		for _, o := range random.ObjectsOf(list) {
+			objects = append(objects, o)
 		}
-		objects = append(objects, items...)
 	}
-	var all clustersetv1alpha1.MemberReportList
-	err = p.Hub.List(&all)
-	return objects, all.Items, err
-}
-
-// now returns the state of the hub. It returns an error if a report there says something else about paths than what is cut.
-func (p *previewed) now() (*preview.State, error) {
-	objects, reports, err := p.objects()
-	if err != nil {
-		return nil, err
+	if err := p.Hub.List(&reports); err != nil {
+		return nil, nil, err
 	}
-	said := map[string]string{}
-	for i := range reports {
-		cluster, _ := api.ClusterOfNamespace(reports[i].Namespace)
-		if names := reports[i].Spec.Unreachable; len(names) > 0 {
+	all, said := slices.Clone(objects), map[string]string{}
+	for i := range reports.Items {
+		r := &reports.Items[i]
+		cluster, _ := api.ClusterOfNamespace(r.Namespace)
+		if names := r.Spec.Unreachable; len(names) > 0 {
 			said[cluster] = strings.Join(names, ",")
 		}
-		objects = append(objects, &reports[i])
+		all = append(all, r)
 	}
 	if cut := p.cut(); !maps.Equal(said, cut) {
-		return nil, fmt.Errorf("the reports say that clusters can't reach %v, want %v", said, cut)
+		return nil, nil, fmt.Errorf("the reports say that clusters can't reach %v, want %v", said, cut)
 	}
-	return preview.NewState(objects), nil
+	return preview.NewState(all), objects, nil
 }
 
 // arrived returns the state of the hub, or an error if something that has changed hasn't arrived everywhere.
@@ -392,7 +371,7 @@ func (p *previewed) arrived() (*preview.State, error) {
 	if err := p.onHub(); err != nil {
 		return nil, err
 	}
-	now, err := p.now()
+	now, _, err := p.now()
 	if err != nil {
 		return nil, err
 	}
@@ -409,29 +388,19 @@ func (p *previewed) settled() (now *preview.State) {
 	return now
 }
 
-// after returns the state of the hub after a change. Without one, all clusters reach each other again, so no Lease says otherwise.
-func (p *previewed) after(now *preview.State, change *preview.Change) (*preview.State, error) {
-	if change != nil {
-		then, _, err := now.Apply(*change)
-		return then, err
-	}
-	objects, _, err := p.objects()
-	return preview.NewState(objects), err
-}
-
 // step previews a change, makes it, and waits until every prediction is true.
 func (p *previewed) step(now *preview.State, s previewStep) {
 	p.Helper()
 	i := p.steps
 	p.steps++
-	then, err := p.after(now, s.change)
+	_, objects, err := p.now()
+	then, what := preview.NewState(objects), "mending all paths" // then no report says otherwise
+	if s.change != nil {
+		then, _, err = now.Apply(*s.change)
+		what = s.change.String()
+	}
 	if err != nil {
 		p.Fatalf("step %d: %v", i, err)
-	}
-	what := "mending all paths"
-	if s.change != nil {
-		what = s.change.String()
-		p.command(now, *s.change)
 	}
 	p.Logf("step %d: %s", i, what)
 	s.do()
@@ -524,90 +493,16 @@ func importedObjects(m *fleettest.Member, ns, name string) (objects []runtime.Ob
 		objects = append(objects, &i.Slices[j])
 	}
 	var last discoveryv1.EndpointSliceList
-	if err := m.List(&last, client.InNamespace(ns), client.MatchingLabels{api.LabelExtends: name}); err != nil {
-		return nil, false, err
-	}
-	for j := range last.Items {
-		objects = append(objects, &last.Items[j])
-	}
 	var members clustersetv1alpha1.MemberClusterList
-	if err := m.List(&members); err != nil {
+	if err := errors.Join(m.List(&last, client.InNamespace(ns), client.MatchingLabels{api.LabelExtends: name}), m.List(&members)); err != nil {
 		return nil, false, err
 	}
-	for j := range members.Items {
-		objects = append(objects, &members.Items[j])
+	for _, o := range slices.Concat(random.ObjectsOf(&last), random.ObjectsOf(&members)) {
+		objects = append(objects, o)
 	}
 	var reach clustersetv1alpha1.Reachability
 	if err := m.Get("", clustersetv1alpha1.ReachabilityName, &reach); err != nil {
 		return nil, false, err
 	}
 	return append(objects, &reach), i.Derived != nil, nil
-}
-
-// command checks that clusterset preview gives the same result.
-func (p *previewed) command(now *preview.State, change preview.Change) {
-	p.Helper()
-	file := filepath.Join(p.TempDir(), "changes.yaml")
-	content, err := yaml.Marshal([]preview.Change{change})
-	if err != nil {
-		p.Fatal(err)
-	}
-	if err := os.WriteFile(file, content, 0o600); err != nil {
-		p.Fatal(err)
-	}
-	var services, extends []types.NamespacedName
-	args := []string{"preview", "--hub-kubeconfig", p.Hub.Plane.Kubeconfig(), "--file", file, "-o", "json"}
-	for _, name := range previewNames {
-		key := types.NamespacedName{Namespace: p.ns, Name: name}
-		if slices.Contains(now.Services(), key) || change.Export != nil && change.Export.Service == key.String() {
-			services = append(services, key)
-			args = append(args, "--for", key.String())
-			if name == extended {
-				extends = append(extends, key)
-				args = append(args, "--extended", key.String())
-			}
-			continue
-		}
-		// No cluster exports it, and the change doesn't export it either: to ask for it is a mistake.
-		if _, err := now.Preview(p.Context(), []preview.Change{change}, preview.Options{Services: []types.NamespacedName{key}}); err == nil {
-			p.Errorf("%s: preview answers for %s, which no cluster exports", &change, key)
-		}
-	}
-	if change.Export != nil {
-		args = append(args, "--kubeconfig", p.Member(change.Export.From).Plane.Kubeconfig())
-	}
-	result, err := now.Preview(p.Context(), []preview.Change{change}, preview.Options{Services: services, Extended: extends})
-	if err != nil {
-		p.Fatal(err)
-	}
-	var out, stderr bytes.Buffer
-	cmd := exec.CommandContext(p.Context(), fleettest.Binaries().Clusterset, args...)
-	cmd.Stdout, cmd.Stderr = &out, &stderr
-	code := 0
-	if result.Loses() {
-		code = 3
-	}
-	_ = cmd.Run()
-	var said preview.Result
-	if err := json.Unmarshal(out.Bytes(), &said); err != nil || cmd.ProcessState.ExitCode() != code {
-		p.Fatalf("clusterset %s: exit code %d, want %d, %v: %s", strings.Join(args, " "), cmd.ProcessState.ExitCode(), code, err, stderr.String())
-	}
-	text, err := json.Marshal(result)
-	if err != nil {
-		p.Fatal(err)
-	}
-	var want preview.Result
-	if err := json.Unmarshal(text, &want); err != nil {
-		p.Fatal(err)
-	}
-	for _, r := range []*preview.Result{&said, &want} {
-		for i := range r.Services {
-			for j := range r.Services[i].Conflicts {
-				r.Services[i].Conflicts[j].Message = "" // it contains the creation time of an export that doesn't exist yet
-			}
-		}
-	}
-	if !reflect.DeepEqual(said, want) {
-		p.Errorf("%s: the command shows\n%s\nwant\n%s", &change, out.String(), text)
-	}
 }

@@ -2,13 +2,25 @@ package random
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 
 	"github.com/miekg/dns"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
 	"github.com/clusterset/clusterset/test/fleettest"
 )
 
@@ -154,16 +166,114 @@ func (w *World) describe(name string) string {
 				fmt.Fprintf(&b, "    external %v of %v\n", exported, stated)
 			}
 			for _, s := range p.slices {
-				fmt.Fprintf(&b, "    %s", s.Name)
-				for _, q := range s.Ports {
-					fmt.Fprintf(&b, " %s:%d/%s", deref(q.Name), deref(q.Port), deref(q.Protocol))
-				}
-				for _, e := range s.Endpoints {
-					fmt.Fprintf(&b, " %v host=%q zone=%q ready=%v", e.Addresses, deref(e.Hostname), deref(e.Zone), e.Conditions.Ready == nil || *e.Conditions.Ready)
-				}
-				fmt.Fprintln(&b)
+				text, _ := json.Marshal([]any{s.Ports, s.Endpoints}) // never fails
+				fmt.Fprintf(&b, "    %s %s\n", s.Name, text)
 			}
 		}
 	}
 	return b.String()
+}
+
+// questions returns all names that exist, and all that could ever have existed.
+func (r *Run) questions(w *World) []string {
+	names := map[string]bool{}
+	for _, zone := range Zones {
+		for _, s := range r.Servers[:min(len(w.Clusters), len(r.Servers))] {
+			for name := range w.Zone(zone, s).Names {
+				names[name] = true
+			}
+		}
+		for _, ns := range r.Script.Namespaces {
+			names[ns+".svc."+zone] = true
+			for i := range r.Script.set.names {
+				if r.Brief {
+					break
+				}
+				service := fmt.Sprintf("svc%d.%s.svc.%s", i, ns, zone)
+				names[service] = true
+				for _, below := range r.below() {
+					names[below+"."+service] = true
+				}
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(names))
+}
+
+// below returns the names that a service can have below its own.
+func (r *Run) below() []string {
+	names := []string{"_tcp", "_udp", "_sctp", "other", "pod-0.other", "_http._sctp"}
+	for _, set := range append(portSets, []servicePort{{"tcp-80", "TCP", 80}}) {
+		for _, p := range set {
+			names = append(names, "_"+p.name+"._tcp", "_"+p.name+"._udp")
+		}
+	}
+	for c, m := range r.Members {
+		names = append(names, m.Spec.Name)
+		for _, h := range hostnames {
+			names = append(names, h+"."+m.Spec.Name)
+		}
+		for _, a := range append(addressesOf(c, "IPv4"), addressesOf(c, "IPv6")...) {
+			names = append(names, labelOf(a)+"."+m.Spec.Name)
+		}
+	}
+	return slices.DeleteFunc(names, func(name string) bool { return strings.HasPrefix(name, "_.") })
+}
+
+// leftovers returns an error if the importer's objects are left for a service that nobody exports to that cluster, or a cluster's
+// records are left on the hub for a service that it doesn't export (C5, C18, C19, C30 of docs/spec/control-plane.md).
+func (r *Run) leftovers(w *World) error {
+	var left []string
+	for i, m := range r.Members {
+		for _, ns := range r.Script.Namespaces {
+			for _, list := range []client.ObjectList{
+				&mcsv1beta1.ServiceImportList{}, &fabedgev1alpha1.GlobalServiceList{}, &corev1.ServiceList{}, &discoveryv1.EndpointSliceList{},
+			} {
+				if err := m.List(list, client.InNamespace(ns), client.MatchingLabels{"clusterset.dev/managed-by": "importer"}); err != nil {
+					return err
+				}
+				for _, o := range ObjectsOf(list) {
+					if o.GetLabels()[extendsLabel] != "" {
+						continue // see Extending
+					}
+					key := types.NamespacedName{Namespace: ns, Name: o.GetName()}
+					if of := o.GetLabels()["multicluster.kubernetes.io/service-name"]; of != "" {
+						key.Name = of
+					}
+					from := o.GetLabels()["multicluster.kubernetes.io/source-cluster"]
+					if !slices.ContainsFunc(w.visible(w.Clusters[i], key), func(p Part) bool { return from == "" || p.Name == from }) {
+						left = append(left, fmt.Sprintf("%s: %T %s", m.Spec.Name, o, client.ObjectKeyFromObject(o)))
+					}
+				}
+			}
+		}
+	}
+	for _, list := range []client.ObjectList{&clustersetv1alpha1.ExportedServiceList{}, &clustersetv1alpha1.ExportedEndpointsList{}} {
+		if err := r.Hub.List(list); err != nil {
+			return err
+		}
+		for _, o := range ObjectsOf(list) {
+			labels := o.GetLabels()
+			if s, ok := o.(*clustersetv1alpha1.ExportedService); ok && !s.Exports() {
+				continue
+			}
+			key := types.NamespacedName{Namespace: labels["clusterset.dev/service-namespace"], Name: labels["clusterset.dev/service-name"]}
+			if !slices.ContainsFunc(w.Parts(key), func(p Part) bool { return o.GetNamespace() == "clusterset-member-"+p.Name }) {
+				left = append(left, fmt.Sprintf("hub: %T %s", o, client.ObjectKeyFromObject(o)))
+			}
+		}
+	}
+	if len(left) > 0 {
+		return fmt.Errorf("%d objects belong to services that nobody exports:\n%s", len(left), strings.Join(left[:min(8, len(left))], "\n"))
+	}
+	return nil
+}
+
+// ObjectsOf returns the objects of a list.
+func ObjectsOf(list client.ObjectList) (all []client.Object) {
+	_ = meta.EachListItem(list, func(o runtime.Object) error {
+		all = append(all, o.(client.Object))
+		return nil
+	})
+	return all
 }

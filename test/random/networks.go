@@ -31,17 +31,13 @@ func externalCIDRs(cluster int) [][]string {
 	return [][]string{{all, fmt.Sprintf("fd00:192:%d::/48", cluster)}, {some}, nil}
 }
 
-// separate puts every cluster into the network of the setup, with all its external networks.
-func (s *Script) separate() {
-	for cluster, network := range s.set.networks {
-		s.network(cluster, network, externalCIDRs(cluster)[0])
-	}
-}
+// separate puts every cluster into the network of the setup, with all its external networks, and unite all into one.
+func (s *Script) separate() { s.joinNetworks(s.set.networks) }
+func (s *Script) unite()    { s.joinNetworks(make([]string, len(s.set.networks))) }
 
-// unite puts all clusters into one network.
-func (s *Script) unite() {
-	for cluster := range s.set.networks {
-		s.network(cluster, "", externalCIDRs(cluster)[0])
+func (s *Script) joinNetworks(networks []string) {
+	for cluster, network := range networks {
+		s.network(cluster, network, externalCIDRs(cluster)[0])
 	}
 }
 
@@ -60,21 +56,18 @@ func (r *Run) patchNetwork(cluster int, network string, external []string) error
 	return r.patchMember(cluster, map[string]any{"network": network, "externalCIDRs": external})
 }
 
-// PutApart puts a cluster into a network of its own on the hub, with external networks in which all its external addresses are.
-func (r *Run) PutApart(cluster int) error {
-	return r.patchNetwork(cluster, Apart, externalCIDRs(cluster)[0])
-}
+// Apart is the network of a cluster that is put into one of its own.
+const Apart = "apart"
 
-// PutBack undoes PutApart for a cluster of a network.
-func (r *Run) PutBack(cluster int, network string) error {
+// PutInto puts a cluster into a network on the hub, with external networks in which all its external addresses are.
+func (r *Run) PutInto(cluster int, network string) error {
 	return r.patchNetwork(cluster, network, externalCIDRs(cluster)[0])
 }
 
-// Apart is the network of PutApart.
-const Apart = "apart"
-
-// PutApart does in a View what the Run's does on the hub.
-func (c *View) PutApart(cluster int) { c.Network, c.External = Apart, externalCIDRs(cluster)[0] }
+// PutInto does the same in a View.
+func (c *View) PutInto(cluster int, network string) {
+	c.Network, c.External = network, externalCIDRs(cluster)[0]
+}
 
 // across creates, for each cluster, a service of that cluster and of the first one in another network, which can be reached there. The others of the
 // cluster's network prefer the cluster until it is Suspect.
@@ -84,10 +77,8 @@ func (s *Script) across() {
 		for _, of := range []int{cluster, other} {
 			c := cell{place{of, s.Namespaces[0]}, fmt.Sprint("across", cluster)}
 			state := &serviceState{kind: "ClusterIP", ports: portSets[0], externalIPs: externalOf(of)[1:2]}
-			state.slices[0].text = fmt.Sprintf("ports: [{name: http, protocol: TCP, port: 8080}], endpoints: [{addresses: [10.20%d.0.7]}]", of)
-			s.cells[c] = state
-			s.add(apply(c, state.manifests(c)...), "create %s: %s", c, state)
-			s.export(c, state)
+			state.slices[0] = fmt.Sprintf("ports: [{name: http, protocol: TCP, port: 8080}], endpoints: [{addresses: [10.20%d.0.7]}]", of)
+			s.place(c, state, true)
 		}
 	}
 }

@@ -52,22 +52,20 @@ type View struct {
 	derived map[types.NamespacedName]*corev1.Service
 }
 
+func newView(spec fleettest.Spec) *View {
+	return &View{
+		Spec: spec, Unreachable: map[string]bool{}, namespaces: map[string]bool{}, open: map[string]bool{},
+		services: map[types.NamespacedName]*corev1.Service{}, derived: map[types.NamespacedName]*corev1.Service{},
+		exports: map[types.NamespacedName]*mcsv1beta1.ServiceExport{},
+		slices:  map[types.NamespacedName][]discoveryv1.EndpointSlice{}, extending: map[types.NamespacedName][]discoveryv1.EndpointSlice{},
+	}
+}
+
 // Observe reads the world's current state.
 func (r *Run) Observe() (*World, error) {
 	w := &World{}
 	for _, m := range r.Members {
-		c := &View{
-			Spec:       m.Spec,
-			namespaces: map[string]bool{},
-			services:   map[types.NamespacedName]*corev1.Service{},
-			exports:    map[types.NamespacedName]*mcsv1beta1.ServiceExport{},
-			slices:     map[types.NamespacedName][]discoveryv1.EndpointSlice{},
-			derived:    map[types.NamespacedName]*corev1.Service{},
-			open:       map[string]bool{},
-			extending:  map[types.NamespacedName][]discoveryv1.EndpointSlice{},
-
-			Unreachable: map[string]bool{},
-		}
+		c := newView(m.Spec)
 		for _, other := range r.Members {
 			c.Unreachable[other.Spec.Name] = r.Paths.IsCut(m.Spec.Name, other.Spec.Name)
 		}

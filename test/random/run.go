@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -135,21 +134,15 @@ func (r *Run) Processes() []*fleet.Program {
 	return all
 }
 
-// clear deletes all the users' objects.
+// clear deletes all the users' objects. The importer removes its own.
 func (r *Run) clear() error {
-	var group errgroup.Group
+	var errs []error
 	for _, m := range r.Members {
-		group.Go(func() error {
-			var errs []error
-			for _, ns := range r.Script.Namespaces {
-				// The importer removes its own objects.
-				in := []client.DeleteAllOfOption{client.InNamespace(ns), client.MatchingLabels{userLabel: "true"}}
-				for _, all := range []client.Object{&corev1.Service{}, &mcsv1beta1.ServiceExport{}, &discoveryv1.EndpointSlice{}} {
-					errs = append(errs, m.Client.DeleteAllOf(context.Background(), all, in...))
-				}
+		for _, ns := range r.Script.Namespaces {
+			for _, all := range []client.Object{&corev1.Service{}, &mcsv1beta1.ServiceExport{}, &discoveryv1.EndpointSlice{}} {
+				errs = append(errs, m.Client.DeleteAllOf(context.Background(), all, client.InNamespace(ns), client.MatchingLabels{userLabel: "true"}))
 			}
-			return errors.Join(errs...)
-		})
+		}
 	}
-	return group.Wait()
+	return errors.Join(errs...)
 }

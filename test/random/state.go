@@ -1,6 +1,7 @@
 package random
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -28,7 +29,7 @@ type serviceState struct {
 	// externalIPs and external, those of the annotation, are where clusters of other networks reach it.
 	externalIPs, external []string
 
-	slices [slicesPerService]sliceText
+	slices [slicesPerService]string // their content in YAML's flow style, empty if there is no slice
 }
 
 type servicePort struct {
@@ -37,9 +38,6 @@ type servicePort struct {
 }
 
 func (p servicePort) String() string { return fmt.Sprintf("%s:%d/%s", p.name, p.number, p.protocol) }
-
-// sliceText is an EndpointSlice's content in YAML's flow style. It is empty if there is no slice.
-type sliceText struct{ text string }
 
 // portSets are the possible ports of Services. Some are equal, and some differ by name, number or protocol.
 var portSets = [][]servicePort{
@@ -88,7 +86,7 @@ func (s *Script) newSlices(c cell, state *serviceState) {
 }
 
 // newSlice makes the i'th EndpointSlice.
-func (s *Script) newSlice(c cell, state *serviceState, i int) sliceText {
+func (s *Script) newSlice(c cell, state *serviceState, i int) string {
 	var ports, endpoints []string
 	for _, p := range state.ports {
 		switch number := p.number; s.IntN(10) {
@@ -127,7 +125,7 @@ func (s *Script) newSlice(c cell, state *serviceState, i int) sliceText {
 		fields = append(fields, fmt.Sprintf("addresses: [%s]", strings.Join(addresses, ", ")))
 		endpoints = append(endpoints, fmt.Sprintf("{%s}", strings.Join(fields, ", ")))
 	}
-	return sliceText{fmt.Sprintf("ports: [%s], endpoints: [%s]", strings.Join(ports, ", "), strings.Join(endpoints, ", "))}
+	return fmt.Sprintf("ports: [%s], endpoints: [%s]", strings.Join(ports, ", "), strings.Join(endpoints, ", "))
 }
 
 var hostnames = []string{"pod-0", "pod-1", "db"}
@@ -153,8 +151,8 @@ func addressesOf(cluster int, kind string) []string {
 func (state *serviceState) String() string {
 	var slices []string
 	for i, s := range state.slices {
-		if s.text != "" {
-			slices = append(slices, fmt.Sprintf("slice %d: %s", i, s.text))
+		if s != "" {
+			slices = append(slices, fmt.Sprintf("slice %d: %s", i, s))
 		}
 	}
 	return fmt.Sprintf("%s %v mark=%q for=%q extended=%v external=%v%v %s %s",
@@ -164,9 +162,9 @@ func (state *serviceState) String() string {
 // manifests returns the Service and its EndpointSlices.
 func (state *serviceState) manifests(c cell) []string {
 	all := []string{state.serviceManifest(c)}
-	for i := range state.slices {
-		if state.slices[i].text != "" {
-			all = append(all, state.slices[i].manifest(c, i))
+	for i, text := range state.slices {
+		if text != "" {
+			all = append(all, sliceManifest(c, i, text))
 		}
 	}
 	return all
@@ -222,11 +220,7 @@ func exportManifest(c cell) string {
 		c.namespace, c.name, userLabels)
 }
 
-func (s sliceText) manifest(c cell, i int) string {
-	text := s.text
-	if text == "" {
-		text = "ports: [], endpoints: []"
-	}
+func sliceManifest(c cell, i int, text string) string {
 	return fmt.Sprintf("{apiVersion: discovery.k8s.io/v1, kind: EndpointSlice, metadata: {namespace: %s, name: %s-%d, %s, kubernetes.io/service-name: %s}}, addressType: %s, %s}",
-		c.namespace, c.name, i, userLabels, c.name, sliceTypes[i], text)
+		c.namespace, c.name, i, userLabels, c.name, sliceTypes[i], cmp.Or(text, "ports: [], endpoints: []"))
 }

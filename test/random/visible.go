@@ -10,14 +10,13 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/dynamic"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/test/fleet"
 	"github.com/clusterset/clusterset/test/fleettest"
 )
 
@@ -176,21 +175,19 @@ func (r *Run) readable(w *World) error {
 		if said != want {
 			errs = append(errs, fmt.Errorf("CommunitiesEnforced of %s is %s, want %s", m.Spec.Name, said, want))
 		}
-		onHub, err := dynamic.NewForConfig(m.OnHub())
+		onHub, err := client.New(m.OnHub(), client.Options{Scheme: fleet.Scheme})
 		if err != nil {
 			return err
 		}
-		everybody := !limited
-		may := map[string]bool{"": everybody} // by namespace
+		may := map[string]bool{"": !limited} // by namespace
 		for _, of := range w.Clusters {
-			may["clusterset-member-"+of.Name] = everybody || w.Clusters[i].peer(of)
+			may["clusterset-member-"+of.Name] = !limited || w.Clusters[i].peer(of)
 		}
-		for _, kind := range []string{"exportedservices", "exportedendpoints"} {
-			records := onHub.Resource(schema.GroupVersionResource{Group: "clusterset.dev", Version: "v1alpha1", Resource: kind})
-			for namespace, want := range may {
-				_, err := records.Namespace(namespace).List(context.Background(), metav1.ListOptions{Limit: 1})
+		for namespace, want := range may {
+			for _, records := range []client.ObjectList{&clustersetv1alpha1.ExportedServiceList{}, &clustersetv1alpha1.ExportedEndpointsList{}} {
+				err := onHub.List(context.Background(), records, client.InNamespace(namespace), client.Limit(1))
 				if forbidden := apierrors.IsForbidden(err); err != nil && !forbidden || forbidden == want {
-					errs = append(errs, fmt.Errorf("%s reads %s in %q: %w; want that it may: %v", m.Spec.Name, kind, namespace, err, want))
+					errs = append(errs, fmt.Errorf("%s reads %T in %q: %w; want that it may: %v", m.Spec.Name, records, namespace, err, want))
 				}
 			}
 		}
