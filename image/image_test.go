@@ -116,31 +116,25 @@ func fakeBinaries(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
 	for _, arch := range []string{"amd64", "arm64"} {
-		if err := os.MkdirAll(filepath.Join(dir, "linux-"+arch), 0o755); err != nil {
-			t.Fatal(err)
-		}
 		for _, name := range programs(platform{linux, arch}) {
-			if err := os.WriteFile(filepath.Join(dir, "linux-"+arch, name), []byte(name+" for "+arch), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			write(t, filepath.Join(dir, "linux-"+arch, name), name+" for "+arch)
 		}
 	}
 	return dir
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o600)); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // images returns an archive's images by architecture, after checking the OCI layout and the image's name.
 func images(t *testing.T, archive string) map[string]v1.Image {
 	t.Helper()
 	dir := t.TempDir()
-	eachFile(t, bytes.NewReader(read(t, archive)), func(h *tar.Header, content []byte) {
-		path := filepath.Join(dir, filepath.FromSlash(h.Name))
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, content, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	})
+	command(t, dir, "tar", "-xf", archive)
 	top, err := layout.ImageIndexFromPath(dir)
 	if err != nil {
 		t.Fatal(err)

@@ -1,16 +1,13 @@
 package main
 
 import (
-	"archive/tar"
 	"bytes"
-	"compress/gzip"
 	"context"
 	"crypto/sha256"
 	"debug/buildinfo"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"log"
 	"net/http/httptest"
 	"os"
@@ -74,31 +71,17 @@ func TestRelease(t *testing.T) {
 
 // verifySums checks the files as a user would.
 func verifySums(t *testing.T, dir string) {
-	cmd := exec.CommandContext(t.Context(), "sha256sum", "--strict", "-c", "SHA256SUMS")
-	cmd.Dir = dir
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		t.Errorf("%v\n%s", err, out)
-	}
-	var want []string
-	for _, name := range []string{
+	out := command(t, dir, "sha256sum", "--strict", "-c", "SHA256SUMS")
+	want := []string{
 		"RELEASE_NOTES.md", "SHA256SUMS", noticesFile, "clusterset-0.0.0-test.tgz", "clusterset-chart.tar", "clusterset-image.tar",
 		"clusterset-linux-" + runtime.GOARCH + ".tar.gz", "clusterset-sbom.cdx.json", "clusterset.rb", "clusterset.yaml",
-	} {
-		want = append(want, name)
-		if name != "SHA256SUMS" && !strings.Contains(string(out), name+": OK") {
+	}
+	for _, name := range want {
+		if name != "SHA256SUMS" && !strings.Contains(out, name+": OK") {
 			t.Errorf("SHA256SUMS doesn't list %s", name)
 		}
 	}
-	var have []string
-	files, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range files {
-		have = append(have, f.Name())
-	}
-	if !slices.Equal(have, want) {
+	if have := strings.Fields(command(t, dir, "env", "LC_ALL=C", "ls")); !slices.Equal(have, want) {
 		t.Errorf("the release has the files %q, want %q", have, want)
 	}
 }
@@ -135,78 +118,57 @@ func sayTheirVersion(t *testing.T, dir string) {
 // commandLineIn unpacks the archive of the command line and returns the program's path.
 func commandLineIn(t *testing.T, archive string) string {
 	t.Helper()
-	zip, err := gzip.NewReader(bytes.NewReader(read(t, archive)))
-	if err != nil {
-		t.Fatal(err)
-	}
 	to := t.TempDir()
-	var names []string
-	eachFile(t, zip, func(h *tar.Header, content []byte) {
-		names = append(names, h.Name)
-		if err := os.WriteFile(filepath.Join(to, h.Name), content, h.FileInfo().Mode()); err != nil {
-			t.Fatal(err)
-		}
-	})
-	if want := []string{"LICENSE", noticesFile, "clusterset"}; !slices.Equal(names, want) {
-		t.Errorf("%s holds %q, want %q", filepath.Base(archive), names, want)
+	if names := strings.Fields(command(t, to, "tar", "-xzvf", archive)); !slices.Equal(names, []string{"LICENSE", noticesFile, "clusterset"}) {
+		t.Errorf("%s holds %q", filepath.Base(archive), names)
 	}
 	return filepath.Join(to, "clusterset")
 }
 
 // stamped checks that the archived chart equals the chart, except for its version and for what .helmignore excludes.
 func stamped(t *testing.T, dir string) {
-	zip, err := gzip.NewReader(bytes.NewReader(read(t, filepath.Join(dir, "clusterset-0.0.0-test.tgz"))))
-	if err != nil {
-		t.Fatal(err)
+	to := t.TempDir()
+	command(t, to, "tar", "-xzf", filepath.Join(dir, "clusterset-0.0.0-test.tgz"))
+	for _, name := range []string{"values.yaml", "values.schema.json", "templates/_pod.tpl", "files/rules.yaml"} {
+		read(t, filepath.Join(to, "clusterset", name))
 	}
-	var names []string
-	eachFile(t, zip, func(h *tar.Header, content []byte) {
-		name := strings.TrimPrefix(h.Name, "clusterset/")
-		names = append(names, name)
-		if name != "Chart.yaml" {
-			if !bytes.Equal(content, read(t, filepath.Join(chartDir, name))) {
-				t.Errorf("%s differs from the chart's", h.Name)
-			}
-			return
-		}
-		var about struct {
-			Name, Version, AppVersion string
-			Annotations               map[string]string
-		}
-		if err := yaml.Unmarshal(content, &about); err != nil || about.Name != "clusterset" || about.Version != "0.0.0-test" || about.AppVersion != testVersion {
-			t.Errorf("Chart.yaml: %+v, %v", about, err)
-		}
-		wantOnArtifactHub(t, about.Annotations)
-	})
-	for _, name := range []string{"Chart.yaml", "values.yaml", "values.schema.json", "templates/_pod.tpl", "files/rules.yaml"} {
-		if !slices.Contains(names, name) {
-			t.Errorf("the archive has no %s", name)
-		}
+	out, _ := exec.CommandContext(t.Context(), "diff", "-rq", filepath.Join(to, "clusterset"), chartDir).CombinedOutput()
+	differ := slices.DeleteFunc(strings.Split(strings.TrimSpace(string(out)), "\n"), func(line string) bool { return strings.HasPrefix(line, "Only in "+chartDir) })
+	if len(differ) != 1 || !strings.HasPrefix(differ[0], "Files "+filepath.Join(to, "clusterset", "Chart.yaml")+" ") {
+		t.Errorf("the archive differs from the chart in more than Chart.yaml: %q", differ)
 	}
+	var about struct {
+		Name, Version, AppVersion string
+		Annotations               map[string]string
+	}
+	if err := yaml.Unmarshal(read(t, filepath.Join(to, "clusterset", "Chart.yaml")), &about); err != nil || about.Name != "clusterset" || about.Version != "0.0.0-test" || about.AppVersion != testVersion {
+		t.Errorf("Chart.yaml: %+v, %v", about, err)
+	}
+	wantOnArtifactHub(t, about.Annotations)
 }
 
 // wantOnArtifactHub checks what Artifact Hub shows of a test release: its image, that it is a prerelease, and the chart's own kinds. It
 // ignores an annotation that isn't valid YAML, and says so only to the chart's owner.
 func wantOnArtifactHub(t *testing.T, annotations map[string]string) {
 	t.Helper()
-	var images []struct{ Name, Image string }
-	if err := yaml.Unmarshal([]byte(annotations["artifacthub.io/images"]), &images); err != nil || len(images) != 1 || images[0].Image != "docker.io/clusterset/clusterset:"+testVersion {
-		t.Errorf("artifacthub.io/images: %+v, %v", images, err)
+	type named struct{ Name, Image, URL, Kind, Version string }
+	listed := map[string][]named{}
+	for _, key := range []string{"images", "links", "crds"} {
+		var list []named
+		if err := yaml.Unmarshal([]byte(annotations["artifacthub.io/"+key]), &list); err != nil || len(list) == 0 {
+			t.Fatalf("artifacthub.io/%s: %+v, %v", key, list, err)
+		}
+		listed[key] = list
+	}
+	if images := listed["images"]; len(images) != 1 || images[0].Image != "docker.io/clusterset/clusterset:"+testVersion {
+		t.Errorf("artifacthub.io/images: %+v", images)
 	}
 	if got := annotations["artifacthub.io/prerelease"]; got != "true" {
 		t.Errorf("artifacthub.io/prerelease of %s is %q", testVersion, got)
 	}
-	var links []struct{ Name, URL string }
-	if err := yaml.Unmarshal([]byte(annotations["artifacthub.io/links"]), &links); err != nil || len(links) == 0 {
-		t.Errorf("artifacthub.io/links: %+v, %v", links, err)
-	}
-	var listed []struct{ Kind, Version, Name string }
-	if err := yaml.Unmarshal([]byte(annotations["artifacthub.io/crds"]), &listed); err != nil {
-		t.Errorf("artifacthub.io/crds: %v", err)
-	}
 	files, err := filepath.Glob(filepath.Join(root, "api", "crds", "*.yaml"))
-	if err != nil || len(files) != len(listed) {
-		t.Errorf("artifacthub.io/crds lists %d kinds; api/crds has %d files, %v", len(listed), len(files), err)
+	if err != nil || len(files) != len(listed["crds"]) {
+		t.Errorf("artifacthub.io/crds lists %d kinds; api/crds has %d files, %v", len(listed["crds"]), len(files), err)
 	}
 	for _, file := range files {
 		var crd struct {
@@ -219,9 +181,10 @@ func wantOnArtifactHub(t *testing.T, annotations map[string]string) {
 		if err := yaml.Unmarshal(read(t, file), &crd); err != nil {
 			t.Fatal(err)
 		}
-		want := struct{ Kind, Version, Name string }{crd.Spec.Names.Kind, crd.Spec.Versions[0].Name, crd.Metadata.Name}
-		if !slices.Contains(listed, want) {
-			t.Errorf("artifacthub.io/crds doesn't list %+v", want)
+		if !slices.ContainsFunc(listed["crds"], func(n named) bool {
+			return n.Kind == crd.Spec.Names.Kind && n.Version == crd.Spec.Versions[0].Name && n.Name == crd.Metadata.Name
+		}) {
+			t.Errorf("artifacthub.io/crds doesn't list %+v", crd)
 		}
 	}
 }
@@ -249,56 +212,31 @@ func TestStamp(t *testing.T) {
 	}
 }
 
-// What package managers need names the archive of each platform with its checksum, whatever the programs are.
+// What package managers need names the archive of each platform with its checksum, whatever the programs are. UPDATE=1 rewrites testdata.
 func TestPackagers(t *testing.T) {
-	dir, programs := t.TempDir(), fakeBinaries(t)
-	o, err := parse([]string{"-version", "v1.2.3", "-binaries", programs}, io.Discard)
+	dir := t.TempDir()
+	o, err := parse([]string{"-version", "v1.2.3", "-binaries", fakeBinaries(t)}, io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, p := range o.platforms {
-		if err := os.MkdirAll(filepath.Dir(o.binary(p, "clusterset")), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(o.binary(p, "clusterset"), []byte(p.String()), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		write(t, o.binary(p, "clusterset"), p.String())
 	}
 	if err := writeCommandLine(dir, []byte("licences"), o); err != nil {
 		t.Fatal(err)
 	}
-	var plugin struct {
-		APIVersion, Kind string
-		Metadata         struct{ Name string }
-		Spec             struct {
-			Version   string
-			Platforms []struct {
-				Selector         struct{ MatchLabels map[string]string }
-				URI, SHA256, Bin string
-			}
+	for _, name := range []string{"clusterset.yaml", "clusterset.rb"} {
+		text := string(read(t, filepath.Join(dir, name)))
+		for _, p := range o.platforms {
+			archive := "clusterset-" + p.os + "-" + p.arch + ".tar.gz"
+			text = strings.Replace(text, fmt.Sprintf("%x", sha256.Sum256(read(t, filepath.Join(dir, archive)))), "sum of "+archive, 1)
 		}
-	}
-	if err := yaml.Unmarshal(read(t, filepath.Join(dir, "clusterset.yaml")), &plugin); err != nil {
-		t.Fatal(err)
-	}
-	if plugin.APIVersion != "krew.googlecontainertools.github.com/v1alpha2" || plugin.Kind != "Plugin" || plugin.Metadata.Name != "clusterset" || plugin.Spec.Version != "v1.2.3" || len(plugin.Spec.Platforms) != len(o.platforms) {
-		t.Fatalf("clusterset.yaml: %+v", plugin)
-	}
-	formula := string(read(t, filepath.Join(dir, "clusterset.rb")))
-	if want := "version \"1.2.3\""; strings.Count(formula, want) != 1 {
-		t.Errorf("clusterset.rb doesn't have %s once:\n%s", want, formula)
-	}
-	for i, p := range o.platforms {
-		archive := "clusterset-" + p.os + "-" + p.arch + ".tar.gz"
-		url, sum := "https://"+module+"/releases/download/v1.2.3/"+archive, fmt.Sprintf("%x", sha256.Sum256(read(t, filepath.Join(dir, archive))))
-		k := plugin.Spec.Platforms[i]
-		if k.URI != url || k.SHA256 != sum || k.Bin != "clusterset" || k.Selector.MatchLabels["os"] != p.os || k.Selector.MatchLabels["arch"] != p.arch {
-			t.Errorf("clusterset.yaml: %+v, want %s with the checksum %s", k, url, sum)
+		golden := filepath.Join("testdata", name)
+		if os.Getenv("UPDATE") != "" {
+			write(t, golden, text)
 		}
-		system, processor := map[string]string{"linux": "linux", "darwin": "mac"}[p.os], map[string]string{"amd64": "intel", "arm64": "arm"}[p.arch]
-		want := "  if OS." + system + "? && Hardware::CPU." + processor + "?\n    url \"" + url + "\"\n    sha256 \"" + sum + "\"\n  end\n"
-		if strings.Count(formula, want) != 1 {
-			t.Errorf("clusterset.rb doesn't have %q once:\n%s", want, formula)
+		if want := string(read(t, golden)); text != want {
+			t.Errorf("%s is\n%s\nwant\n%s", name, text, want)
 		}
 	}
 }
@@ -384,29 +322,7 @@ func command(t *testing.T, dir, name string, args ...string) string {
 func copySources(t *testing.T) string {
 	t.Helper()
 	to := t.TempDir()
-	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		name, _ := filepath.Rel(root, path)
-		if d.IsDir() && slices.Contains([]string{".git", "bin", "dist", "test", "docs"}, name) {
-			return fs.SkipDir
-		}
-		if d.IsDir() {
-			return os.MkdirAll(filepath.Join(to, name), 0o755)
-		}
-		if !d.Type().IsRegular() {
-			return nil // the .git of a work tree
-		}
-		content, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		return os.WriteFile(filepath.Join(to, name), content, 0o600)
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	command(t, root, "bash", "-o", "pipefail", "-c", `ls -A | grep -vxE '\.git|bin|dist|test|docs' | xargs -I{} cp -R {} "$0"`, to)
 	return to
 }
 
@@ -421,17 +337,12 @@ func TestGoInstall(t *testing.T) {
 	}
 	version := modmodule.Version{Path: module, Version: "v0.0.0-test"}
 	dir := t.TempDir()
-	archive, err := os.Create(filepath.Join(dir, "module.zip"))
-	if err != nil {
+	var archive bytes.Buffer
+	if err := modzip.CreateFromDir(&archive, version, copySources(t)); err != nil {
 		t.Fatal(err)
 	}
-	if err := modzip.CreateFromDir(archive, version, copySources(t)); err != nil {
-		t.Fatal(err)
-	}
-	if err := archive.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := modzip.Unzip(filepath.Join(dir, "module"), version, archive.Name()); err != nil {
+	write(t, filepath.Join(dir, "module.zip"), archive.String())
+	if err := modzip.Unzip(filepath.Join(dir, "module"), version, filepath.Join(dir, "module.zip")); err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(t.Context(), "go", "build", "-mod=readonly", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", dir, "./cmd/clusterset", "./cmd/coredns")

@@ -3,11 +3,10 @@ package chart
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
-	"sync"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -47,22 +46,30 @@ func (c *cluster) acceptsObjects(t *testing.T) {
 				}
 			}
 			defer c.admitPods(t, all)()
-			for _, component := range []string{"dns", "member", "hub"} {
-				if d := deployment(t, all, component); d != nil {
-					pod := &corev1.Pod{ObjectMeta: d.Spec.Template.ObjectMeta, Spec: d.Spec.Template.Spec}
-					pod.GenerateName = d.Name + "-"
-					_, err := try.clients.CoreV1().Pods(d.Namespace).Create(t.Context(), pod, dryRun)
-					try.check(t, fmt.Sprintf("%s: pod of %s", e.name, d.Name), err)
-					// The namespace does enforce the restricted standard: it rejects the same pod with more rights.
-					pod.Spec.SecurityContext, pod.Spec.Containers[0].SecurityContext = nil, nil
-					_, err = try.clients.CoreV1().Pods(d.Namespace).Create(t.Context(), pod, dryRun)
-					if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), `violates PodSecurity "restricted`) {
-						t.Errorf("%s: pod of %s that may run as root: %v", e.name, d.Name, err)
-					}
+			for _, component := range components {
+				d := deployment(t, all, component)
+				if d == nil {
+					continue
+				}
+				pod := podOf(d)
+				_, err := try.clients.CoreV1().Pods(d.Namespace).Create(t.Context(), pod, dryRun)
+				try.check(t, fmt.Sprintf("%s: pod of %s", e.name, d.Name), err)
+				// The namespace does enforce the restricted standard: it rejects the same pod with more rights.
+				pod.Spec.SecurityContext, pod.Spec.Containers[0].SecurityContext = nil, nil
+				_, err = try.clients.CoreV1().Pods(d.Namespace).Create(t.Context(), pod, dryRun)
+				if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), `violates PodSecurity "restricted`) {
+					t.Errorf("%s: pod of %s that may run as root: %v", e.name, d.Name, err)
 				}
 			}
 		})
 	}
+}
+
+// podOf returns a Deployment's pod.
+func podOf(d *appsv1.Deployment) *corev1.Pod {
+	pod := &corev1.Pod{ObjectMeta: d.Spec.Template.ObjectMeta, Spec: d.Spec.Template.Spec}
+	pod.Name = d.Name
+	return pod
 }
 
 // admitPods creates what pods need to be admitted. The function that it returns deletes it.
@@ -81,7 +88,7 @@ func (c *cluster) admitPods(t *testing.T, all []*unstructured.Unstructured) (und
 			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "class"}, Spec: corev1.PodSpec{
 				PriorityClassName: class.GetName(), Containers: []corev1.Container{{Name: "c", Image: "i"}},
 			}}
-			_, err := clients.CoreV1().Pods("default").Create(t.Context(), pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+			_, err := clients.CoreV1().Pods("default").Create(t.Context(), pod, dryRun)
 			if err != nil && strings.Contains(err.Error(), "no PriorityClass") {
 				return err
 			}
@@ -100,7 +107,6 @@ type trial struct {
 	clients  kubernetes.Interface
 	mapper   meta.RESTMapper
 	old      bool // rendered for an older Kubernetes; this API server may warn that something is deprecated
-	mu       sync.Mutex
 	warnings []string
 }
 
@@ -113,10 +119,7 @@ func (c *cluster) newTrial(t *testing.T) *trial {
 	if try.clients, err = kubernetes.NewForConfig(config); err != nil {
 		t.Fatal(err)
 	}
-	if try.objects, err = dynamic.NewForConfig(config); err != nil {
-		t.Fatal(err)
-	}
-	try.mapper = mapperOf(t, config)
+	try.objects, try.mapper = client(t, config), mapperOf(t, config)
 	return try
 }
 
@@ -131,8 +134,6 @@ func mapperOf(t *testing.T, config *rest.Config) meta.RESTMapper {
 
 // HandleWarningHeaderWithContext implements rest.WarningHandlerWithContext.
 func (try *trial) HandleWarningHeaderWithContext(_ context.Context, _ int, _, text string) {
-	try.mu.Lock()
-	defer try.mu.Unlock()
 	try.warnings = append(try.warnings, text)
 }
 
@@ -155,10 +156,8 @@ func (try *trial) create(t *testing.T, example string, o *unstructured.Unstructu
 
 func (try *trial) check(t *testing.T, what string, err error) {
 	t.Helper()
-	try.mu.Lock()
-	warnings := slices.Clone(try.warnings)
+	warnings := try.warnings
 	try.warnings = nil
-	try.mu.Unlock()
 	if err != nil || len(warnings) > 0 && !try.old {
 		t.Errorf("%s: %v %s", what, err, strings.Join(warnings, "; "))
 	}

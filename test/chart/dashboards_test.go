@@ -24,6 +24,8 @@ type dashboard struct {
 		List []struct{ Name, Type, Definition string }
 	}
 	Panels []panel
+
+	text string // the file
 }
 
 // panel is a panel, or the title of the panels below it if its type is row.
@@ -45,39 +47,30 @@ type panel struct {
 func shippedDashboards(t *testing.T) map[string]dashboard {
 	t.Helper()
 	all := make(map[string]dashboard)
-	for name, content := range dashboardFiles(t) {
-		var d dashboard
-		if err := json.Unmarshal([]byte(content), &d); err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
-		all[name] = d
-	}
-	return all
-}
-
-func dashboardFiles(t *testing.T) map[string]string {
-	t.Helper()
 	paths, err := filepath.Glob(filepath.Join(chartDir, "files", "dashboards", "*"))
 	if err != nil || len(paths) < 3 {
 		t.Fatalf("dashboards: %v, %v", paths, err)
 	}
-	files := make(map[string]string)
 	for _, path := range paths {
-		files[filepath.Base(path)] = read(t, path)
+		d := dashboard{text: read(t, path)}
+		if err := json.Unmarshal([]byte(d.text), &d); err != nil {
+			t.Fatalf("%s: %v", path, err)
+		}
+		all[filepath.Base(path)] = d
 	}
-	return files
+	return all
 }
 
 // The chart puts each file unchanged into a ConfigMap with the label that Grafana's sidecar looks for.
 func TestDashboardsAreShipped(t *testing.T) {
-	files := dashboardFiles(t)
+	files := shippedDashboards(t)
 	all := objects(t, render(t, Options{"clusterset", "clusterset-system", "metrics: {dashboards: {enabled: true}}", newest}).Manifests)
 	for _, o := range only(all, "ConfigMap") {
 		if o.GetLabels()["grafana_dashboard"] != "1" {
 			continue
 		}
 		for name, content := range as[corev1.ConfigMap](t, o).Data {
-			if strings.TrimSpace(content) != strings.TrimSpace(files[name]) {
+			if strings.TrimSpace(content) != strings.TrimSpace(files[name].text) {
 				t.Errorf("ConfigMap %s holds another %s than the file", o.GetName(), name)
 			}
 			delete(files, name)
@@ -102,7 +95,7 @@ func TestDashboardsAreSound(t *testing.T) {
 		for _, v := range d.Templating.List {
 			variables[v.Name] = true
 		}
-		for _, m := range regexp.MustCompile(`\$\{?(\w+)`).FindAllStringSubmatch(read(t, filepath.Join(chartDir, "files", "dashboards", name)), -1) {
+		for _, m := range regexp.MustCompile(`\$\{?(\w+)`).FindAllStringSubmatch(d.text, -1) {
 			if !variables[m[1]] {
 				t.Errorf("%s has no variable %s", name, m[1])
 			}

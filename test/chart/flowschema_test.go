@@ -7,8 +7,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/clusterset/clusterset/api"
 	"github.com/clusterset/clusterset/test/kube"
@@ -22,22 +20,15 @@ func (c *cluster) putsHeartbeatsFirst(t *testing.T) {
 		t.Fatalf("the chart has %d FlowSchemas", len(schemas))
 	}
 	c.Apply(t, encode(t, schemas)...)
-	admin := c.policyClient(t, c.Kubeconfig())
-	flow, err := admin.client.Resource(schema.GroupVersionResource{Group: "flowcontrol.apiserver.k8s.io", Version: "v1", Resource: "flowschemas"}).
+	flow, err := client(t, c.Config()).Resource(schema.GroupVersionResource{Group: "flowcontrol.apiserver.k8s.io", Version: "v1", Resource: "flowschemas"}).
 		Get(t.Context(), schemas[0].GetName(), metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	config, err := clientcmd.BuildConfigFromFlags("", c.joinPolicy(t, "nice").kubeconfig)
-	if err != nil {
-		t.Fatal(err)
-	}
+	config := configOf(t, c.join(t, "nice"))
 	by := &flowHeader{}
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { by.next = next; return by })
-	member, err := dynamic.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	member := client(t, config)
 	leases := member.Resource(schema.GroupVersionResource{Group: "coordination.k8s.io", Version: "v1", Resource: "leases"}).Namespace(api.MemberNamespace("nice"))
 	records := member.Resource(schema.GroupVersionResource{Group: "clusterset.dev", Version: "v1alpha1", Resource: "memberclusters"})
 	kube.Eventually(t, func() error { // the FlowSchema takes effect a moment after its creation

@@ -1,12 +1,9 @@
 package chart
 
 import (
-	"flag"
 	"fmt"
-	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
@@ -14,14 +11,6 @@ import (
 
 	"github.com/clusterset/clusterset/test/page"
 )
-
-func TestMain(m *testing.M) {
-	flag.Parse()
-	Quiet()
-	code := m.Run()
-	removeBuilds()
-	os.Exit(code)
-}
 
 // likeExample names the example that another one resembles. Its golden file has the differences only.
 var likeExample = map[string]string{
@@ -32,38 +21,33 @@ var likeExample = map[string]string{
 
 // Each documented set of values renders to the files in testdata. UPDATE=1 rewrites them; review the diff.
 func TestGolden(t *testing.T) {
-	var files []string
+	fresh := map[string]bool{}
+	golden := func(name, got string) {
+		path := filepath.Join("testdata", name)
+		page.Fresh(t, path, got)
+		fresh[path] = true
+	}
 	all, manifests := examples(t), map[string]string{}
 	for _, e := range all {
 		r := render(t, e.Options)
 		manifests[e.name] = withoutFiles(r.Manifests)
-		files = append(files, golden(t, e.name+".notes", r.Notes))
+		golden(e.name+".notes", r.Notes)
 	}
 	for _, e := range all {
-		like, is := likeExample[e.name]
-		if !is {
-			files = append(files, golden(t, e.name+".yaml", manifests[e.name]))
-			continue
+		if like, is := likeExample[e.name]; is {
+			golden(e.name+".from-"+like+".diff", differences(manifests[like], manifests[e.name]))
+		} else {
+			golden(e.name+".yaml", manifests[e.name])
 		}
-		name := e.name + ".from-" + like + ".diff"
-		files = append(files, golden(t, name, differences(manifests[like], manifests[e.name])))
 	}
 	there, err := filepath.Glob("testdata/*")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, path := range there {
-		if !slices.Contains(files, path) {
+		if !fresh[path] {
 			t.Errorf("%s belongs to no example", path)
 		}
-	}
-}
-
-// global is a public top-level domain. The notes of a release that serves all of it tell the user to forward only svc.global.
-func TestNotesForwardNoTopLevelDomain(t *testing.T) {
-	notes := render(t, Options{"clusterset", "clusterset-system", "dns: {zones: [global, clusterset.local]}", newest}).Notes
-	if want := "\n  svc.global:53 clusterset.local:53 {\n"; !strings.Contains(notes, want) {
-		t.Errorf("want %q in the notes:\n%s", want, notes)
 	}
 }
 
@@ -93,15 +77,20 @@ func withoutFiles(manifests string) string {
 func differences(from, to string) string {
 	a, b := difflib.SplitLines(from), difflib.SplitLines(to)
 	var out strings.Builder
+	write := func(mark string, lines []string) {
+		for _, line := range lines {
+			out.WriteString(mark + line)
+		}
+	}
 	for _, group := range difflib.NewMatcherWithJunk(a, b, false, nil).GetGroupedOpCodes(1) {
 		fmt.Fprintf(&out, "@@ %s @@\n", objectAt(a, group[0].I1))
 		for _, op := range group {
 			if op.Tag == 'e' {
-				writeLines(&out, " ", a[op.I1:op.I2])
+				write(" ", a[op.I1:op.I2])
 				continue
 			}
-			writeLines(&out, "-", a[op.I1:op.I2])
-			writeLines(&out, "+", b[op.J1:op.J2])
+			write("-", a[op.I1:op.I2])
+			write("+", b[op.J1:op.J2])
 		}
 	}
 	return out.String()
@@ -118,17 +107,4 @@ func objectAt(lines []string, at int) string {
 		}
 	}
 	return strings.TrimSpace(template + " " + kind)
-}
-
-func writeLines(out *strings.Builder, mark string, lines []string) {
-	for _, line := range lines {
-		out.WriteString(mark + line)
-	}
-}
-
-func golden(t *testing.T, name, got string) string {
-	t.Helper()
-	path := filepath.Join("testdata", name)
-	page.Fresh(t, path, got)
-	return path
 }

@@ -5,14 +5,13 @@ import (
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
 )
 
 // objects returns the objects in manifests. A duplicate key is an error here, because the API server wouldn't notice it.
-func objects(t testing.TB, manifests string) []*unstructured.Unstructured {
+func objects(t *testing.T, manifests string) []*unstructured.Unstructured {
 	t.Helper()
 	var all []*unstructured.Unstructured
 	for _, document := range separator.Split(manifests, -1) {
@@ -33,7 +32,7 @@ func only(all []*unstructured.Unstructured, kinds ...string) []*unstructured.Uns
 }
 
 // encode converts objects back to manifests.
-func encode(t testing.TB, all []*unstructured.Unstructured) [][]byte {
+func encode(t *testing.T, all []*unstructured.Unstructured) [][]byte {
 	t.Helper()
 	var manifests [][]byte
 	for _, o := range all {
@@ -67,22 +66,14 @@ func deployment(t *testing.T, all []*unstructured.Unstructured, component string
 	return nil
 }
 
+var components = []string{"dns", "member", "hub"}
+
+var policyKinds = []string{"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}
+
 var rbacKinds = []string{"ServiceAccount", "Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"}
 
 // identity returns the user name and groups that a token of the Deployment's account would have.
 func identity(d *appsv1.Deployment) (user string, groups []string) {
 	return "system:serviceaccount:" + d.Namespace + ":" + d.Spec.Template.Spec.ServiceAccountName,
 		[]string{"system:serviceaccounts", "system:serviceaccounts:" + d.Namespace}
-}
-
-// rules returns the rules of a component's Role or ClusterRole.
-func rules(t *testing.T, all []*unstructured.Unstructured, kind, component string) []rbacv1.PolicyRule {
-	t.Helper()
-	var found []rbacv1.PolicyRule
-	for _, o := range only(all, kind) {
-		if o.GetLabels()["app.kubernetes.io/component"] == component {
-			found = append(found, as[rbacv1.ClusterRole](t, o).Rules...) // a Role's rules have the same form
-		}
-	}
-	return found
 }

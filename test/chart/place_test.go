@@ -26,8 +26,7 @@ metadata: {name: place, labels: {topology.kubernetes.io/zone: cn-north-1a, topol
 `))
 	d := deployment(t, all, "dns")
 	pods := clients.CoreV1().Pods(d.Namespace)
-	pod := &corev1.Pod{ObjectMeta: d.Spec.Template.ObjectMeta, Spec: d.Spec.Template.Spec}
-	pod.Name = "place"
+	pod := podOf(d)
 	if _, err := pods.Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -52,15 +51,13 @@ func environment(t *testing.T, d *appsv1.Deployment, labels map[string]string) m
 	t.Helper()
 	env := make(map[string]string)
 	for _, e := range d.Spec.Template.Spec.Containers[0].Env {
-		env[e.Name] = e.Value
-		if e.ValueFrom == nil {
-			continue
+		if env[e.Name] = e.Value; e.ValueFrom != nil {
+			label, ok := strings.CutPrefix(e.ValueFrom.FieldRef.FieldPath, "metadata.labels['")
+			if !ok {
+				t.Fatalf("%s comes from %s", e.Name, e.ValueFrom.FieldRef.FieldPath)
+			}
+			env[e.Name] = labels[strings.TrimSuffix(label, "']")]
 		}
-		label, ok := strings.CutPrefix(e.ValueFrom.FieldRef.FieldPath, "metadata.labels['")
-		if !ok {
-			t.Fatalf("%s comes from %s", e.Name, e.ValueFrom.FieldRef.FieldPath)
-		}
-		env[e.Name] = labels[strings.TrimSuffix(label, "']")]
 	}
 	return env
 }

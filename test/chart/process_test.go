@@ -11,45 +11,44 @@ import (
 	"github.com/clusterset/clusterset/test/process"
 )
 
-// built returns the path of a program of the repository, and compiles it on first use. If name is an absolute path, the program
-// already exists.
-func built(t testing.TB, name string) string {
-	t.Helper()
-	if filepath.IsAbs(name) {
-		return name
-	}
-	buildMu.Lock()
-	defer buildMu.Unlock()
-	if dir := os.Getenv("CLUSTERSET_BINARIES"); dir != "" { // make test has built it
-		return filepath.Join(dir, name)
-	}
-	if path, ok := builds[name]; ok {
-		return path
-	}
-	dir, err := os.MkdirTemp("", "clusterset-chart-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join(dir, name)
-	builds[name] = path
-	cmd := exec.Command("go", "build", "-o", path, "./cmd/"+name)
-	cmd.Dir = root
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("go build ./cmd/%s: %v\n%s", name, err, out)
-	}
-	return path
+// binDir is the folder of the repository's programs. It is removed after the last test, unless make test has built them.
+var binDir string
+
+func TestMain(m *testing.M) {
+	Quiet()
+	os.Exit(run(m))
 }
 
-var (
-	buildMu sync.Mutex
-	builds  = make(map[string]string)
-)
-
-// removeBuilds removes the programs after the last test.
-func removeBuilds() {
-	for _, path := range builds {
-		_ = os.RemoveAll(filepath.Dir(path))
+func run(m *testing.M) int {
+	if binDir = os.Getenv("CLUSTERSET_BINARIES"); binDir == "" {
+		var err error
+		if binDir, err = os.MkdirTemp("", "clusterset-chart-"); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		defer func() { _ = os.RemoveAll(binDir) }()
 	}
+	return m.Run()
+}
+
+var build = sync.OnceValue(func() error {
+	if os.Getenv("CLUSTERSET_BINARIES") != "" {
+		return nil
+	}
+	out, err := exec.Command("go", "-C", root, "build", "-o", binDir+"/", "./cmd/clusterset", "./cmd/coredns").CombinedOutput()
+	if err != nil {
+		err = fmt.Errorf("go build: %w\n%s", err, out)
+	}
+	return err
+})
+
+// built returns the path of a program of the repository.
+func built(t *testing.T, name string) string {
+	t.Helper()
+	if err := build(); err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Join(binDir, name)
 }
 
 // start runs a program until the test ends. If the test fails, it prints the program's output.

@@ -2,17 +2,18 @@ package docs
 
 import (
 	"fmt"
-	"net"
+	"os"
+	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/miekg/dns"
 
 	"github.com/clusterset/clusterset/api/crds"
-	"github.com/clusterset/clusterset/test/freeport"
+	"github.com/clusterset/clusterset/test/corefile"
 	"github.com/clusterset/clusterset/test/kube"
+	"github.com/clusterset/clusterset/test/process"
 )
 
 // corefiles returns every Corefile of the repository's documentation, by where it is.
@@ -35,56 +36,48 @@ func corefiles(t *testing.T) map[string]string {
 }
 
 // The real binary starts with each Corefile and answers for its zones. The Corefile is adapted to what a test has: it uses the
-// test's API server, free ports instead of port 53 and the probes' ports, and a server of the examples as the upstream.
+// test's API server, free ports, and a server of the examples as the upstream.
 func TestCorefilesStart(t *testing.T) {
-	binary := binary(t, "coredns")
 	plane := kube.Start(t)
 	plane.Apply(t, append(kube.MCSCRDs(), crds.All()...)...)
-	upstreamPort := freeport.For(t)
-	upstream := start(t, binary, read(t, filepath.Join(root, "examples", "Corefile")), upstreamPort)
+	upstream := start(t, read(t, filepath.Join(root, "examples", "Corefile")), plane.Kubeconfig(), "").DNS
 	for place, text := range corefiles(t) {
 		t.Run(place, func(t *testing.T) {
-			text, port := localised(t, text, plane.Kubeconfig(), upstream)
-			addr := start(t, binary, text, port)
-			kube.Eventually(t, func() error { return answers(addr, "clusterset.local.") })
+			s := start(t, text, plane.Kubeconfig(), upstream)
+			kube.Eventually(t, func() error { return answers(s.DNS, "clusterset.local.") })
 		})
 	}
 }
 
-var (
-	stanzaRE   = regexp.MustCompile(`(?m)^( *)(clusterset|kubernetes)( [^{\n]*)?\{$`)
-	portRE     = regexp.MustCompile(`:(1053|53)\b`)
-	resolverRE = regexp.MustCompile(`forward \. \S+`)
-	bindRE     = regexp.MustCompile(`(?m)^( *)bind .*$`)
-	serverRE   = regexp.MustCompile(`(?m)^\S[^{\n]*\{$`)
-)
-
-// localised adapts a Corefile to this machine, and returns it with the port on which it serves.
-func localised(t *testing.T, text, kubeconfig, upstream string) (string, string) {
-	t.Helper()
-	port := freeport.For(t)
-	text = portRE.ReplaceAllString(text, ":"+port)
-	text = resolverRE.ReplaceAllString(text, "forward . "+upstream)
-	text = strings.ReplaceAll(text, "prometheus :9153", "prometheus 127.0.0.1:"+freeport.For(t))
-	for _, probe := range []string{"ready", "health"} {
-		text = regexp.MustCompile(`(?m)^( *`+probe+`)( :\d+)?( \{)?$`).ReplaceAllString(text, "${1} 127.0.0.1:"+freeport.For(t)+"${3}")
-	}
-	text = strings.ReplaceAll(text, "    loop\n", "") // loop queries its own upstream, which doesn't exist here
-	if !strings.Contains(text, "manifests ") {
-		text = stanzaRE.ReplaceAllString(text, "${0}\n${1}    kubeconfig "+kubeconfig)
-	}
-	text = bindRE.ReplaceAllString(text, "${1}bind 127.0.0.1")
-	if !strings.Contains(text, "bind ") {
-		text = serverRE.ReplaceAllString(text, "${0}\n    bind 127.0.0.1")
-	}
-	return text, port
+// server is a DNS server that runs until the test ends, or ends it.
+type server struct {
+	*corefile.Local
+	*process.Process
+	log *process.Output
 }
 
-// start runs the binary with a Corefile until the test ends.
-func start(t *testing.T, binary, corefile, port string) string {
+// start starts a server with a Corefile, adapted to this machine.
+func start(t *testing.T, text, kubeconfig, upstream string) *server {
 	t.Helper()
-	startStoppable(t, binary, corefile, port)
-	return net.JoinHostPort("127.0.0.1", port)
+	local, err := corefile.Adapt(text, kubeconfig, func(string) string { return upstream })
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &server{Local: local}
+	s.run(t)
+	return s
+}
+
+func (s *server) run(t *testing.T) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "Corefile")
+	if err := os.WriteFile(path, []byte(s.Text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(binary(t, "coredns"), "-conf", path, "-dns.port", s.Port)
+	cmd.Dir = root
+	cmd.Env = append(os.Environ(), "CLUSTERSET_CLUSTER=xicheng", "CLUSTERSET_ZONE=beijing", "CLUSTERSET_REGION=north")
+	s.Process, s.log = process.StartFor(t, cmd, "Corefile:\n"+s.Text+"\nlog:")
 }
 
 // answers returns nil once the server answers the SOA query of the zone.

@@ -1,6 +1,7 @@
 package docs
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -8,38 +9,21 @@ import (
 
 	"github.com/miekg/dns"
 
-	"github.com/clusterset/clusterset/test/freeport"
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-const exampleUpstream = `. {
-    hosts {
-        192.0.2.80 www.example.org
-        192.0.2.81 www.company.global
-    }
-}
-`
+const exampleUpstream = ". {\n    hosts {\n        192.0.2.80 www.example.org\n        192.0.2.81 www.company.global\n    }\n}\n"
 
 // TestCorefileExampleAsChain queries a server with all plugins of corefile.example. The other plugins must pass on the answers of
 // clusterset unchanged.
 func TestCorefileExampleAsChain(t *testing.T) {
 	plane := startShop(t)
-	plane.Apply(t, []byte(`
-apiVersion: dns.fabedge.io/v1alpha1
-kind: GlobalService
-metadata: {name: nginx, namespace: default}
-spec:
-  type: ClusterIP
-  ports: [{name: http, protocol: TCP, port: 80}]
-  endpoints: [{addresses: [10.5.0.1], cluster: xicheng}]
-`))
-	binary := binary(t, "coredns")
-	upstreamPort := freeport.For(t)
-	upstream := start(t, binary, strings.Replace(exampleUpstream, "{", "{\n    bind 127.0.0.1", 1), upstreamPort)
-	example, port := localised(t, read(t, filepath.Join(root, "corefile.example")), plane.Kubeconfig(), upstream)
-
+	plane.Apply(t, []byte("{apiVersion: dns.fabedge.io/v1alpha1, kind: GlobalService, metadata: {name: nginx, namespace: default}, "+
+		"spec: {type: ClusterIP, ports: [{port: 80}], endpoints: [{addresses: [10.5.0.1], cluster: xicheng}]}}"))
+	upstream := start(t, exampleUpstream, "", "").DNS
+	example := read(t, filepath.Join(root, "corefile.example"))
 	plane.StopAPIServer()
-	addr := start(t, binary, example, port)
+	addr := start(t, example, plane.Kubeconfig(), upstream).DNS
 	const notReady = `SERVFAIL, EDE 14 "clusterset: waiting for the first sync"`
 	expectExample(t, addr, map[string]string{
 		"www.example.org.":               "192.0.2.80",
@@ -54,28 +38,25 @@ spec:
 	}
 	fresh := 0
 	kube.Eventually(t, func() error {
-		if _, err := askExample(addr, "web.shop.svc.clusterset.local."); err != nil { // gives a cache the chance to keep the SERVFAIL
-			return err
-		}
+		_, err := askExample(addr, "web.shop.svc.clusterset.local.") // gives a cache the chance to keep the SERVFAIL
 		// A new name, which no cache has, shows when the server is ready.
 		fresh++
-		if got, err := askExample(addr, fmt.Sprintf("n%d.shop.svc.clusterset.local.", fresh)); err != nil || got != "NXDOMAIN" {
-			return fmt.Errorf("got %s %s, want NXDOMAIN", got, fmt.Sprint(err))
+		got, err2 := askExample(addr, fmt.Sprintf("n%d.shop.svc.clusterset.local.", fresh))
+		if got != "NXDOMAIN" {
+			err2 = errors.Join(err2, fmt.Errorf("got %q, want NXDOMAIN", got))
 		}
-		return nil
+		return errors.Join(err, err2)
 	})
 	if got, err := askExample(addr, "web.shop.svc.clusterset.local."); err != nil || got != "10.42.0.1 TTL 5" {
 		t.Errorf("after the first sync: got %s %v, want 10.42.0.1 TTL 5", got, err)
 	}
-
 	expectExample(t, addr, map[string]string{
 		"nginx.default.svc.global.":   "10.5.0.1 TTL 5",
 		"nothing.default.svc.global.": "NXDOMAIN",
 		"www.company.global.":         "192.0.2.81",
 	})
 
-	brief, port := localised(t, read(t, filepath.Join(root, "corefile.example")), plane.Kubeconfig(), upstream)
-	addr = start(t, binary, strings.Replace(brief, "        location", "        ttl 1\n        location", 1), port)
+	addr = start(t, strings.Replace(example, "        location", "        ttl 1\n        location", 1), plane.Kubeconfig(), upstream).DNS
 	expectExample(t, addr, map[string]string{"web.shop.svc.clusterset.local.": "10.42.0.1 TTL 1"})
 }
 

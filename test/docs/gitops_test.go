@@ -2,7 +2,6 @@ package docs
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -41,8 +40,7 @@ func TestGitOps(t *testing.T) {
 	if len(onHub) != 2 || len(inBeijing) != 2 {
 		t.Fatalf("the page has %d blocks for the hub and %d for beijing", len(onHub)-1, len(inBeijing))
 	}
-	dir := t.TempDir()
-	bin := fleet.BinariesIn(filepath.Dir(binary(t, "clusterset")))
+	dir, bin := t.TempDir(), fleet.BinariesIn(filepath.Dir(binary(t, "clusterset")))
 	hub := fleet.NewHub(dir, bin)
 	all := map[string]*fleet.Member{}
 	var group errgroup.Group
@@ -74,8 +72,7 @@ func TestGitOps(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, m := range all {
-		m.Plane.Apply(t, append(append(crds.All(), kube.MCSCRDs()...), []byte("apiVersion: v1\nkind: Namespace\nmetadata: {name: "+api.SystemNamespace+"}"),
-			[]byte("apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}"), fleet.Rights("member"))...)
+		m.Plane.Apply(t, slices.Concat(crds.All(), kube.MCSCRDs(), [][]byte{namespace(api.SystemNamespace), namespace("shop"), fleet.Rights("member")})...)
 		// The Secret is copied by hand, as on the page.
 		kube.Eventually(t, func() error {
 			var secret corev1.Secret
@@ -92,7 +89,7 @@ func TestGitOps(t *testing.T) {
 	for _, text := range inBeijing {
 		beijing.Plane.Apply(t, []byte(text))
 	}
-	shanghai.Plane.Apply(t, []byte("apiVersion: v1\nkind: Namespace\nmetadata: {name: catalogue}"))
+	shanghai.Plane.Apply(t, namespace("catalogue"))
 	for _, service := range []string{"{namespace: shop, name: web}", "{namespace: catalogue, name: books}"} {
 		beijing.Plane.Apply(t, []byte("apiVersion: v1\nkind: Service\nmetadata: "+service+"\nspec: {ports: [{name: http, port: 80}]}"))
 	}
@@ -114,9 +111,8 @@ func TestGitOps(t *testing.T) {
 	if !strings.Contains(read(t, filepath.Join(root, page)), "\nthese other clusters can import it: shanghai\n") {
 		t.Error("the page doesn't show what the condition Visible says")
 	}
-	kube.Eventually(t, func() error {
-		var errs []error
-		for name, want := range map[string][]string{"beijing": {"payments", "edge-asia"}, "shanghai": {"payments"}} {
+	for name, want := range map[string][]string{"beijing": {"payments", "edge-asia"}, "shanghai": {"payments"}} {
+		kube.Eventually(t, func() error {
 			var mc clustersetv1alpha1.MemberCluster
 			if err := hub.Client.Get(t.Context(), client.ObjectKey{Name: name}, &mc); err != nil {
 				return err
@@ -124,11 +120,15 @@ func TestGitOps(t *testing.T) {
 			joined := meta.FindStatusCondition(mc.Status.Conditions, clustersetv1alpha1.ConditionJoined)
 			if joined == nil || joined.Reason != clustersetv1alpha1.ReasonCredentialsTaken || !slices.Equal(mc.Spec.Communities, want) ||
 				!meta.IsStatusConditionTrue(mc.Status.Conditions, clustersetv1alpha1.ConditionCommunitiesEnforced) {
-				errs = append(errs, fmt.Errorf("%s in %v: %+v", name, mc.Spec.Communities, mc.Status.Conditions))
+				return fmt.Errorf("%s in %v: %+v", name, mc.Spec.Communities, mc.Status.Conditions)
 			}
-		}
-		return errors.Join(errs...)
-	})
+			return nil
+		})
+	}
+}
+
+func namespace(name string) []byte {
+	return []byte("{apiVersion: v1, kind: Namespace, metadata: {name: " + name + "}}")
 }
 
 // An Application or Kustomization that is moved, renamed or deleted deletes no MemberCluster of the page, or its clusters would leave.

@@ -50,37 +50,18 @@ func TestLinksResolve(t *testing.T) {
 // prose returns a page without its fenced blocks.
 func prose(t *testing.T, page string) string {
 	t.Helper()
-	var text strings.Builder
-	fence := ""
-	for _, line := range strings.Split(read(t, filepath.Join(root, page)), "\n") {
-		m := fenceRE.FindStringSubmatch(line)
-		switch {
-		case fence == "" && m != nil:
-			fence = m[1] + m[2]
-		case fence != "" && line == fence:
-			fence = ""
-		case fence == "":
-			text.WriteString(line + "\n")
-		}
-	}
-	return text.String()
+	_, text := parse(read(t, filepath.Join(root, page)))
+	return text
 }
+
+var notInAnchorRE = regexp.MustCompile(`[^-_0-9a-z\x{80}-\x{10FFFF}]`)
 
 // anchors returns the fragments that GitHub generates for a page's headings.
 func anchors(t *testing.T, page string) map[string]bool {
 	t.Helper()
 	all := map[string]bool{}
 	for _, m := range headingRE.FindAllStringSubmatch(prose(t, page), -1) {
-		var id strings.Builder
-		for _, r := range strings.ToLower(m[1]) {
-			switch {
-			case r == ' ':
-				id.WriteRune('-')
-			case r == '-', r == '_', r >= '0' && r <= '9', r >= 'a' && r <= 'z', r > 127:
-				id.WriteRune(r)
-			}
-		}
-		all[id.String()] = true
+		all[notInAnchorRE.ReplaceAllString(strings.ReplaceAll(strings.ToLower(m[1]), " ", "-"), "")] = true
 	}
 	return all
 }

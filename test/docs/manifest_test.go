@@ -2,9 +2,7 @@ package docs
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,14 +10,10 @@ import (
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/util/yaml"
-	"k8s.io/client-go/discovery"
-	"k8s.io/client-go/discovery/cached/memory"
-	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/restmapper"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
 
 	"github.com/clusterset/clusterset/api/crds"
 	"github.com/clusterset/clusterset/test/kube"
@@ -32,15 +26,11 @@ func TestManifestsAreAccepted(t *testing.T) {
 	plane.Apply(t, slices.Concat(kube.MCSCRDs(), crds.All(), foreignCRDs(t))...)
 	// The pages' objects need this namespace and this service account.
 	plane.Apply(t, []byte("apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}"), []byte("apiVersion: v1\nkind: ServiceAccount\nmetadata: {namespace: default, name: default}"))
-	client, err := dynamic.NewForConfig(plane.Config())
+	plain, err := client.New(plane.Config(), client.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	disco, err := discovery.NewDiscoveryClientForConfig(plane.Config())
-	if err != nil {
-		t.Fatal(err)
-	}
-	mapper := restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(disco))
+	strict := client.WithFieldValidation(plain, metav1.FieldValidationStrict)
 	for _, b := range blocksOf(t, "yaml") {
 		if b.args != "" {
 			continue
@@ -51,82 +41,50 @@ func TestManifestsAreAccepted(t *testing.T) {
 			continue
 		}
 		for _, o := range objects {
-			if err := tryCreate(t, client, mapper, o); err != nil {
+			namespaced, err := strict.IsObjectNamespaced(o)
+			if namespaced && o.GetNamespace() == "" {
+				err = errors.New("it has no namespace: where would a reader put it?")
+			}
+			if err == nil {
+				err = strict.Create(t.Context(), o, client.DryRunAll)
+			}
+			if err != nil && !apierrors.IsAlreadyExists(err) { // the namespace that another page needs; it was decoded as strictly
 				t.Errorf("%s: %s %s: %v", b, o.GetKind(), o.GetName(), err)
 			}
 		}
 	}
 }
 
-func decodeAll(text string) ([]*unstructured.Unstructured, error) {
-	var all []*unstructured.Unstructured
-	decoder := yaml.NewYAMLOrJSONDecoder(strings.NewReader(text), 4096)
-	for {
+func decodeAll(text string) (all []*unstructured.Unstructured, err error) {
+	for _, document := range strings.Split(text, "\n---\n") {
 		o := &unstructured.Unstructured{}
-		err := decoder.Decode(&o.Object)
-		if errors.Is(err, io.EOF) {
-			return all, nil
-		}
-		if err != nil {
+		if err := yaml.UnmarshalStrict([]byte(document), &o.Object); err != nil {
 			return nil, err
 		}
 		if len(o.Object) > 0 {
 			all = append(all, o)
 		}
 	}
+	return all, nil
 }
 
-func tryCreate(t *testing.T, client dynamic.Interface, mapper meta.RESTMapper, o *unstructured.Unstructured) error {
+// foreignCRDs returns the kinds of other projects that the pages show. These are files beside its code, not in a package that can be imported,
+// so go.mod can't require them.
+func foreignCRDs(t *testing.T) (all [][]byte) {
 	t.Helper()
-	mapping, err := mapper.RESTMapping(o.GroupVersionKind().GroupKind(), o.GroupVersionKind().Version)
-	if err != nil {
-		return err
-	}
-	var resource dynamic.ResourceInterface = client.Resource(mapping.Resource)
-	if mapping.Scope.Name() == meta.RESTScopeNameNamespace {
-		if o.GetNamespace() == "" {
-			return errors.New("it has no namespace: where would a reader put it?")
-		}
-		resource = client.Resource(mapping.Resource).Namespace(o.GetNamespace())
-	}
-	_, err = resource.Create(t.Context(), o, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}, FieldValidation: metav1.FieldValidationStrict})
-	if apierrors.IsAlreadyExists(err) { // the namespace that another page needs; it was decoded as strictly
-		return nil
-	}
-	return err
-}
-
-// foreign has the kinds of other projects that the pages show, by the module with their CRDs. These are files beside its code, not in a
-// package that can be imported, so go.mod can't require them.
-var foreign = map[string]struct {
-	folder string
-	files  []string
-}{
-	"sigs.k8s.io/gateway-api@v1.6.0": {"config/crd/standard", []string{
-		"gateway.networking.k8s.io_gateways.yaml", "gateway.networking.k8s.io_gatewayclasses.yaml",
-		"gateway.networking.k8s.io_httproutes.yaml", "gateway.networking.k8s.io_referencegrants.yaml",
-	}},
-	"github.com/cert-manager/cert-manager@v1.21.2": {"deploy/crds", []string{"cert-manager.io_certificates.yaml"}},
-	"github.com/envoyproxy/gateway@v1.9.1": {"charts/gateway-helm/charts/crds/crds/generated", []string{
-		"gateway.envoyproxy.io_backendtrafficpolicies.yaml",
-	}},
-}
-
-func foreignCRDs(t *testing.T) [][]byte {
-	t.Helper()
-	var all [][]byte
-	for name, has := range foreign {
-		out, err := command(t.TempDir(), "go", "mod", "download", "-json", name).Output() // outside any module: go.mod and go.sum don't change
+	for _, of := range [][]string{
+		{
+			"sigs.k8s.io/gateway-api@v1.6.0", "config/crd/standard", "gateway.networking.k8s.io_gateways.yaml", "gateway.networking.k8s.io_gatewayclasses.yaml",
+			"gateway.networking.k8s.io_httproutes.yaml", "gateway.networking.k8s.io_referencegrants.yaml",
+		},
+		{"github.com/cert-manager/cert-manager@v1.21.2", "deploy/crds", "cert-manager.io_certificates.yaml"},
+		{"github.com/envoyproxy/gateway@v1.9.1", "charts/gateway-helm/charts/crds/crds/generated", "gateway.envoyproxy.io_backendtrafficpolicies.yaml"},
+	} {
+		files, err := kube.ModuleFiles(t.Context(), of[0], of[1], of[2:]...)
 		if err != nil {
 			t.Fatal(err)
 		}
-		var module struct{ Dir string }
-		if err := json.Unmarshal(out, &module); err != nil {
-			t.Fatal(err)
-		}
-		for _, file := range has.files {
-			all = append(all, []byte(read(t, filepath.Join(module.Dir, filepath.FromSlash(has.folder), file))))
-		}
+		all = append(all, files...)
 	}
 	return all
 }

@@ -1,17 +1,14 @@
 package docs
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -19,10 +16,13 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/clusterset/clusterset/test/corefile"
 	"github.com/clusterset/clusterset/test/freeport"
 	"github.com/clusterset/clusterset/test/kube"
 	"github.com/clusterset/clusterset/test/process"
@@ -57,10 +57,14 @@ type network struct {
 	served map[string]string
 }
 
+// at returns the address that serves in place of an IP.
 func (n *network) at(ip string) string {
 	n.Lock()
 	defer n.Unlock()
-	return n.served[ip]
+	if at := n.served[ip]; at != "" {
+		return at
+	}
+	return corefile.Nowhere(ip)
 }
 
 func (n *network) set(ip, address string) {
@@ -158,7 +162,7 @@ func (n *node) deployment(ctx context.Context, d *appsv1.Deployment) error {
 	if err != nil || mounts == nil {
 		return errors.Join(err, n.report(ctx, d, 0)) // the pod waits for its volumes
 	}
-	of, err := json.Marshal([]any{d.Spec.Template.Spec, d.Spec.Template.Annotations, n.localised(text)})
+	of, err := json.Marshal([]any{d.Spec.Template.Spec, d.Spec.Template.Annotations, corefile.Forward(text, n.net.at)})
 	if err != nil {
 		return err
 	}
@@ -181,63 +185,39 @@ func (n *node) deployment(ctx context.Context, d *appsv1.Deployment) error {
 
 // mount writes a Deployment's volumes as the kubelet does, and returns their folders by the pod's paths, or nil if a volume doesn't
 // exist yet. It returns a ConfigMap's Corefile instead of writing it, because start has to adapt it first.
-func (n *node) mount(ctx context.Context, d *appsv1.Deployment, dir string) (folders map[string]string, corefile string, err error) {
+func (n *node) mount(ctx context.Context, d *appsv1.Deployment, dir string) (folders map[string]string, text string, err error) {
 	folders = map[string]string{}
-	volumes := map[string]corev1.Volume{}
-	for _, v := range d.Spec.Template.Spec.Volumes {
-		volumes[v.Name] = v
-	}
 	for _, m := range d.Spec.Template.Spec.Containers[0].VolumeMounts {
-		v := volumes[m.Name]
-		folder := filepath.Join(dir, m.Name)
+		folders[m.MountPath] = filepath.Join(dir, m.Name)
+		i := slices.IndexFunc(d.Spec.Template.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == m.Name })
 		files := map[string][]byte{}
-		switch {
+		switch v := d.Spec.Template.Spec.Volumes[i]; {
 		case v.ConfigMap != nil:
-			c, err := n.clients.CoreV1().ConfigMaps(d.Namespace).Get(ctx, v.ConfigMap.Name, metav1.GetOptions{})
-			if apierrors.IsNotFound(err) {
-				return nil, "", nil
+			var c *corev1.ConfigMap
+			if c, err = n.clients.CoreV1().ConfigMaps(d.Namespace).Get(ctx, v.ConfigMap.Name, metav1.GetOptions{}); err == nil {
+				text = c.Data["Corefile"]
 			}
-			if err != nil {
-				return nil, "", err
-			}
-			corefile = c.Data["Corefile"]
 		case v.Secret != nil:
-			s, err := n.clients.CoreV1().Secrets(d.Namespace).Get(ctx, v.Secret.SecretName, metav1.GetOptions{})
-			if apierrors.IsNotFound(err) {
-				return nil, "", nil
+			var s *corev1.Secret
+			if s, err = n.clients.CoreV1().Secrets(d.Namespace).Get(ctx, v.Secret.SecretName, metav1.GetOptions{}); err == nil {
+				files = s.Data
 			}
-			if err != nil {
-				return nil, "", err
-			}
-			files = s.Data
 		}
-		if err := os.MkdirAll(folder, 0o700); err != nil {
+		if apierrors.IsNotFound(err) {
+			return nil, "", nil
+		}
+		err = errors.Join(err, os.MkdirAll(folders[m.MountPath], 0o700))
+		for name, content := range files {
+			err = errors.Join(err, os.WriteFile(filepath.Join(folders[m.MountPath], name), content, 0o600))
+		}
+		if err != nil {
 			return nil, "", err
 		}
-		for name, content := range files {
-			if err := os.WriteFile(filepath.Join(folder, name), content, 0o600); err != nil {
-				return nil, "", err
-			}
-		}
-		folders[m.MountPath] = folder
 	}
-	return folders, corefile, nil
+	return folders, text, nil
 }
 
-var forwardRE = regexp.MustCompile(`(?m)^(\s*forward \S+) (\S+)`)
-
-// localised replaces the servers to which a Corefile forwards with the addresses that really serve them.
-func (n *node) localised(corefile string) string {
-	return forwardRE.ReplaceAllStringFunc(corefile, func(line string) string {
-		m := forwardRE.FindStringSubmatch(line)
-		if at := n.net.at(m[2]); at != "" {
-			return m[1] + " " + at
-		}
-		return m[1] + " 127.0.0.1:9" // nothing listens there
-	})
-}
-
-func (n *node) start(d *appsv1.Deployment, dir string, folders map[string]string, corefile string) (*pod, error) {
+func (n *node) start(d *appsv1.Deployment, dir string, folders map[string]string, text string) (*pod, error) {
 	if err := build(); err != nil {
 		return nil, err
 	}
@@ -246,22 +226,25 @@ func (n *node) start(d *appsv1.Deployment, dir string, folders map[string]string
 	if err != nil {
 		return nil, err
 	}
-	ports, err := freeport.Several(4)
-	if err != nil {
-		return nil, err
-	}
 	p := &pod{}
 	name := programOf(d)
 	var args []string
 	if name == "coredns" {
-		path := filepath.Join(dir, "Corefile")
-		text := onLoopback(n.localised(corefile), kubeconfig, ports)
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		local, err := corefile.Adapt(text, kubeconfig, n.net.at)
+		if err != nil {
 			return nil, err
 		}
-		args = []string{"-conf", path, "-dns.port", ports[0]}
-		p.probe, p.address = "http://127.0.0.1:"+ports[1]+"/ready", "127.0.0.1:"+ports[0]
+		path := filepath.Join(dir, "Corefile")
+		if err := os.WriteFile(path, []byte(local.Text), 0o600); err != nil {
+			return nil, err
+		}
+		args = []string{"-conf", path, "-dns.port", local.Port}
+		p.probe, p.address = local.Probe, local.DNS
 	} else {
+		probe, err := freeport.Find()
+		if err != nil {
+			return nil, err
+		}
 		c := d.Spec.Template.Spec.Containers[0]
 		args = append(slices.Clone(c.Command[1:]), c.Args...)
 		for i := range args {
@@ -270,8 +253,8 @@ func (n *node) start(d *appsv1.Deployment, dir string, folders map[string]string
 			}
 		}
 		args = append(args, "--kubeconfig", kubeconfig, "--leader-elect-namespace", d.Namespace,
-			"--metrics-bind-address", "127.0.0.1:"+ports[2], "--health-probe-bind-address", "127.0.0.1:"+ports[1])
-		p.probe = "http://127.0.0.1:" + ports[1] + "/readyz"
+			"--metrics-bind-address", "0", "--health-probe-bind-address", "127.0.0.1:"+probe)
+		p.probe = "http://127.0.0.1:" + probe + "/readyz"
 	}
 	cmd := exec.CommandContext(context.Background(), filepath.Join(binDir, name), args...)
 	cmd.Env = environment(d)
@@ -289,24 +272,6 @@ func environment(d *appsv1.Deployment) []string {
 	return env
 }
 
-var (
-	zonePortRE = regexp.MustCompile(`:(53|1053)\b`)
-	kubeRE     = regexp.MustCompile(`(?m)^( *)(clusterset|kubernetes)( [^{\n]*)?\{$`)
-	headRE     = regexp.MustCompile(`(?m)^(\S[^{\n]*)\{$`)
-)
-
-// onLoopback adapts a Corefile to this machine: ports[0] is for DNS, [1] for ready, [2] for prometheus and [3] for health.
-func onLoopback(text, kubeconfig string, ports []string) string {
-	text = headRE.ReplaceAllStringFunc(text, func(head string) string {
-		return zonePortRE.ReplaceAllString(head, ":"+ports[0]) + "\n    bind 127.0.0.1"
-	})
-	text = regexp.MustCompile(`(?m)^( *)ready\b( :\d+)?`).ReplaceAllString(text, "${1}ready 127.0.0.1:"+ports[1])
-	text = regexp.MustCompile(`(?m)^( *)health( :\d+)?`).ReplaceAllString(text, "${1}health 127.0.0.1:"+ports[3])
-	text = regexp.MustCompile(`prometheus :\d+`).ReplaceAllString(text, "prometheus 127.0.0.1:"+ports[2])
-	text = regexp.MustCompile(`(?m)^ *loop\n`).ReplaceAllString(text, "") // loop queries its own upstream, which doesn't exist here
-	return kubeRE.ReplaceAllString(text, "${0}\n${1}    kubeconfig "+kubeconfig)
-}
-
 // stop ends an agent gracefully, so that a leader releases its Lease. It waits 10 s at most. DNS servers are killed.
 func (p *pod) stop() {
 	if p.address != "" {
@@ -318,26 +283,14 @@ func (p *pod) stop() {
 func (p *pod) ready(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, p.probe, http.NoBody)
-	if err != nil {
-		return false
-	}
-	response, err := http.DefaultClient.Do(r)
-	if err != nil {
-		return false
-	}
-	_ = response.Body.Close()
-	if response.StatusCode != http.StatusOK {
+	if corefile.Ready(ctx, p.probe) != nil {
 		return false
 	}
 	if p.address == "" {
 		return true
 	}
 	c, err := net.Dial("tcp", p.address) // CoreDNS is ready a moment before it listens
-	if err != nil {
-		return false
-	}
-	return c.Close() == nil
+	return err == nil && c.Close() == nil
 }
 
 // report writes a Deployment's status.
@@ -347,16 +300,12 @@ func (n *node) report(ctx context.Context, d *appsv1.Deployment, ready int32) er
 		ObservedGeneration: d.Generation, Replicas: replicas, UpdatedReplicas: replicas, ReadyReplicas: ready, AvailableReplicas: ready,
 		UnavailableReplicas: replicas - ready, Conditions: d.Status.Conditions,
 	}
-	old, err := json.Marshal(d.Status)
-	if err != nil {
-		return err
-	}
-	if text, err := json.Marshal(status); err != nil || bytes.Equal(text, old) {
-		return err
+	if equality.Semantic.DeepEqual(status, d.Status) {
+		return nil
 	}
 	d = d.DeepCopy()
 	d.Status = status
-	_, err = n.clients.AppsV1().Deployments(d.Namespace).UpdateStatus(ctx, d, metav1.UpdateOptions{})
+	_, err := n.clients.AppsV1().Deployments(d.Namespace).UpdateStatus(ctx, d, metav1.UpdateOptions{})
 	return err
 }
 
@@ -369,20 +318,11 @@ func (n *node) services(ctx context.Context, deployments []appsv1.Deployment) er
 	for _, s := range list.Items {
 		for _, d := range deployments {
 			p := n.pods[d.Namespace+"/"+d.Name]
-			if p == nil || p.address == "" || d.Namespace != s.Namespace || !selects(s.Spec.Selector, d.Spec.Template.Labels) || !p.ready(ctx) {
-				continue
+			if p != nil && p.address != "" && d.Namespace == s.Namespace && len(s.Spec.Selector) > 0 &&
+				labels.SelectorFromSet(s.Spec.Selector).Matches(labels.Set(d.Spec.Template.Labels)) && p.ready(ctx) {
+				n.net.set(s.Spec.ClusterIP, p.address)
 			}
-			n.net.set(s.Spec.ClusterIP, p.address)
 		}
 	}
 	return nil
-}
-
-func selects(selector, labels map[string]string) bool {
-	for k, v := range selector {
-		if labels[k] != v {
-			return false
-		}
-	}
-	return len(selector) > 0
 }

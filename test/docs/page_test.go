@@ -15,6 +15,8 @@ type block struct {
 	kind string // the first word after the fence
 	args string // the other words after the fence
 	text string
+
+	indent, fence string // fence is that of a block that isn't closed
 }
 
 func (b block) String() string { return fmt.Sprintf("%s:%d", b.page, b.line) }
@@ -40,28 +42,36 @@ var fenceRE = regexp.MustCompile("^( *)(```+|~~~+) ?([a-z]*) ?(.*)$")
 // blocks returns the fenced blocks of a page.
 func blocks(t *testing.T, page string) []block {
 	t.Helper()
-	var all []block
+	all, _ := parse(read(t, filepath.Join(root, page)))
+	for i := range all {
+		if all[i].page = page; all[i].fence != "" {
+			t.Errorf("%s: the block is never closed", all[i])
+		}
+	}
+	return all
+}
+
+// parse returns the fenced blocks of a page, and its text with a fence for each of their lines.
+func parse(page string) (all []block, prose string) {
 	var open *block
-	var fence, indent string
 	var text strings.Builder
-	for i, line := range strings.Split(read(t, filepath.Join(root, page)), "\n") {
+	for i, line := range strings.Split(page, "\n") {
 		m := fenceRE.FindStringSubmatch(line)
 		switch {
 		case open == nil && m != nil:
-			open, fence, indent = &block{page: page, line: i + 1, kind: m[3], args: m[4]}, m[1]+m[2], m[1]
-			text.Reset()
-		case open != nil && line == fence:
-			open.text = text.String()
-			all = append(all, *open)
-			open = nil
-		case open != nil:
-			text.WriteString(strings.TrimPrefix(line, indent) + "\n")
+			all = append(all, block{line: i + 1, kind: m[3], args: m[4], indent: m[1], fence: m[1] + m[2]})
+			open = &all[len(all)-1]
+		case open == nil:
+			text.WriteString(line + "\n")
+			continue
+		case line == open.fence:
+			open.fence, open = "", nil
+		default:
+			open.text += strings.TrimPrefix(line, open.indent) + "\n"
 		}
+		text.WriteString("```\n")
 	}
-	if open != nil {
-		t.Errorf("%s: the block is never closed", open)
-	}
-	return all
+	return all, text.String()
 }
 
 // blocksOf returns the blocks of a kind on all pages, except those on generated pages.

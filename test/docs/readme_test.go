@@ -1,6 +1,7 @@
 package docs
 
 import (
+	"cmp"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -9,15 +10,13 @@ import (
 
 	"github.com/miekg/dns"
 
-	"github.com/clusterset/clusterset/test/freeport"
 	"github.com/clusterset/clusterset/test/kube"
 )
 
 // The server of `make run` answers as the README's first screen shows, and the README has the three dig commands that `make run`
 // prints.
 func TestReadmeDigs(t *testing.T) {
-	port := freeport.For(t)
-	addr := start(t, binary(t, "coredns"), read(t, filepath.Join(root, "examples", "Corefile")), port)
+	addr := start(t, read(t, filepath.Join(root, "examples", "Corefile")), "", "").DNS
 	kube.Eventually(t, func() error { return answers(addr, "svc.global.") })
 
 	readme := read(t, filepath.Join(root, "README.md"))
@@ -53,11 +52,7 @@ func TestReadmeDigs(t *testing.T) {
 
 func ask(t *testing.T, addr, name, qtype string) *dns.Msg {
 	t.Helper()
-	n := dns.TypeA
-	if qtype != "" {
-		n = dns.StringToType[qtype]
-	}
-	r, err := dns.Exchange(new(dns.Msg).SetQuestion(dns.Fqdn(name), n), addr)
+	r, err := dns.Exchange(new(dns.Msg).SetQuestion(dns.Fqdn(name), dns.StringToType[cmp.Or(qtype, "A")]), addr)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,11 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/http"
-	"os"
-	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -22,9 +18,9 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/clusterset/clusterset/api/crds"
+	"github.com/clusterset/clusterset/test/corefile"
 	"github.com/clusterset/clusterset/test/freeport"
 	"github.com/clusterset/clusterset/test/kube"
-	"github.com/clusterset/clusterset/test/process"
 )
 
 const rolloutName = "web.shop.svc.clusterset.local."
@@ -51,21 +47,20 @@ spec:
 // test through a kube-proxy.
 func TestStopLosesNoQuery(t *testing.T) {
 	plane := startShop(t)
-	binary := binary(t, "coredns")
-	for name, corefile := range map[string]string{
+	for name, text := range map[string]string{
 		"corefile.example":           read(t, filepath.Join(root, "corefile.example")),
 		"the chart's, standalone":    renderedCorefile(t, "defaults"),
 		"the chart's as cluster DNS": renderedCorefile(t, "cluster-dns"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			text, port := localised(t, corefile, plane.Kubeconfig(), "127.0.0.1:9")
 			dotPort := freeport.For(t)
-			s := startStoppable(t, binary, text+encrypted(t, dotPort, plane.Kubeconfig()), port)
-			kube.Eventually(t, s.ready)
+			s := start(t, text+encrypted(t, dotPort), plane.Kubeconfig(), "127.0.0.1:9")
+			ready := func() error { return corefile.Ready(t.Context(), s.Probe) }
+			kube.Eventually(t, ready)
 			var clients []*steadyClient
 			for range 3 {
-				clients = append(clients, s.client("udp", port), s.client("tcp", port), s.client("tcp-tls", dotPort))
+				clients = append(clients, s.client("udp", s.Port), s.client("tcp", s.Port), s.client("tcp-tls", dotPort))
 			}
 			var asking sync.WaitGroup
 			done := make(chan struct{})
@@ -84,21 +79,19 @@ func TestStopLosesNoQuery(t *testing.T) {
 				if !strings.Contains(s.log.String(), "Reloading complete") {
 					return errors.New("not reloaded")
 				}
-				return s.ready()
+				return ready()
 			})
 			everyoneAsks(t, clients)
 
 			if err := s.Signal(syscall.SIGTERM); err != nil {
 				t.Fatal(err)
 			}
-			told := time.Now()
 			kube.Eventually(t, func() error {
-				if s.ready() == nil {
+				if ready() == nil {
 					return errors.New("ready still says yes")
 				}
 				return nil
 			})
-			t.Logf("not ready %v after SIGTERM", time.Since(told))
 			everyoneAsks(t, clients) // it answers until clients learn that it is going away
 			select {
 			case <-s.Exited():
@@ -133,44 +126,6 @@ func everyoneAsks(t *testing.T, clients []*steadyClient) {
 	}
 }
 
-var probeRE = regexp.MustCompile(`(?m)^ *ready (\S+)`)
-
-// stoppable is a server that a test may end.
-type stoppable struct {
-	*process.Process
-	log   *process.Output
-	probe string // "" without the ready plugin
-}
-
-func startStoppable(t *testing.T, binary, corefile, port string) *stoppable {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "Corefile")
-	if err := os.WriteFile(path, []byte(corefile), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(binary, "-conf", path, "-dns.port", port)
-	cmd.Dir = root
-	cmd.Env = append(os.Environ(), "CLUSTERSET_CLUSTER=xicheng", "CLUSTERSET_ZONE=beijing", "CLUSTERSET_REGION=north")
-	s := &stoppable{}
-	s.Process, s.log = process.StartFor(t, cmd, "Corefile:\n"+corefile+"\nlog:")
-	if m := probeRE.FindStringSubmatch(corefile); m != nil {
-		s.probe = "http://" + m[1] + "/ready"
-	}
-	return s
-}
-
-func (s *stoppable) ready() error {
-	r, err := http.Get(s.probe)
-	if err != nil {
-		return err
-	}
-	defer r.Body.Close()
-	if r.StatusCode != http.StatusOK {
-		return fmt.Errorf("GET %s: %s", s.probe, r.Status)
-	}
-	return nil
-}
-
 // steadyClient sends one query after the other over the same socket.
 type steadyClient struct {
 	network, addr string
@@ -180,7 +135,7 @@ type steadyClient struct {
 	lost          []error // errors of queries without an answer while the server ran
 }
 
-func (s *stoppable) client(network, port string) *steadyClient {
+func (s *server) client(network, port string) *steadyClient {
 	return &steadyClient{network: network, addr: net.JoinHostPort("127.0.0.1", port), ended: s.Exited()}
 }
 
@@ -228,25 +183,17 @@ func (c *steadyClient) ask() error {
 		c.conn = conn
 	}
 	m := new(dns.Msg).SetQuestion(rolloutName, dns.TypeA)
-	err := func() error {
-		if err := c.conn.SetDeadline(time.Now().Add(rolloutPatience)); err != nil {
-			return err
+	err := errors.Join(c.conn.SetDeadline(time.Now().Add(rolloutPatience)), c.conn.WriteMsg(m))
+	for err == nil {
+		var r *dns.Msg
+		if r, err = c.conn.ReadMsg(); err != nil || r.Id != m.Id {
+			continue
 		}
-		if err := c.conn.WriteMsg(m); err != nil {
-			return err
+		if len(r.Answer) != 1 {
+			err = fmt.Errorf("got %v", r)
 		}
-		for {
-			r, err := c.conn.ReadMsg()
-			switch {
-			case err != nil:
-				return err
-			case r.Id == m.Id && len(r.Answer) != 1:
-				return fmt.Errorf("got %v", r)
-			case r.Id == m.Id:
-				return nil
-			}
-		}
-	}()
+		break
+	}
 	if err != nil && c.network != "udp" {
 		_ = c.conn.Close()
 		c.conn = nil
@@ -255,13 +202,13 @@ func (c *steadyClient) ask() error {
 }
 
 // encrypted returns a server block for DNS over TLS. Such a block can't contain shed.
-func encrypted(t *testing.T, port, kubeconfig string) string {
+func encrypted(t *testing.T, port string) string {
 	t.Helper()
 	dir := t.TempDir()
 	if _, err := kube.WriteCertificate(dir); err != nil {
 		t.Fatal(err)
 	}
-	return fmt.Sprintf("\ntls://clusterset.local:%s {\n    bind 127.0.0.1\n    tls %s/tls.crt %s/tls.key\n    clusterset {\n        kubeconfig %s\n    }\n}\n", port, dir, dir, kubeconfig)
+	return fmt.Sprintf("\ntls://clusterset.local:%s {\n    tls %s/tls.crt %s/tls.key\n    clusterset {\n    }\n}\n", port, dir, dir)
 }
 
 // renderedCorefile returns the Corefile that the chart renders for one of its examples.

@@ -1,10 +1,9 @@
 package docs
 
 import (
-	"fmt"
+	"maps"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -64,7 +63,7 @@ func TestEveryBlockHasARule(t *testing.T) {
 			kind := strings.TrimSpace(b.kind + " " + b.args)
 			rule, ok := rules[kind]
 			if !ok {
-				t.Errorf("%s: no rule says how a block %q is tested; there are %q", b, kind, kinds())
+				t.Errorf("%s: no rule says how a block %q is tested; there are %q", b, kind, slices.Sorted(maps.Keys(rules)))
 				continue
 			}
 			seen[kind]++
@@ -80,12 +79,10 @@ func TestEveryBlockHasARule(t *testing.T) {
 
 // unfenced returns the lines on which Markdown begins a block without fences, counted from 1.
 func unfenced(page string) (lines []int) {
-	fenced, empty := false, true
-	for i, line := range strings.Split(page, "\n") {
-		if fenceRE.MatchString(line) {
-			fenced = !fenced
-		}
-		if !fenced && empty && strings.HasPrefix(line, "    ") {
+	_, prose := parse(page)
+	empty := true
+	for i, line := range strings.Split(prose, "\n") {
+		if empty && strings.HasPrefix(line, "    ") {
 			lines = append(lines, i+1)
 		}
 		empty = line == ""
@@ -110,19 +107,10 @@ var generated = map[string]string{
 
 func TestGeneratedPagesAreCompared(t *testing.T) {
 	for page, test := range generated {
-		if !isTest(t, test) {
+		if !isTest(test) {
 			t.Errorf("%s: there is no test %s", page, test)
 		}
 	}
-}
-
-func kinds() []string {
-	var all []string
-	for kind := range rules {
-		all = append(all, kind)
-	}
-	slices.Sort(all)
-	return all
 }
 
 func inSession(t *testing.T, b block) {
@@ -131,12 +119,11 @@ func inSession(t *testing.T, b block) {
 	}
 }
 
-var targetRE = regexp.MustCompile(`^make ([a-z-]+)\b`)
-
 func runElsewhere(t *testing.T, b block) {
 	makefile := read(t, filepath.Join(root, "Makefile"))
+steps:
 	for _, step := range steps(t, b) {
-		if m := targetRE.FindStringSubmatch(step.command); m != nil {
+		if m := makeRE.FindStringSubmatch(step.command); m != nil && strings.HasPrefix(step.command, "make ") {
 			if !strings.Contains(makefile, "\n.PHONY: "+m[1]+"\n") {
 				t.Errorf("%s: the Makefile has no target %s", step.place, m[1])
 			}
@@ -146,12 +133,15 @@ func runElsewhere(t *testing.T, b block) {
 			hasTests(t, step)
 			continue
 		}
-		at := slices.IndexFunc(elsewhereBeginnings(), func(beginning string) bool { return strings.HasPrefix(step.command, beginning) })
-		if at < 0 {
-			t.Errorf("%s: nothing says which test runs %q", step.place, step.command)
-		} else if test := elsewhere[elsewhereBeginnings()[at]]; !isTest(t, test) {
-			t.Errorf("%s: there is no test %s", step.place, test)
+		for beginning, test := range elsewhere {
+			if strings.HasPrefix(step.command, beginning) {
+				if !isTest(test) {
+					t.Errorf("%s: there is no test %s", step.place, test)
+				}
+				continue steps
+			}
 		}
+		t.Errorf("%s: nothing says which test runs %q", step.place, step.command)
 	}
 }
 
@@ -166,51 +156,23 @@ func hasTests(t *testing.T, s step) {
 	pkg := words[len(words)-1]
 	for part := range strings.SplitSeq(strings.Trim(words[at+1], "'"), "|") {
 		part, _, _ = strings.Cut(part, "/") // what follows is a subtest
-		re := fmt.Sprintf(`^func %s\w*%s`, what, strings.TrimPrefix(part, what))
-		if out, err := exec.Command("grep", "-rlE", "--include=*_test.go", re, filepath.Join(root, pkg)).Output(); err != nil || len(out) == 0 {
+		if !grep(`^func `+what+`\w*`+strings.TrimPrefix(part, what), filepath.Join(root, pkg)) {
 			t.Errorf("%s: %s has no %s that matches %s", s.place, pkg, strings.ToLower(what), part)
 		}
 	}
 }
 
-func elsewhereBeginnings() []string {
-	var all []string
-	for beginning := range elsewhere {
-		all = append(all, beginning)
-	}
-	return all
-}
-
 // isTest reports whether the repository has a test of that name.
-func isTest(t *testing.T, name string) bool {
-	t.Helper()
-	out, err := exec.Command("grep", "-rlE", "--include=*_test.go", fmt.Sprintf(`^func %s\(t \*testing\.T\)`, name), root).Output()
-	return err == nil && len(out) > 0
+func isTest(name string) bool { return grep("^func "+name+`\(t \*testing\.T\)`, root) }
+
+// grep reports whether a test in a folder has a line.
+func grep(line, folder string) bool {
+	return exec.Command("grep", "-rqE", "--include=*_test.go", line, folder).Run() == nil
 }
 
 // isDrawing requires lines or arrows. Commands and their output belong in a console block, where they are run.
 func isDrawing(t *testing.T, b block) {
 	if !strings.ContainsAny(b.text, "─►│") || strings.Contains(b.text, "$ ") {
 		t.Errorf("%s: a text block is for drawings; commands and what they print are console blocks", b)
-	}
-}
-
-var (
-	optionRE = regexp.MustCompile(`(?m)^    ([a-z_]+)`)
-	caseRE   = regexp.MustCompile(`(?m)^\t\t"([a-z_]+)": +p\.`)
-)
-
-func isSyntax(t *testing.T, b block) {
-	var inPage, inCode []string
-	for _, m := range optionRE.FindAllStringSubmatch(b.text, -1) {
-		inPage = append(inPage, m[1])
-	}
-	for _, m := range caseRE.FindAllStringSubmatch(read(t, filepath.Join(root, "plugin", "parse.go")), -1) {
-		inCode = append(inCode, m[1])
-	}
-	slices.Sort(inPage)
-	slices.Sort(inCode)
-	if len(inCode) == 0 || !slices.Equal(inPage, inCode) {
-		t.Errorf("%s has the options %q, the parser %q", b, inPage, inCode)
 	}
 }

@@ -21,18 +21,16 @@ var sessions = []string{"docs/quickstart.md", "docs/forwarding.md", "docs/ingres
 // before prepares the state that a page needs if the previous page doesn't leave it.
 var before = map[string]func(*world) error{"docs/own-names.md": podOfWeb, "docs/migrate-from-fabdns.md": fabdns}
 
-// slicesOfWeb are what the endpointslice controller, which the world hasn't, writes for a ready pod of beijing's web.
-const slicesOfWeb = `
+// podOfWeb does what the endpointslice controller, which the world hasn't, does for a ready pod of beijing's web.
+func podOfWeb(w *world) error {
+	return w.nodes[0].plane.ApplyContext(context.Background(), []byte(`
 apiVersion: discovery.k8s.io/v1
 kind: EndpointSlice
 metadata: {namespace: default, name: web-pod, labels: {kubernetes.io/service-name: web}}
 addressType: IPv4
 ports: [{name: "", port: 80, protocol: TCP}]
 endpoints: [{addresses: [10.1.2.3], conditions: {ready: true}}]
-`
-
-func podOfWeb(w *world) error {
-	return w.nodes[0].plane.ApplyContext(context.Background(), []byte(slicesOfWeb))
+`))
 }
 
 // TestSessions runs every command of the pages' console blocks in a shell, in a world of real API servers, and compares the output
@@ -86,14 +84,14 @@ func steps(t *testing.T, b block) []step {
 		case until != "" || more:
 			last := &all[len(all)-1]
 			last.command += "\n" + line
-			if more = until == "" && goesOn(line); line == until {
+			if more = until == "" && goesOnRE.MatchString(line); line == until {
 				until = ""
 			}
 			continue
 		case strings.HasPrefix(line, "$ "):
 			line = line[2:]
 			all = append(all, step{place: fmt.Sprintf("%s:%d", b.page, b.line+1+i), command: line})
-			more = goesOn(line)
+			more = goesOnRE.MatchString(line)
 		case len(all) == 0:
 			t.Fatalf("%s: a console block begins with a command, as \"$ kubectl get nodes\"", b)
 		default:
@@ -106,10 +104,8 @@ func steps(t *testing.T, b block) []step {
 	return all
 }
 
-// goesOn reports whether a command continues on the next line.
-func goesOn(line string) bool {
-	return strings.HasSuffix(line, `\`) || strings.HasSuffix(line, "|") || strings.HasSuffix(line, "&&")
-}
+// goesOnRE matches a line on which the command doesn't end.
+var goesOnRE = regexp.MustCompile(`(\\|\||&&)$`)
 
 var heredocRE = regexp.MustCompile(`<<-?'?(\w+)'?`)
 
@@ -179,27 +175,25 @@ func (s *shell) do(t *testing.T, step step, like *likeness) {
 			said = text
 			t.Logf("%s: after %s, not yet what the page shows:\n%s", step.place, time.Since(began).Round(10*time.Millisecond), indented(out))
 		}
-		return err
+		if err != nil {
+			return fmt.Errorf("%s: %s\n%w", step.place, step.command, err)
+		}
+		return nil
 	}
 	if looksRE.MatchString(step.command) {
-		kube.Eventually(t, func() error {
-			if err := try(); err != nil {
-				return fmt.Errorf("%s: %s\n%w", step.place, step.command, err)
-			}
-			return nil
-		})
+		kube.Eventually(t, try)
 	} else if err := try(); err != nil {
-		t.Fatalf("%s: %s\n%v", step.place, step.command, err)
+		t.Fatal(err)
 	}
 	t.Logf("%s: %s (%s)", step.place, step.command, time.Since(began).Round(10*time.Millisecond))
 }
 
 // check returns nil if the output is what the page shows. A command may fail only if the page shows its output.
 func (s step) check(out string, ok bool, like *likeness) error {
-	switch {
-	case s.output != "":
+	if s.output != "" {
 		return like.differs(s.output, out, strings.HasPrefix(s.command, "dig"))
-	case !ok:
+	}
+	if !ok {
 		return fmt.Errorf("it failed:\n%s", indented(out))
 	}
 	return nil

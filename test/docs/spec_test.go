@@ -13,21 +13,23 @@ var (
 	specRuleRE = regexp.MustCompile(`(?m)^\| ([ACD]\d+) \| \S.* \|$`)
 	specRowRE  = regexp.MustCompile(`(?m)^\| [A-Z]\d`)
 	citedRE    = regexp.MustCompile(`\b[ACD]\d{1,2}\b`)
+
+	commentRE      = regexp.MustCompile(`// .*`)
+	txtarCommentRE = regexp.MustCompile(`# .*`)
 )
 
 // Every rule has its own number in docs/spec, and a comment of a test, or of the oracle in test/random, cites it. Every number that
 // the specification or such a comment cites belongs to a rule.
 func TestRulesAreTested(t *testing.T) {
-	rules := map[string]string{}
+	rules, texts := map[string]string{}, map[string]string{}
 	pages, err := filepath.Glob(filepath.Join(root, "docs", "spec", "*.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	texts := map[string]string{}
 	for _, page := range pages {
-		text := read(t, page)
-		found := specRuleRE.FindAllStringSubmatch(text, -1)
-		if rows := specRowRE.FindAllString(text, -1); len(found) == 0 || len(found) != len(rows) {
+		texts[page] = read(t, page)
+		found := specRuleRE.FindAllStringSubmatch(texts[page], -1)
+		if rows := specRowRE.FindAllString(texts[page], -1); len(found) == 0 || len(found) != len(rows) {
 			t.Errorf("%s: %d of %d rules have a number and a text", page, len(found), len(rows))
 		}
 		for _, m := range found {
@@ -36,13 +38,12 @@ func TestRulesAreTested(t *testing.T) {
 			}
 			rules[m[1]] = page
 		}
-		texts[page] = text
 	}
 	files := 0
 	err = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
-		mark := "// "
+		comment := commentRE
 		if filepath.Ext(path) == ".txtar" {
-			mark = "# "
+			comment = txtarCommentRE
 		} else if err != nil || d.IsDir() || !strings.HasSuffix(path, "_test.go") && filepath.Base(filepath.Dir(path)) != "random" {
 			return err
 		}
@@ -51,11 +52,7 @@ func TestRulesAreTested(t *testing.T) {
 			return err
 		}
 		files++
-		for _, line := range strings.Split(string(content), "\n") {
-			if _, comment, ok := strings.Cut(line, mark); ok {
-				texts[path] += comment + "\n"
-			}
-		}
+		texts[path] = strings.Join(comment.FindAllString(string(content), -1), "\n")
 		return nil
 	})
 	if err != nil {

@@ -18,14 +18,10 @@ var (
 // unless they ask for more themselves. The Makefile has every target that a workflow makes. Tests run as root, for their network namespaces, and
 // none is skipped.
 func TestWorkflows(t *testing.T) {
-	paths, err := filepath.Glob(filepath.Join(root, ".github", "workflows", "*.yaml"))
-	if err != nil || len(paths) == 0 {
-		t.Fatalf("workflows: %v, %v", paths, err)
-	}
 	makefile := read(t, filepath.Join(root, "Makefile"))
 	tests := 0
-	for _, path := range paths {
-		name, text := filepath.Base(path), read(t, path)
+	for _, text := range readAll(t, ".github/workflows/*.yaml") {
+		name := found(`(?m)^name: (.*)$`, text)[0]
 		for _, m := range usesRE.FindAllStringSubmatch(text, -1) {
 			if !pinnedRE.MatchString(m[1]) {
 				t.Errorf("%s uses %s; want owner/action@commit # v1.2.3", name, m[1])

@@ -2,21 +2,22 @@ package docs
 
 import (
 	"context"
-	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
 
 	"golang.org/x/sync/errgroup"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
+	"github.com/clusterset/clusterset/api"
+	"github.com/clusterset/clusterset/api/crds"
 	"github.com/clusterset/clusterset/test/kube"
+	"github.com/clusterset/clusterset/test/process"
 )
 
 // contexts are the pages' clusters, as contexts of a kubeconfig, each with its range of Service addresses.
@@ -83,20 +84,11 @@ func (w *world) runNodes(t *testing.T) {
 			for _, n := range w.nodes {
 				logs, _ := filepath.Glob(filepath.Join(n.dir, "*", "log"))
 				for _, path := range logs {
-					t.Logf("%s:\n%s", strings.TrimPrefix(path, filepath.Dir(n.dir)), tail(path, 15))
+					t.Logf("%s:\n%s", strings.TrimPrefix(path, filepath.Dir(n.dir)), process.LogSince(path, 0, 15))
 				}
 			}
 		}
 	})
-}
-
-func tail(path string, n int) string {
-	content, err := os.ReadFile(path)
-	if err != nil {
-		return err.Error()
-	}
-	all := strings.Split(strings.TrimRight(string(content), "\n"), "\n")
-	return indented(strings.Join(all[max(0, len(all)-n):], "\n"))
 }
 
 // writeKubeconfig writes one file with a context for each cluster.
@@ -122,106 +114,39 @@ func (n *node) prepare(cidr string) error {
 		return err
 	}
 	n.clients = clients
-	text := strings.ReplaceAll(kubeadmDNS, "CLUSTER-DNS", strings.TrimSuffix(cidr, "0.0/16")+"0.10")
+	content, err := os.ReadFile("testdata/kubeadm-dns.yaml")
+	if err != nil {
+		return err
+	}
+	text := strings.ReplaceAll(string(content), "CLUSTER-DNS", strings.TrimSuffix(cidr, "0.0/16")+"0.10")
 	return n.plane.ApplyContext(context.Background(), []byte(text))
 }
 
-// kubeadmDNS is the part of kubeadm's cluster DNS that the pages need.
-const kubeadmDNS = `
-apiVersion: v1
-kind: ConfigMap
-metadata: {namespace: kube-system, name: coredns}
-data:
-  Corefile: |
-    .:53 {
-        errors
-        health {
-           lameduck 5s
-        }
-        ready
-        kubernetes cluster.local in-addr.arpa ip6.arpa {
-           pods insecure
-           fallthrough in-addr.arpa ip6.arpa
-           ttl 30
-        }
-        prometheus :9153
-        forward . /etc/resolv.conf {
-           max_concurrent 1000
-        }
-        cache 30
-        loop
-        reload
-        loadbalance
-    }
----
-apiVersion: v1
-kind: ServiceAccount
-metadata: {namespace: kube-system, name: coredns}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRole
-metadata: {name: system:coredns}
-rules:
-- {apiGroups: [""], resources: [endpoints, services, pods, namespaces], verbs: [list, watch]}
-- {apiGroups: [discovery.k8s.io], resources: [endpointslices], verbs: [list, watch]}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRoleBinding
-metadata: {name: system:coredns}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: system:coredns}
-subjects: [{kind: ServiceAccount, namespace: kube-system, name: coredns}]
----
-apiVersion: v1
-kind: Service
-metadata: {namespace: kube-system, name: kube-dns, labels: {k8s-app: kube-dns}}
-spec:
-  clusterIP: CLUSTER-DNS
-  selector: {k8s-app: kube-dns}
-  ports:
-  - {name: dns, port: 53, protocol: UDP}
-  - {name: dns-tcp, port: 53, protocol: TCP}
----
-apiVersion: apps/v1
-kind: Deployment
-metadata: {namespace: kube-system, name: coredns, labels: {k8s-app: kube-dns}}
-spec:
-  replicas: 2
-  selector: {matchLabels: {k8s-app: kube-dns}}
-  template:
-    metadata: {labels: {k8s-app: kube-dns}}
-    spec:
-      serviceAccountName: coredns
-      containers:
-      - name: coredns
-        image: registry.k8s.io/coredns/coredns
-        args: [-conf, /etc/coredns/Corefile]
-        volumeMounts: [{name: config-volume, mountPath: /etc/coredns}]
-      volumes: [{name: config-volume, configMap: {name: coredns}}]
-`
-
 // checkout copies the repository without build output, so that commands may write there.
 func checkout(dir string) error {
-	return filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		name, err := filepath.Rel(root, path)
-		if err != nil {
-			return err
-		}
-		if entry.IsDir() {
-			if slices.Contains([]string{".git", "bin", "dist"}, name) {
-				return fs.SkipDir
-			}
-			return os.MkdirAll(filepath.Join(dir, name), 0o755)
-		}
-		if !entry.Type().IsRegular() {
-			return nil
-		}
-		content, err := os.ReadFile(path)
-		if err != nil {
-			return fmt.Errorf("copy the repository: %w", err)
-		}
-		return os.WriteFile(filepath.Join(dir, name), content, 0o644)
-	})
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	return command(root, "bash", "-o", "pipefail", "-c", `ls -A | grep -vxE '\.git|bin|dist' | xargs -I{} cp -R {} "$0"`, dir).Run()
+}
+
+// fabdns creates in guangzhou what FabDNS leaves in a cluster: its CRD, GlobalServices in two namespaces as service-hub writes them,
+// and the Services, which a user has marked for export.
+func fabdns(w *world) error {
+	ctx, guangzhou := context.Background(), w.nodes[2]
+	// An earlier page uninstalled clusterset there. The namespace controller, which the world hasn't, would have removed the namespace.
+	namespaces := guangzhou.clients.CoreV1().Namespaces()
+	system, err := namespaces.Get(ctx, api.SystemNamespace, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	system.Spec.Finalizers = nil
+	if _, err := namespaces.Finalize(ctx, system, metav1.UpdateOptions{}); err != nil {
+		return err
+	}
+	content, err := os.ReadFile("testdata/fabdns.yaml")
+	if err != nil {
+		return err
+	}
+	return guangzhou.plane.ApplyContext(ctx, append(crds.All(), content)...)
 }

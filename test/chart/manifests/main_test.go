@@ -31,14 +31,3 @@ func TestManifests(t *testing.T) {
 		t.Error(text)
 	}
 }
-
-func TestWrongValues(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "values.yaml")
-	if err := os.WriteFile(path, []byte("hub: {enabld: true}\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	err := run(chart.Options{Release: "clusterset", Namespace: "names", KubeVersion: "v1.37.0"}, "../../../charts/clusterset", "", path)
-	if err == nil || !strings.Contains(err.Error(), "additional properties 'enabld' not allowed") {
-		t.Error(err)
-	}
-}
