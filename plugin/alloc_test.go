@@ -107,8 +107,7 @@ func TestServeDNSAllocations(t *testing.T) {
 		t.Run(tt.name+dns.TypeToString[tt.qtype], func(t *testing.T) {
 			r := new(dns.Msg).SetQuestion(tt.name, tt.qtype)
 			w := &discard{}
-			ctx := context.Background()
-			allocs := testing.AllocsPerRun(200, func() { _, _ = c.ServeDNS(ctx, w, r) })
+			allocs := testing.AllocsPerRun(200, func() { _, _ = c.ServeDNS(context.Background(), w, r) })
 			if w.msg.Rcode != tt.rcode || len(w.msg.Answer) != tt.answers {
 				t.Fatalf("got rcode %d and %d answers, want %d and %d", w.msg.Rcode, len(w.msg.Answer), tt.rcode, tt.answers)
 			}
@@ -123,29 +122,20 @@ func TestServeDNSAllocations(t *testing.T) {
 // other.
 func TestRepliesShareNothing(t *testing.T) {
 	c := newTestPlugin(t, append(headless("hl", 3), vip("web", "10.1.0.1", "fd00::1"))...)
-	questions := []struct {
-		name  string
-		qtype uint16
-	}{
-		{"hl.ns.svc.clusterset.local.", dns.TypeA},
-		{"_http._tcp.hl.ns.svc.clusterset.local.", dns.TypeSRV},
-		{"web.ns.svc.clusterset.local.", dns.TypeSRV},
-		{"web.ns.svc.clusterset.local.", dns.TypeAAAA},
-		{"nope.ns.svc.clusterset.local.", dns.TypeA},
-		{"clusterset.local.", dns.TypeNS},
-		{"dns-version.clusterset.local.", dns.TypeTXT},
-	}
-	for _, q := range questions {
+	for name, qtype := range map[string]uint16{
+		"hl.ns.svc.clusterset.local.": dns.TypeA, "_http._tcp.hl.ns.svc.clusterset.local.": dns.TypeSRV, "web.ns.svc.clusterset.local.": dns.TypeSRV,
+		"web.ns.svc.global.": dns.TypeAAAA, "nope.ns.svc.clusterset.local.": dns.TypeA, "clusterset.local.": dns.TypeNS, "dns-version.clusterset.local.": dns.TypeTXT,
+	} {
 		ask := func() *dns.Msg {
 			w := &discard{}
-			_, _ = c.ServeDNS(context.Background(), w, new(dns.Msg).SetQuestion(q.name, q.qtype))
+			_, _ = c.ServeDNS(context.Background(), w, new(dns.Msg).SetQuestion(name, qtype))
 			w.msg.Id = 0
 			return w.msg
 		}
 		want := ask().String()
 		vandalise(ask())
 		if got := ask().String(); got != want {
-			t.Errorf("%s: a changed reply changed the next:\n%s\nwant\n%s", q.name, got, want)
+			t.Errorf("%s: a changed reply changed the next:\n%s\nwant\n%s", name, got, want)
 		}
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/coredns/caddy"
-	"github.com/coredns/coredns/plugin"
 
 	"github.com/clusterset/clusterset/api"
 	"github.com/clusterset/clusterset/internal/index"
@@ -63,28 +62,7 @@ func FuzzCorefile(f *testing.F) {
 			return
 		}
 		checkOptions(t, o)
-		checkZoneArgs(t, controller())
 	})
-}
-
-// checkZoneArgs expects every zone in an accepted stanza to be valid. If the parser silently ignored an invalid one, a
-// typing error would show only in production.
-func checkZoneArgs(t *testing.T, c *caddy.Controller) {
-	t.Helper()
-	check := func(args []string) {
-		for _, arg := range args {
-			if len(plugin.Host(arg).NormalizeExact()) == 0 {
-				t.Errorf("%q is no zone, and is left out without a word", arg)
-			}
-		}
-	}
-	c.Next()
-	check(c.RemainingArgs())
-	for c.NextBlock() {
-		if option, args := c.Val(), c.RemainingArgs(); option == "fallthrough" {
-			check(args)
-		}
-	}
 }
 
 func checkOptions(t *testing.T, o *options) {

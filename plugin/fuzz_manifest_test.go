@@ -62,23 +62,6 @@ var fuzzManifests = []string{
 	"apiVersion: v1\nkind: List\nitems: [null, 3]\n",
 }
 
-// An object's place is the line where its document begins, so that a message leads the user to it.
-func TestManifestPlaces(t *testing.T) {
-	for data, want := range map[string]string{
-		"\n{\n \"apiVersion\": \"v2\",\n \"kind\": \"A\"\n}\n\n{\"apiVersion\": \"v2\", \"kind\": \"B\"}": "[a.yaml:2 a.yaml:7]",
-		"# one\napiVersion: v2\nkind: A\n---\n# two\n---\napiVersion: v2\nkind: B\n":                      "[a.yaml:1 a.yaml:7]",
-	} {
-		_, notes, err := manifests.Decode("a.yaml", []byte(data))
-		places := []string{}
-		for _, n := range notes {
-			places = append(places, n.Place)
-		}
-		if fmt.Sprint(places) != want || err != nil {
-			t.Errorf("places %v, %v, want %s of\n%s", places, err, want, data)
-		}
-	}
-}
-
 func decodeText(objects []manifests.Located, notes []manifests.Note, err error) string {
 	var b strings.Builder
 	for _, l := range objects {
@@ -107,25 +90,21 @@ func checkObject(t *testing.T, o index.Object) {
 			t.Errorf("%v: %+v", err, o)
 		}
 	}
-	groups := []index.Group{}
+	var groups []index.Group
+	var key index.ServiceKey
 	switch o := o.(type) {
 	case *index.ServiceImport:
-		groups = []index.Group{{Ports: o.Ports}}
-		check(api.CheckLabel(o.Service.Name()))
-		check(api.CheckLabel(o.Service.Namespace()))
+		key, groups = o.Service, []index.Group{{Ports: o.Ports}}
 	case *index.GlobalService:
-		groups = append(slices.Clone(o.Groups), index.Group{Ports: o.Ports})
-		check(api.CheckLabel(o.Service.Name()))
-		check(api.CheckLabel(o.Service.Namespace()))
+		key, groups = o.Service, append(slices.Clone(o.Groups), index.Group{Ports: o.Ports})
 	case *index.EndpointSlice:
-		groups = []index.Group{o.Group}
-		check(api.CheckLabel(o.Service.Name()))
-		check(api.CheckLabel(o.Service.Namespace()))
+		key, groups = o.Service, []index.Group{o.Group}
 	case *index.Cluster:
 		check(api.CheckClusterName(o.Name))
-	default:
-		t.Errorf("a %T", o)
+		return
 	}
+	check(api.CheckLabel(key.Name()))
+	check(api.CheckLabel(key.Namespace()))
 	for _, g := range groups {
 		if g.Cluster != "" {
 			check(api.CheckClusterName(g.Cluster))

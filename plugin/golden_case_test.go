@@ -15,14 +15,15 @@ import (
 
 // goldenCase is one file of the corpus. testdata/README.md describes its form.
 type goldenCase struct {
-	file     string
-	archive  *txtar.Archive
-	sources  []string
-	corefile string
-	objects  []byte
-	extra    []txtar.File // files that other plugins read
-	queries  []goldenQuery
-	tail     string // comments after the last query
+	file                 string
+	archive              *txtar.Archive
+	sources, environment []string
+	corefile             string
+	objects              []byte
+	extra                []txtar.File // files that other plugins read
+	queries              []goldenQuery
+	log                  []string
+	tail                 string // comments after the last query
 }
 
 // goldenQuery is one dig line with the reply in its normal form.
@@ -32,17 +33,11 @@ type goldenQuery struct {
 	text string // the dig line without "dig"
 	want string
 
-	qtype, qclass uint16
-	name          string
-	transport     string // udp, tcp or tls
-	opcode        int
-	edns          uint16 // UDP payload size, 0 without EDNS
-	do, rd, cd    bool
-	size, count   bool   // whether to show the reply's size and record count
-	serial        string // for IXFR: current, old or a number
+	msg         dns.Msg // without an ID
+	transport   string  // udp, tcp or tls
+	size, count bool    // whether to show the reply's size and record count
+	serial      string  // for IXFR: current, old or a number
 }
-
-var defaultSources = []string{"manifests", "kubernetes"}
 
 func readGoldenCase(file string) (*goldenCase, error) {
 	data, err := os.ReadFile(file)
@@ -50,10 +45,13 @@ func readGoldenCase(file string) (*goldenCase, error) {
 		return nil, err
 	}
 	archive := txtar.Parse(data)
-	c := &goldenCase{file: file, archive: archive, sources: defaultSources}
+	c := &goldenCase{file: file, archive: archive, sources: []string{"manifests", "kubernetes"}}
 	for line := range strings.Lines(string(archive.Comment)) {
 		if names, ok := strings.CutPrefix(line, "# sources:"); ok {
 			c.sources = strings.Fields(names)
+		}
+		if variables, ok := strings.CutPrefix(line, "# environment:"); ok {
+			c.environment = strings.Fields(variables)
 		}
 	}
 	for _, f := range archive.Files {
@@ -62,6 +60,8 @@ func readGoldenCase(file string) (*goldenCase, error) {
 			c.corefile = string(f.Data)
 		case "objects.yaml":
 			c.objects = f.Data
+		case "log":
+			c.log = strings.Split(strings.TrimSpace(string(f.Data)), "\n")
 		case "queries":
 			before, _, _ := bytes.Cut(data, []byte("\n-- queries --\n"))
 			err = c.parseQueries(string(f.Data), bytes.Count(before, []byte("\n"))+2)
@@ -88,11 +88,11 @@ func (c *goldenCase) parseQueries(data string, n int) error {
 		text, isDig := strings.CutPrefix(line, "dig ")
 		switch {
 		case isDig:
-			c.queries = append(c.queries, goldenQuery{line: n, text: text, lead: c.tail})
+			c.queries = append(c.queries, goldenQuery{line: n, text: text, lead: c.tail, transport: "udp"})
 			c.tail = ""
 			q = &c.queries[len(c.queries)-1]
-			if err := q.parse(); err != nil {
-				return fmt.Errorf("line %d: %w", n, err)
+			if err := q.parse(strings.Fields(text)); err != nil {
+				return fmt.Errorf("line %d: dig %s: %w", n, text, err)
 			}
 		case line == "" || q == nil:
 			q = nil
@@ -105,62 +105,53 @@ func (c *goldenCase) parseQueries(data string, n int) error {
 }
 
 // parse reads a dig line: TYPE NAME [+OPTION...].
-func (q *goldenQuery) parse() error {
-	fields := strings.Fields(q.text)
+func (q *goldenQuery) parse(fields []string) error {
 	if len(fields) < 2 {
-		return fmt.Errorf("dig %s: want dig TYPE NAME [+OPTION...]", q.text)
+		return errors.New("want dig TYPE NAME [+OPTION...]")
 	}
-	var known bool
-	if q.qtype, known = dns.StringToType[fields[0]]; !known {
-		return fmt.Errorf("dig %s: unknown type %q", q.text, fields[0])
-	}
-	q.name, q.qclass, q.transport = dns.Fqdn(fields[1]), dns.ClassINET, "udp"
+	qtype, known := dns.StringToType[fields[0]]
+	class, edns, do := uint16(dns.ClassINET), uint64(0), false
+	var err error
 	for _, option := range fields[2:] {
-		if err := q.option(option); err != nil {
-			return fmt.Errorf("dig %s: %w", q.text, err)
+		name, value, _ := strings.Cut(option, "=")
+		found := true
+		switch name {
+		case "+tcp", "+tls":
+			q.transport = name[1:]
+		case "+edns":
+			if edns, err = strconv.ParseUint(value, 10, 16); err != nil {
+				return err
+			}
+		case "+do":
+			do = true
+		case "+rd":
+			q.msg.RecursionDesired = true
+		case "+cd":
+			q.msg.CheckingDisabled = true
+		case "+size":
+			q.size = true
+		case "+count":
+			q.count = true
+		case "+serial":
+			q.serial = value
+		case "+opcode":
+			q.msg.Opcode, found = dns.StringToOpcode[value]
+		case "+class":
+			class, found = dns.StringToClass[value]
+		default:
+			found = false
 		}
+		known = known && found
 	}
-	return nil
-}
-
-func (q *goldenQuery) option(option string) error {
-	name, value, _ := strings.Cut(option, "=")
-	switch name {
-	case "+tcp", "+tls":
-		q.transport = name[1:]
-	case "+edns":
-		n, err := strconv.ParseUint(value, 10, 16)
-		q.edns = uint16(n) //nolint:gosec // parsed as 16 bits
-		return err
-	case "+do":
-		q.do = true
-		if q.edns == 0 {
-			q.edns = 1232
-		}
-	case "+rd":
-		q.rd = true
-	case "+cd":
-		q.cd = true
-	case "+size":
-		q.size = true
-	case "+count":
-		q.count = true
-	case "+serial":
-		q.serial = value
-	case "+opcode":
-		opcode, ok := dns.StringToOpcode[value]
-		if !ok {
-			return fmt.Errorf("unknown opcode %q", value)
-		}
-		q.opcode = opcode
-	case "+class":
-		class, ok := dns.StringToClass[value]
-		if !ok {
-			return fmt.Errorf("unknown class %q", value)
-		}
-		q.qclass = class
-	default:
-		return fmt.Errorf("unknown option %q", option)
+	if !known {
+		return errors.New("an unknown type or option")
+	}
+	q.msg.Question = []dns.Question{{Name: dns.Fqdn(fields[1]), Qtype: qtype, Qclass: class}}
+	if do && edns == 0 {
+		edns = 1232
+	}
+	if edns > 0 {
+		q.msg.SetEdns0(uint16(edns), do) //nolint:gosec // parsed as 16 bits
 	}
 	return nil
 }

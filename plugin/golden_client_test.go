@@ -1,9 +1,11 @@
 package clusterset_test
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -19,10 +21,9 @@ const exchangeTimeout = 10 * time.Second
 // each response it sends a sentinel query and waits for its response, so that it sees a second response without waiting for time to
 // pass. A later query or drain sees one that arrives even later.
 type goldenClient struct {
-	server  *goldenServer
-	udp     *dns.Conn
+	server  *liveServer
+	udp     *dns.Conn // nil if the Corefile has no plain server
 	id      uint16
-	asked   map[uint16]string     // the answered queries, by ID
 	serials map[servedZone]uint32 // the last SOA serial of each zone
 }
 
@@ -36,9 +37,9 @@ func (q *goldenQuery) zone(name string) servedZone {
 	return servedZone{dns.CanonicalName(name), q.transport == "tls"}
 }
 
-func newGoldenClient(t *testing.T, s *goldenServer) *goldenClient {
+func newGoldenClient(t *testing.T, s *liveServer) *goldenClient {
 	t.Helper()
-	c := &goldenClient{server: s, asked: map[uint16]string{}, serials: map[servedZone]uint32{}}
+	c := &goldenClient{server: s, serials: map[servedZone]uint32{}}
 	if s.udp == "" {
 		return c
 	}
@@ -70,7 +71,7 @@ func (c *goldenClient) ask(q *goldenQuery) (string, error) {
 		}
 		defer conn.Close()
 	}
-	r, err := c.exchange(conn, m, q.text)
+	r, err := c.exchange(conn, m)
 	if err != nil {
 		return "", err
 	}
@@ -82,32 +83,28 @@ func (c *goldenClient) ask(q *goldenQuery) (string, error) {
 
 // message builds the query.
 func (c *goldenClient) message(q *goldenQuery) (*dns.Msg, error) {
-	m := &dns.Msg{}
-	m.Id, m.Opcode, m.RecursionDesired, m.CheckingDisabled = c.nextID(), q.opcode, q.rd, q.cd
-	m.Question = []dns.Question{{Name: q.name, Qtype: q.qtype, Qclass: q.qclass}}
-	if q.edns > 0 {
-		m.SetEdns0(q.edns, q.do)
+	m := q.msg.Copy()
+	m.Id = c.nextID()
+	if q.serial == "" {
+		return m, nil
 	}
-	if q.serial != "" {
-		serial, known := c.serials[q.zone(q.name)]
-		switch q.serial {
-		case "current":
-		case "old":
-			serial--
-		default:
-			n, err := strconv.ParseUint(q.serial, 10, 32)
-			if err != nil {
-				return nil, err
-			}
-			serial, known = uint32(n), true //nolint:gosec // parsed as 32 bits
+	name := m.Question[0].Name
+	serial, known := c.serials[q.zone(name)]
+	switch q.serial {
+	case "current":
+	case "old":
+		serial--
+	default:
+		n, err := strconv.ParseUint(q.serial, 10, 32)
+		if err != nil {
+			return nil, err
 		}
-		if !known {
-			return nil, fmt.Errorf("no SOA of %s was seen yet: ask for it first", q.name)
-		}
-		m.Ns = []dns.RR{&dns.SOA{
-			Hdr: dns.RR_Header{Name: q.name, Rrtype: dns.TypeSOA, Class: dns.ClassINET}, Ns: ".", Mbox: ".", Serial: serial,
-		}}
+		serial, known = uint32(n), true //nolint:gosec // parsed as 32 bits
 	}
+	if !known {
+		return nil, fmt.Errorf("no SOA of %s was seen yet: ask for it first", name)
+	}
+	m.Ns = []dns.RR{&dns.SOA{Hdr: dns.RR_Header{Name: name, Rrtype: dns.TypeSOA, Class: dns.ClassINET}, Ns: ".", Mbox: ".", Serial: serial}}
 	return m, nil
 }
 
@@ -123,18 +120,15 @@ func (c *goldenClient) dial(transport string) (*dns.Conn, error) {
 	if c.server.tls == "" {
 		return nil, errors.New("the Corefile has no tls:// server")
 	}
-	return dns.DialTimeoutWithTLS("tcp-tls", c.server.tls, c.server.tlsConfig(), exchangeTimeout)
+	return dns.DialTimeoutWithTLS("tcp-tls", c.server.tls, &tls.Config{RootCAs: c.server.roots, MinVersion: tls.VersionTLS12}, exchangeTimeout)
 }
 
 // exchange sends m and reads its response, then a sentinel and its response. Any other message is an error.
-func (c *goldenClient) exchange(conn *dns.Conn, m *dns.Msg, text string) (*response, error) {
+func (c *goldenClient) exchange(conn *dns.Conn, m *dns.Msg) (*response, error) {
 	if conn == nil {
 		return nil, errors.New("the Corefile has no plain server")
 	}
-	if err := conn.SetDeadline(time.Now().Add(exchangeTimeout)); err != nil {
-		return nil, err
-	}
-	if err := conn.WriteMsg(m); err != nil {
+	if err := send(conn, m); err != nil {
 		return nil, err
 	}
 	r := &response{}
@@ -148,8 +142,14 @@ func (c *goldenClient) exchange(conn *dns.Conn, m *dns.Msg, text string) (*respo
 		}
 		r.messages = append(r.messages, reply)
 	}
-	c.asked[m.Id] = text
 	return r, c.sentinel(conn)
+}
+
+func send(conn *dns.Conn, m *dns.Msg) error {
+	if err := conn.SetDeadline(time.Now().Add(exchangeTimeout)); err != nil {
+		return err
+	}
+	return conn.WriteMsg(m)
 }
 
 // read reads the next message. It returns an error if the message has another ID.
@@ -163,10 +163,7 @@ func (c *goldenClient) read(conn *dns.Conn, id uint16) (*dns.Msg, int, error) {
 		return nil, 0, fmt.Errorf("unpack a response: %w", err)
 	}
 	if m.Id != id {
-		if text, ok := c.asked[m.Id]; ok {
-			return nil, 0, fmt.Errorf("a second response came to: dig %s\n%v", text, m)
-		}
-		return nil, 0, fmt.Errorf("a response with an id nobody asked with:\n%v", m)
+		return nil, 0, fmt.Errorf("a second response, or one to nobody:\n%v", m)
 	}
 	return m, len(packet), nil
 }
@@ -176,23 +173,11 @@ func (c *goldenClient) sentinel(conn *dns.Conn) error {
 	m := &dns.Msg{}
 	m.Id = c.nextID()
 	m.Question = []dns.Question{{Name: "sentinel.invalid.", Qtype: dns.TypeA, Qclass: dns.ClassINET}}
-	if err := conn.WriteMsg(m); err != nil {
-		return fmt.Errorf("send the sentinel: %w", err)
-	}
-	_, _, err := c.read(conn, m.Id)
-	c.asked[m.Id] = "sentinel"
-	return err
-}
-
-// drain reports responses that arrived late.
-func (c *goldenClient) drain() error {
-	if c.udp == nil {
-		return nil
-	}
-	if err := c.udp.SetDeadline(time.Now().Add(exchangeTimeout)); err != nil {
+	if err := send(conn, m); err != nil {
 		return err
 	}
-	return c.sentinel(c.udp)
+	_, _, err := c.read(conn, m.Id)
+	return err
 }
 
 // complete reports whether the response is complete. A zone transfer ends with the SOA that it began with, unless it is an error or
@@ -231,12 +216,15 @@ func (c *goldenClient) check(q *goldenQuery, query *dns.Msg, r *response) error 
 		return fmt.Errorf("the reply repeats the question as %v, not as it was asked", m.Question)
 	case m.Zero:
 		return errors.New("a reserved flag is set")
-	case (m.IsEdns0() != nil) != (q.edns > 0):
-		return fmt.Errorf("EDNS in the query: %v, in the reply: %v", q.edns > 0, m.IsEdns0() != nil)
+	case (m.IsEdns0() != nil) != (query.IsEdns0() != nil):
+		return fmt.Errorf("EDNS in the query: %v, in the reply: %v", query.IsEdns0() != nil, m.IsEdns0() != nil)
 	}
 	limit := dns.MaxMsgSize
 	if q.transport == "udp" {
-		limit = max(dns.MinMsgSize, int(q.edns))
+		limit = dns.MinMsgSize
+		if opt := query.IsEdns0(); opt != nil {
+			limit = max(limit, int(opt.UDPSize()))
+		}
 	}
 	if r.size > limit {
 		return fmt.Errorf("the reply has %d bytes, more than the %d that fit", r.size, limit)
@@ -279,4 +267,85 @@ func (c *goldenClient) checkSerial(zone servedZone, soa *dns.SOA) error {
 		return fmt.Errorf("the SOA serial of %s went from %d down to %d", zone.name, last, soa.Serial)
 	}
 	return nil
+}
+
+// normalForm formats a response as the corpus does: status, EDNS, then the sections that are not empty, with sorted
+// records.
+func normalForm(q *goldenQuery, r *response) string {
+	m := r.messages[0]
+	var b strings.Builder
+	b.WriteString(dns.RcodeToString[m.Rcode])
+	for _, f := range []struct {
+		set  bool
+		name string
+	}{
+		{m.Authoritative, "aa"},
+		{m.Truncated, "tc"},
+		{m.RecursionDesired, "rd"},
+		{m.RecursionAvailable, "ra"},
+		{m.AuthenticatedData, "ad"},
+		{m.CheckingDisabled, "cd"},
+	} {
+		if f.set {
+			b.WriteString(" " + f.name)
+		}
+	}
+	b.WriteByte('\n')
+	if q.size {
+		fmt.Fprintf(&b, ";size %d\n", r.size)
+	}
+	if opt := m.IsEdns0(); opt != nil {
+		b.WriteString(normalEDNS(opt))
+	}
+	extra := slices.DeleteFunc(m.Extra, func(rr dns.RR) bool { return rr.Header().Rrtype == dns.TypeOPT })
+	for _, section := range []struct {
+		name    string
+		records []dns.RR
+	}{{"answer", r.answer()}, {"authority", m.Ns}, {"additional", extra}} {
+		switch {
+		case len(section.records) == 0:
+		case q.count:
+			fmt.Fprintf(&b, ";%s %d\n", section.name, len(section.records))
+		default:
+			fmt.Fprintf(&b, ";%s\n%s", section.name, normalRecords(section.records))
+		}
+	}
+	return b.String()
+}
+
+func normalEDNS(opt *dns.OPT) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, ";edns %d", opt.UDPSize())
+	if opt.Do() {
+		b.WriteString(" do")
+	}
+	for _, option := range opt.Option {
+		if ede, ok := option.(*dns.EDNS0_EDE); ok {
+			fmt.Fprintf(&b, " ede=%d %q", ede.InfoCode, ede.ExtraText)
+		} else {
+			fmt.Fprintf(&b, " option=%d", option.Option())
+		}
+	}
+	return b.String() + "\n"
+}
+
+// normalRecords sorts records. In a zone transfer, the first and last SOA stay in place.
+func normalRecords(records []dns.RR) string {
+	lines := make([]string, len(records))
+	for i, rr := range records {
+		if soa, ok := rr.(*dns.SOA); ok {
+			rr = dns.Copy(soa)
+			rr.(*dns.SOA).Serial = 0
+			lines[i] = strings.Replace(rr.String(), " 0 ", " SERIAL ", 1)
+		} else {
+			lines[i] = rr.String()
+		}
+		lines[i] = strings.Join(strings.Fields(lines[i]), " ")
+	}
+	inner := lines
+	if n := len(lines); n > 1 && records[0].Header().Rrtype == dns.TypeSOA && records[n-1].Header().Rrtype == dns.TypeSOA {
+		inner = lines[1 : n-1]
+	}
+	slices.Sort(inner)
+	return strings.Join(lines, "\n") + "\n"
 }

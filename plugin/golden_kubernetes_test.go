@@ -1,18 +1,14 @@
 package clusterset_test
 
 import (
-	"bufio"
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/yaml"
 
 	"github.com/clusterset/clusterset/api/crds"
@@ -41,7 +37,7 @@ func (k goldenKubernetes) provide(t *testing.T, _ string, objects []byte) string
 			t.Error(err)
 		}
 	})
-	k.apply(t, documentsOf(t, objects))
+	k.apply(t, bytes.Split(objects, []byte("\n---\n")))
 	return "kubeconfig " + k.Kubeconfig()
 }
 
@@ -58,7 +54,7 @@ func (k goldenKubernetes) replay(t *testing.T, c *goldenCase, client *goldenClie
 		}
 		return nil
 	})
-	documents := documentsOf(t, c.objects)
+	documents := bytes.Split(c.objects, []byte("\n---\n"))
 	slices.Reverse(documents)
 	k.apply(t, documents)
 	kube.EventuallyWithin(t, 2*exchangeTimeout, func() error {
@@ -74,7 +70,7 @@ func (k goldenKubernetes) replay(t *testing.T, c *goldenCase, client *goldenClie
 // aboutService returns the first query whose answer comes from an object.
 func (c *goldenCase) aboutService() *goldenQuery {
 	i := slices.IndexFunc(c.queries, func(q goldenQuery) bool {
-		return strings.Contains(q.name, ".svc.") && strings.Contains(q.want, ";answer")
+		return strings.Contains(q.msg.Question[0].Name, ".svc.") && strings.Contains(q.want, ";answer")
 	})
 	if i < 0 {
 		return nil
@@ -83,15 +79,22 @@ func (c *goldenCase) aboutService() *goldenQuery {
 }
 
 // apply applies each object, then its status if it has one, because status is a subresource.
-func (k goldenKubernetes) apply(t *testing.T, objects []goldenObject) {
+func (k goldenKubernetes) apply(t *testing.T, documents [][]byte) {
 	t.Helper()
-	for _, o := range objects {
-		if o.Metadata.Namespace != "" {
-			k.Apply(t, []byte("{apiVersion: v1, kind: Namespace, metadata: {name: "+o.Metadata.Namespace+"}}"))
+	for _, manifest := range documents {
+		var o struct {
+			Metadata struct{ Namespace string }
+			Status   map[string]any
 		}
-		k.Apply(t, o.manifest)
+		if err := yaml.Unmarshal(manifest, &o); err != nil {
+			t.Fatalf("%v\n%s", err, manifest)
+		}
+		if o.Metadata.Namespace != "" {
+			k.Apply(t, namespaceYAML(o.Metadata.Namespace))
+		}
+		k.Apply(t, manifest)
 		if o.Status != nil {
-			k.ApplyStatus(t, o.manifest)
+			k.ApplyStatus(t, manifest)
 		}
 	}
 }
@@ -101,30 +104,4 @@ func (k goldenKubernetes) remove(objects []byte) error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	return k.DeleteContext(ctx, objects)
-}
-
-// goldenObject is one document of objects.yaml, with the fields that are needed to apply it.
-type goldenObject struct {
-	Metadata struct{ Namespace string }
-	Status   map[string]any
-	manifest []byte
-}
-
-func documentsOf(t *testing.T, objects []byte) (documents []goldenObject) {
-	t.Helper()
-	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(objects)))
-	for {
-		manifest, err := reader.Read()
-		if errors.Is(err, io.EOF) {
-			return documents
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		o := goldenObject{manifest: manifest}
-		if err := yaml.Unmarshal(manifest, &o); err != nil {
-			t.Fatalf("%v\n%s", err, manifest)
-		}
-		documents = append(documents, o)
-	}
 }

@@ -2,14 +2,16 @@ package clusterset_test
 
 import (
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"regexp"
 	"runtime"
 	"strings"
 	"testing"
 
-	"github.com/prometheus/client_golang/prometheus"
-	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/clusterset/clusterset/test/fleet"
 	"github.com/clusterset/clusterset/test/kube"
 )
 
@@ -68,45 +70,23 @@ func expectCensus(t *testing.T, before census) {
 	})
 }
 
-// metric returns the value of clusterset's counter or gauge with the labels, or 0 if there is none.
-func metric(t *testing.T, name string, labels ...string) float64 {
-	t.Helper()
-	families, err := prometheus.DefaultGatherer.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range families {
-		if f.GetName() != "coredns_clusterset_"+name {
-			continue
-		}
-		for _, m := range f.GetMetric() {
-			if hasLabels(m, labels) {
-				return m.GetCounter().GetValue() + m.GetGauge().GetValue()
-			}
-		}
-	}
-	return 0
+// metrics returns the metrics of this process.
+func metrics() fleet.Samples {
+	w := httptest.NewRecorder()
+	promhttp.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", http.NoBody))
+	return fleet.Samples(w.Body.String())
 }
 
-// hasLabels reports whether the metric has the labels, given as alternating names and values.
-func hasLabels(m *dto.Metric, labels []string) bool {
-	values := map[string]string{}
-	for _, l := range m.GetLabel() {
-		values[l.GetName()] = l.GetValue()
-	}
-	for i := 0; i < len(labels); i += 2 {
-		if values[labels[i]] != labels[i+1] {
-			return false
-		}
-	}
-	return true
+// metric returns the value of clusterset's counter or gauge with the labels, or 0 if there is none.
+func metric(name string, labels ...string) float64 {
+	return metrics().Sum("coredns_clusterset_"+name, labels...)
 }
 
 // expectMetric waits until a metric has a value.
 func expectMetric(t *testing.T, want float64, name string, labels ...string) {
 	t.Helper()
 	kube.Eventually(t, func() error {
-		if got := metric(t, name, labels...); got != want {
+		if got := metric(name, labels...); got != want {
 			return fmt.Errorf("%s%q is %v, want %v", name, labels, got, want)
 		}
 		return nil

@@ -2,16 +2,13 @@ package clusterset_test
 
 import (
 	"fmt"
-	"net/http"
 	"strings"
 	"testing"
 
-	"k8s.io/client-go/rest"
 	mcscrd "sigs.k8s.io/mcs-api/config/crd"
 	"sigs.k8s.io/yaml"
 
 	"github.com/clusterset/clusterset/api/crds"
-	"github.com/clusterset/clusterset/test/faultproxy"
 	"github.com/clusterset/clusterset/test/kube"
 )
 
@@ -20,8 +17,7 @@ import (
 func TestLiveCustomResourceDefinitions(t *testing.T) {
 	control := kube.Start(t)
 	control.Apply(t, namespaceYAML("crds"), sliceYAML("crds", "db-1", "db", "c", "10.0.0.2"))
-	proxy := startProxy(t, control)
-	s := startLive(t, liveCorefile(proxy.kubeconfig))
+	s := startLive(t, liveCorefile(control.Kubeconfig()))
 	const (
 		web    = "A web.crds.svc.clusterset.local"
 		db     = "A db.crds.svc.clusterset.local"
@@ -90,27 +86,6 @@ func TestLiveCustomResourceDefinitions(t *testing.T) {
 	})
 	s.expect(t, map[string]string{web: "10.0.0.7"})
 	absent("ServiceImport", 0)
-
-	// A CRD is removed while the server has no watch that could show it.
-	client, err := rest.HTTPClientFor(control.Config())
-	if err != nil {
-		t.Fatal(err)
-	}
-	proxy.Begin(faultproxy.BadGateway)
-	if err := proxy.End(nil); err != nil {
-		t.Error(err)
-	}
-	control.Delete(t, servedImportCRD(t, "v1beta1"))
-	kube.Eventually(t, func() error {
-		r, err := client.Get(control.URL() + "/apis/multicluster.x-k8s.io")
-		if err == nil && r.Body.Close() == nil && r.StatusCode != http.StatusNotFound {
-			err = fmt.Errorf("the group is still served: %s", r.Status)
-		}
-		return err
-	})
-	s.expect(t, map[string]string{web: "10.0.0.7"})
-	proxy.Begin(nil)
-	s.expect(t, map[string]string{web: "NXDOMAIN", fabdns: "10.0.0.1"})
 }
 
 // servedImportCRD returns the CRD of ServiceImport with these versions served.

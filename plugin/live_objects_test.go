@@ -77,13 +77,19 @@ status: {phase: %s}
 `, name, phase)
 }
 
-func quoted(words []string) string {
-	var b strings.Builder
-	for i, w := range words {
-		if i > 0 {
-			b.WriteString(", ")
-		}
-		fmt.Fprintf(&b, "%q", w)
+// reachabilityYAML says which clusters can't be reached.
+func reachabilityYAML(unreachable ...string) []byte {
+	var clusters []string
+	for _, name := range unreachable {
+		clusters = append(clusters, fmt.Sprintf("{name: %s, reachable: 'False', reason: NoAnswer, since: '2026-01-01T00:00:00Z', reached: true}", name))
 	}
-	return b.String()
+	return fmt.Appendf(nil, "{apiVersion: clusterset.dev/v1alpha1, kind: Reachability, metadata: {name: local}, cluster: here, stamp: '2026-01-01T00:00:00.000000Z', clusters: [%s]}",
+		strings.Join(clusters, ", "))
+}
+
+func quoted(words []string) string {
+	if len(words) == 0 {
+		return ""
+	}
+	return `"` + strings.Join(words, `", "`) + `"`
 }

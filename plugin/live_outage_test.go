@@ -34,13 +34,13 @@ func liveLostAPIServer(t *testing.T, control *kube.ControlPlane) {
 			allowed[question] = []string{answer}
 		}
 		stop := s.askAlong(t, allowed)
-		failures := metric(t, "source_errors_total", "source", "kubernetes", "kind", "EndpointSlice")
+		failures := metric("source_errors_total", "source", "kubernetes", "kind", "EndpointSlice")
 		end()
 		for _, kind := range liveKinds {
 			expectMetric(t, 0, "source_synced", "source", "kubernetes", "kind", kind)
 		}
 		kube.Eventually(t, func() error {
-			if now := metric(t, "source_errors_total", "source", "kubernetes", "kind", "EndpointSlice"); now < failures+2 {
+			if now := metric("source_errors_total", "source", "kubernetes", "kind", "EndpointSlice"); now < failures+2 {
 				return fmt.Errorf("%v failures were counted, %v before", now, failures)
 			}
 			return nil

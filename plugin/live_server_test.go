@@ -1,7 +1,12 @@
 package clusterset_test
 
 import (
+	"crypto/x509"
 	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -9,16 +14,39 @@ import (
 	"time"
 
 	"github.com/coredns/caddy"
+	"github.com/coredns/coredns/core/dnsserver"
+	_ "github.com/coredns/coredns/plugin/bind"        // for the corpus
+	_ "github.com/coredns/coredns/plugin/cache"       // for the corpus
+	_ "github.com/coredns/coredns/plugin/erratic"     // for the corpus
+	_ "github.com/coredns/coredns/plugin/file"        // for the corpus
+	_ "github.com/coredns/coredns/plugin/loadbalance" // for the corpus
+	_ "github.com/coredns/coredns/plugin/minimal"     // for the corpus
 	clog "github.com/coredns/coredns/plugin/pkg/log"
+	_ "github.com/coredns/coredns/plugin/rewrite"  // for the corpus
+	_ "github.com/coredns/coredns/plugin/tls"      // for the corpus
+	_ "github.com/coredns/coredns/plugin/transfer" // for the corpus
 	"github.com/miekg/dns"
 
+	_ "github.com/clusterset/clusterset/plugin"
 	"github.com/clusterset/clusterset/test/kube"
+	"github.com/clusterset/clusterset/test/process"
 )
+
+func init() {
+	caddy.Quiet, dnsserver.Quiet = true, true
+	// The order of the directives is the order of the plugin chain. clusterset has the same place here as in
+	// cmd/coredns.
+	if !slices.Contains(dnsserver.Directives, "clusterset") {
+		at := slices.Index(dnsserver.Directives, "kubernetes")
+		dnsserver.Directives = slices.Insert(slices.Clone(dnsserver.Directives), at, "clusterset")
+	}
+}
 
 // liveServer is a CoreDNS in this process. It can be reloaded.
 type liveServer struct {
-	instance *caddy.Instance
-	udp, tcp string
+	instance      *caddy.Instance
+	udp, tcp, tls string
+	roots         *x509.CertPool // trusted by DNS over TLS clients
 }
 
 // startLive starts CoreDNS with a Corefile whose servers listen on 127.0.0.1:0.
@@ -35,19 +63,66 @@ func startLive(t *testing.T, corefile string) *liveServer {
 			t.Errorf("stop CoreDNS: %v", err)
 		}
 	})
-	listener := listening(instance)[0]
-	s.udp, s.tcp = listener.LocalAddr().String(), listener.Addr().String()
+	for _, listener := range listening(s.instance) {
+		if udp := listener.LocalAddr(); udp != nil {
+			s.udp, s.tcp = udp.String(), listener.Addr().String()
+		} else {
+			s.tls = listener.Addr().String()
+		}
+	}
 	return s
 }
 
 // listening returns the servers that have sockets. That of the express path has none.
-func listening(instance *caddy.Instance) (servers []caddy.ServerListener) {
-	for _, s := range instance.Servers() {
-		if s.Addr() != nil {
-			servers = append(servers, s)
-		}
+func listening(instance *caddy.Instance) []caddy.ServerListener {
+	return slices.DeleteFunc(slices.Clone(instance.Servers()), func(s caddy.ServerListener) bool { return s.Addr() == nil })
+}
+
+// freeAddress returns one where nothing listens.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
 	}
-	return servers
+	listener.Close()
+	return listener.Addr().String()
+}
+
+// writeKubeconfig writes a kubeconfig for an API server and returns its path.
+func writeKubeconfig(t *testing.T, url string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	writeFile(t, path, []byte("{clusters: [{name: c, cluster: {server: '"+url+"'}}], contexts: [{name: c, context: {cluster: c}}], current-context: c}"))
+	return path
+}
+
+// stanza matches a line that begins a clusterset stanza. Such a line is indented, unlike the first line of a server
+// block for clusterset.local.
+var stanza = regexp.MustCompile(`(?m)^[ \t]+clusterset\b.*$`)
+
+// withSource adds the option that names the source to every clusterset stanza. On a busy machine the first sync takes
+// longer than the default startup_timeout; a case that tests startup_timeout sets it itself.
+func withSource(corefile, option string) string {
+	if !strings.Contains(corefile, "startup_timeout") {
+		option += "\n        startup_timeout 30s"
+	}
+	return stanza.ReplaceAllStringFunc(corefile, func(line string) string {
+		if line, hasBlock := strings.CutSuffix(line, "{"); hasBlock {
+			return line + "{\n        " + option
+		}
+		return line + " {\n        " + option + "\n    }"
+	})
+}
+
+func writeFile(t *testing.T, path string, data []byte) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // reload does the same as the reload plugin and SIGUSR1.
@@ -153,53 +228,28 @@ func (s *liveServer) askAlong(t *testing.T, allowed map[string][]string) (stop f
 	}
 }
 
-// logLines collects what clusterset logs.
+// logLines is what CoreDNS logs until the test ends.
 type logLines struct {
-	clog.Listener // nil; every method that is called is defined below
-	mu            sync.Mutex
-	lines         []string
+	process.Output
+	from int
 }
 
-// recordLog collects clusterset's log lines until the test ends.
 func recordLog(t *testing.T) *logLines {
 	t.Helper()
 	l := &logLines{}
-	if err := clog.RegisterListener(l); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = clog.DeregisterListener(l) })
+	clog.SetOutput(l)
+	t.Cleanup(func() { clog.SetOutput(os.Stderr) })
 	return l
 }
 
-func (*logLines) Name() string { return "test" }
-
-func (l *logLines) add(format string, v ...any) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.lines = append(l.lines, fmt.Sprintf(format, v...))
-}
-
-func (l *logLines) Debug(string, ...any)                {}
-func (l *logLines) Debugf(string, string, ...any)       {}
-func (l *logLines) Info(_ string, v ...any)             { l.add("%s", fmt.Sprint(v...)) }
-func (l *logLines) Infof(_, format string, v ...any)    { l.add(format, v...) }
-func (l *logLines) Warning(_ string, v ...any)          { l.add("%s", fmt.Sprint(v...)) }
-func (l *logLines) Warningf(_, format string, v ...any) { l.add(format, v...) }
-func (l *logLines) Error(_ string, v ...any)            { l.add("%s", fmt.Sprint(v...)) }
-func (l *logLines) Errorf(_, format string, v ...any)   { l.add(format, v...) }
+func (l *logLines) lines() []string { return strings.Split(l.String()[l.from:], "\n") }
 
 // forget drops the lines collected so far.
-func (l *logLines) forget() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.lines = nil
-}
+func (l *logLines) forget() { l.from = len(l.String()) }
 
 // has reports whether one line contains all the words.
 func (l *logLines) has(words ...string) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return slices.ContainsFunc(l.lines, func(line string) bool {
+	return slices.ContainsFunc(l.lines(), func(line string) bool {
 		return !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(line, w) })
 	})
 }
@@ -208,11 +258,9 @@ func (l *logLines) has(words ...string) bool {
 func (l *logLines) expect(t *testing.T, words ...string) {
 	t.Helper()
 	kube.Eventually(t, func() error {
-		if l.has(words...) {
-			return nil
+		if !l.has(words...) {
+			return fmt.Errorf("no line has %q in:\n%s", words, strings.Join(l.lines(), "\n"))
 		}
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		return fmt.Errorf("no line has %q in:\n%s", words, strings.Join(l.lines, "\n"))
+		return nil
 	})
 }

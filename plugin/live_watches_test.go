@@ -13,6 +13,23 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
+// apiProxy is a proxy in front of the API server, with a kubeconfig for CoreDNS.
+type apiProxy struct {
+	*faultproxy.API
+	kubeconfig string
+}
+
+// startProxy starts a proxy and writes a kubeconfig for it.
+func startProxy(t *testing.T, control *kube.ControlPlane) *apiProxy {
+	t.Helper()
+	proxy, err := faultproxy.NewAPI(control.Config(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(proxy.Close)
+	return &apiProxy{proxy, writeKubeconfig(t, proxy.URL())}
+}
+
 // liveLostWatches ends every watch in each way in which a watch can end. While none can be started again, it changes and
 // deletes objects and checks the answers that clients get.
 func liveLostWatches(t *testing.T, control *kube.ControlPlane) {
@@ -137,38 +154,5 @@ there.test:0 {
 	expectWatched(t, proxy)
 	control.ApplyStatus(t, memberStatusYAML("shared-here", "Suspect"))
 	s.expect(t, map[string]string{here: "10.0.0.2", there: "10.0.0.2"})
-	expectWatched(t, proxy)
-}
-
-func liveMultisocket(t *testing.T, control *kube.ControlPlane) {
-	proxy := startProxy(t, control)
-	control.Apply(t, namespaceYAML("sockets"), importYAML("sockets", "web", "ClusterSetIP", "10.0.0.1"))
-	s := startLive(t, withSource(`clusterset.local:0 {
-    bind 127.0.0.1
-    multisocket 3
-    clusterset
-}
-`, "kubeconfig "+proxy.kubeconfig))
-	// With port 0, each socket has its own port. In a real configuration they share one, and the kernel picks the socket
-	// for each packet.
-	servers := listening(s.instance)
-	if len(servers) != 3 {
-		t.Fatalf("%d servers, want 3", len(servers))
-	}
-	everywhere := func(want string) {
-		t.Helper()
-		for _, server := range servers {
-			kube.Eventually(t, func() error {
-				got, err := askAt(server.LocalAddr().String(), "A web.sockets.svc.clusterset.local")
-				if err == nil && got != want {
-					err = fmt.Errorf("%s answers %s, want %s", server.LocalAddr(), got, want)
-				}
-				return err
-			})
-		}
-	}
-	everywhere("10.0.0.1")
-	control.Apply(t, importYAML("sockets", "web", "ClusterSetIP", "10.0.0.2"))
-	everywhere("10.0.0.2")
 	expectWatched(t, proxy)
 }

@@ -2,6 +2,7 @@ package clusterset_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 )
 
@@ -20,17 +21,11 @@ a.b.clusterset.local:0 {
     }
 }
 `, t.TempDir()))
-	want := map[string]string{"127.0.0.1": "NXDOMAIN", "127.0.0.2": "NODATA"}
 	for _, listener := range listening(s.instance) {
 		addr := listener.LocalAddr().String()
-		host := addr[:len("127.0.0.1")]
-		got, err := askAt(addr, "A b.clusterset.local")
-		if err != nil || got != want[host] {
-			t.Errorf("at %s: got %s, %v, want %s", addr, got, err, want[host])
+		want := map[bool]string{true: "NXDOMAIN", false: "NODATA"}[strings.HasPrefix(addr, "127.0.0.1:")]
+		if got, err := askAt(addr, "A b.clusterset.local"); err != nil || got != want {
+			t.Errorf("at %s: got %s, %v, want %s", addr, got, err, want)
 		}
-		delete(want, host)
-	}
-	if len(want) > 0 {
-		t.Errorf("not asked: %v", want)
 	}
 }

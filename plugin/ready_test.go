@@ -2,7 +2,6 @@ package clusterset_test
 
 import (
 	"fmt"
-	"net"
 	"net/http"
 	"path/filepath"
 	"slices"
@@ -21,14 +20,7 @@ import (
 // remove them all from the Service.
 func TestReadyDuringAReload(t *testing.T) {
 	dir := setupFiles(t)
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	probe := listener.Addr().String()
-	if err := listener.Close(); err != nil {
-		t.Fatal(err)
-	}
+	probe := freeAddress(t)
 	corefile := func(source string) string {
 		return fmt.Sprintf(`clusterset.local:0 {
     bind 127.0.0.1
@@ -41,30 +33,24 @@ func TestReadyDuringAReload(t *testing.T) {
 }
 `, probe, source)
 	}
-	// ready returns whether the readiness endpoint answers at all, and an error unless it reports ready. During a reload, the endpoint
-	// is closed for a moment.
-	ready := func() (bool, error) {
+	ready := func() (int, error) {
 		r, err := http.Get("http://" + probe + "/ready")
 		if err != nil {
-			return false, err
+			return 0, err
 		}
-		defer r.Body.Close()
-		if r.StatusCode != http.StatusOK {
-			return true, fmt.Errorf("ready says %s", r.Status)
-		}
-		return true, nil
+		return r.StatusCode, r.Body.Close()
 	}
-	eventually := func(want bool) {
+	eventually := func(want int) {
 		t.Helper()
-		kube.Eventually(t, func() error {
-			if answered, err := ready(); !answered || (err == nil) != want {
-				return fmt.Errorf("got %s, want ready %t", fmt.Sprint(err), want)
+		kube.Eventually(t, func() error { // the endpoint is closed for a moment during a reload
+			if got, err := ready(); err != nil || got != want {
+				return fmt.Errorf("got %d, %w, want %d", got, err, want)
 			}
 			return nil
 		})
 	}
 	s := startLive(t, corefile("manifests "+filepath.Join(dir, "objects")))
-	eventually(true)
+	eventually(http.StatusOK)
 
 	starting, goOn := holdStartup(t)
 	reloaded := make(chan error, 1)
@@ -73,15 +59,15 @@ func TestReadyDuringAReload(t *testing.T) {
 	}()
 	<-starting
 	for range 100 {
-		if _, err := ready(); err != nil {
-			t.Fatalf("while the new server starts: %v", err)
+		if got, err := ready(); err != nil || got != http.StatusOK {
+			t.Fatalf("while the new server starts: %d, %v", got, err)
 		}
 	}
 	goOn()
 	if err := <-reloaded; err != nil {
 		t.Fatal(err)
 	}
-	eventually(false) // the new server has no data
+	eventually(http.StatusServiceUnavailable) // the new server has no data
 }
 
 // startupwaits is a plugin that waits in its OnStartup, like kubernetes for its API server, until a test releases it. It comes after all

@@ -3,9 +3,9 @@ package clusterset
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -22,7 +22,6 @@ import (
 type kindServer struct {
 	kind   *watchedKind
 	object string // its fields but apiVersion and kind
-	later  int    // how many of the kind's preferred versions it doesn't serve
 
 	mu      sync.Mutex
 	missing int  // how many times it will say that it doesn't know the kind
@@ -33,7 +32,7 @@ type kindServer struct {
 func (a *kindServer) RoundTrip(r *http.Request) (*http.Response, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	version := a.kind.group + "/" + a.kind.versions[a.later]
+	version := a.kind.group + "/" + a.kind.versions[0]
 	group := "/apis/" + version
 	reply := func(code int, body string) (*http.Response, error) {
 		return &http.Response{StatusCode: code, Request: r, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(body))}, nil
@@ -79,6 +78,25 @@ func (a *kindServer) end(missing int, foreign bool) {
 	a.watches = nil
 }
 
+// follow runs the kind's watches with one index, until the test ends.
+func (a *kindServer) follow(t *testing.T) (*source, *index.Index) {
+	t.Helper()
+	s, x := newSource(idle{}), index.New(index.Options{})
+	s.indexes = []*index.Index{x}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		a.kind.run(ctx, s, &rest.Config{Host: "http://192.0.2.1"}, &http.Client{Transport: a})
+	}()
+	t.Cleanup(func() {
+		cancel()
+		a.end(0, false)
+		<-done
+	})
+	return s, x
+}
+
 // Rule A54 of docs/spec/answers.md, and D51 of docs/spec/data-path.md: verdicts end whatever answers in the place of the API server.
 func TestWhatIsServedOfAKindThatIsGone(t *testing.T) {
 	service := `"metadata":{"name":"web","namespace":"ns","resourceVersion":"1"},"spec":{"type":"ClusterIP","ports":[{"port":80}],"endpoints":[]}`
@@ -102,15 +120,7 @@ func TestWhatIsServedOfAKindThatIsGone(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				api := &kindServer{kind: watchedKinds[c.kind], object: c.object}
-				s := newSource(idle{})
-				x := index.New(index.Options{})
-				s.indexes = []*index.Index{x}
-				ctx, cancel := context.WithCancel(t.Context())
-				done := make(chan struct{})
-				go func() {
-					defer close(done)
-					api.kind.run(ctx, s, &rest.Config{Host: "http://192.0.2.1"}, &http.Client{Transport: api})
-				}()
+				s, x := api.follow(t)
 				pass(time.Second)
 				if n := x.Count(api.kind.kind); n != 1 {
 					t.Fatalf("%d objects at the start", n)
@@ -128,52 +138,33 @@ func TestWhatIsServedOfAKindThatIsGone(t *testing.T) {
 					t.Errorf("known: %t", known)
 				}
 				s.mu.Unlock()
-				cancel()
-				api.end(0, false)
-				<-done
 			})
 		})
 	}
 }
 
-// A long outage makes the pauses between attempts long. They are short again once a watch has lasted.
-func TestAVersionChangeIsFollowedAtOnceAfterAnOutage(t *testing.T) {
+// A stamp of another clock counts as well as any: only that it changes does. Rule D51 of docs/spec/data-path.md.
+func TestAVerdictCountsWhileItsStampChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		api := &kindServer{
-			kind: watchedKinds[0], object: `"metadata":{"name":"web","namespace":"ns","resourceVersion":"1"},"spec":{"type":"Headless","ports":[{"port":80}]}`,
-			later: 1, foreign: true,
+		var a ageing
+		defer a.stop()
+		expired, stamp := 0, time.Date(1999, 1, 1, 0, 0, 0, 0, time.UTC)
+		for range 2 {
+			for range 5 {
+				stamp = stamp.Add(time.Second)
+				if a.saw(stamp, func() { expired++ }) {
+					t.Error("a stamp that changes is too old")
+				}
+				pass(reachAge / 2)
+			}
+			pass(reachAge)
+			if !a.saw(stamp, nil) {
+				t.Error("a stamp that stays isn't too old")
+			}
 		}
-		s := newSource(idle{})
-		s.indexes = []*index.Index{index.New(index.Options{})}
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			api.kind.run(ctx, s, &rest.Config{Host: "http://192.0.2.1"}, &http.Client{Transport: api})
-		}()
-		watched := func() bool {
-			api.mu.Lock()
-			defer api.mu.Unlock()
-			return len(api.watches) > 0
+		if expired != 2 {
+			t.Errorf("expired %d times, want twice", expired)
 		}
-		pass(10 * time.Minute)
-		api.end(0, false)
-		pass(2 * retryMax)
-		if !watched() {
-			t.Fatal("not watched after the outage")
-		}
-		pass(2 * retryMax)
-		api.mu.Lock()
-		api.later = 0
-		api.mu.Unlock()
-		api.end(0, false)
-		pass(retryMax / 2)
-		if !watched() {
-			t.Error("the other version isn't watched at once")
-		}
-		cancel()
-		api.end(0, false)
-		<-done
 	})
 }
 
@@ -196,69 +187,50 @@ func (f kindFeed) run(ctx context.Context, s *source) {
 	f.kind.run(ctx, s, &rest.Config{Host: "http://192.0.2.1"}, &http.Client{Transport: f.kindServer})
 }
 
-// An API server that has just started may miss a kind for a moment. What a server answers from before it has read the kind then stays, but a
-// kind that never was there is not waited for. Rule A54 of docs/spec/answers.md.
-func TestOneAnswerWithoutAKindEndsNoEarlierState(t *testing.T) {
-	service := []index.Object{numberedVIP(1)}
-	const lasting = 1000
-	for _, row := range []struct {
-		name    string
-		file    bool // the earlier state is that of a file, else of a server that is reloaded
-		earlier []index.Object
-		missing int  // answers
-		waits   bool // for two more answers
-		answers bool // the service, then
-	}{
-		{"a state file, and two answers", true, service, 2, true, true},
-		{"a state file, and a kind that was deleted", true, service, lasting, true, false},
-		{"a reload, and two answers", false, service, 2, true, true},
-		{"a reload, and a kind that was deleted", false, service, lasting, true, false},
-		{"a state file, and a kind that never was there", true, nil, lasting, false, false},
-		{"a reload, and a kind that never was there", false, nil, lasting, false, false},
-	} {
-		t.Run(row.name, func(t *testing.T) {
-			path := filepath.Join(t.TempDir(), "snapshot")
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// A proxy may answer every request with 410 Gone. The source must then send only few requests: the Reflector alone would repeat a WatchList as
+// soon as it is answered, thousands of times a second. A refused watch is followed by a list, which is refused too: both together count as one
+// failure and write one line to the log.
+func TestRefusedRequestsAreFewAndCountedOnce(t *testing.T) {
+	for reason, code := range map[string]int{"Expired": http.StatusGone, "Forbidden": http.StatusForbidden} {
+		t.Run(reason, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				api := &kindServer{
-					kind: watchedKinds[0], missing: row.missing,
-					object: `"metadata":{"name":"web","namespace":"ns","resourceVersion":"1"},"spec":{"type":"ClusterSetIP","ips":["10.0.0.1"],"ports":[{"port":80}]}`,
+				ctx, cancel := context.WithCancel(t.Context())
+				watches, lists := 0, 0
+				client := &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+					if r.URL.Query().Get("watch") != "" {
+						watches++
+					} else {
+						lists++
+					}
+					if watches+lists > 1000 {
+						cancel()
+					}
+					return &http.Response{
+						StatusCode: code, Request: r, Header: http.Header{"Content-Type": {"application/json"}},
+						Body: io.NopCloser(strings.NewReader(fmt.Sprintf(`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":%q,"code":%d}`, reason, code))),
+					}, nil
+				})}
+				kind := watchedKinds[0]
+				failures := errorsTotal.WithLabelValues(sourceKubernetes, kind.kind.String())
+				before := counterValue(failures)
+				done := make(chan struct{})
+				go func() {
+					defer close(done)
+					kind.watch(ctx, &store{kind: kind, source: newSource(idle{})}, &rest.Config{Host: "http://192.0.2.1"}, client, kind.versions[0])
+				}()
+				pass(time.Minute)
+				cancel()
+				<-done
+				if n := watches + lists; n < 5 || n > 150 {
+					t.Errorf("%d requests in a minute", n)
 				}
-				old, now := newSource(awayCluster{Cluster: thisCluster}), keptSource(t, path, 0)
-				old.indexes = []*index.Index{index.New(index.Options{})}
-				now.feed, now.corefile = kindFeed{api, thisCluster}, &sources{byKey: map[string]*source{"": now}}
-				forget := register(t, old)
-				if row.file {
-					if err := statefile.Write(path, &statefile.State{Known: time.Now(), Cluster: thisCluster, Objects: row.earlier}); err != nil {
-						t.Fatal(err)
-					}
-				} else {
-					now.keeper = nil
-					old.start()
-					syncAll(old, row.earlier...)
-				}
-				x, began := now.indexes[0], time.Now()
-				now.start()
-				defer now.close()
-				(&ClusterSet{index: x, source: now}).await(absentPoll / 2)
-				forget()
-				old.close()
-				reads := time.Duration(0)
-				if row.waits {
-					reads = 2 * absentPoll
-				}
-				for ; time.Since(began) < 5*absentPoll; pass(absentPoll / 10) {
-					synctest.Wait()
-					known := x.Snapshot()
-					if known == nil {
-						t.Fatalf("after %v: nothing is known", time.Since(began))
-					}
-					read := time.Since(began) > reads+absentPoll/2
-					if read && known.Stale() || time.Since(began) < reads && !known.Stale() {
-						t.Fatalf("after %v: stale: %t", time.Since(began), known.Stale())
-					}
-					if answers := known.Service("web.ns") != nil; known.Stale() && answers != (row.earlier != nil) || read && answers != row.answers {
-						t.Fatalf("after %v: answers: %t", time.Since(began), answers)
-					}
+				rounds := float64(max(watches, lists))
+				if got := counterValue(failures) - before; got > rounds || got < rounds-1 {
+					t.Errorf("%v failures were counted of %d watches and %d lists", got, watches, lists)
 				}
 			})
 		})

@@ -11,8 +11,6 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
-
-	"github.com/clusterset/clusterset/internal/index"
 )
 
 // The stated time of a change comes from another cluster and its clock, so it can't be trusted.
@@ -21,9 +19,6 @@ func TestWhichChangesAreMeasured(t *testing.T) {
 		s := newSource(idle{})
 		s.startedAt = time.Now()
 		kind := watchedKinds[1]
-		if kind.kind != index.KindEndpointSlice {
-			t.Fatal("not the EndpointSlices")
-		}
 		store := &store{kind: kind, source: s}
 		pass(30 * time.Minute)
 		now := time.Now()

@@ -24,30 +24,29 @@ import (
 )
 
 func TestGlueIsOfServicesThatLeadFromPort53ToTheServer(t *testing.T) {
-	port := func(name string, number int32, protocol corev1.Protocol) corev1.ServicePort {
-		return corev1.ServicePort{Name: name, Port: number, Protocol: protocol}
-	}
-	endpoint := func(name string, number *int32, protocol corev1.Protocol) discoveryv1.EndpointPort {
-		return discoveryv1.EndpointPort{Name: &name, Port: number, Protocol: &protocol}
-	}
-	dns := []corev1.ServicePort{port("dns", 53, corev1.ProtocolUDP), port("dns-tcp", 53, corev1.ProtocolTCP)}
 	for _, c := range []struct {
-		name  string
-		ports []corev1.ServicePort
-		to    []discoveryv1.EndpointPort
-		want  bool
+		name     string
+		port     int32 // of the Service's UDP port dns, 0 for none
+		to       string
+		number   int32 // of the slice's port, 0 for all
+		protocol corev1.Protocol
+		want     bool
 	}{
-		{"port 53", dns, []discoveryv1.EndpointPort{endpoint("dns", ptr.To[int32](1053), corev1.ProtocolUDP)}, true},
-		{"every port", dns, []discoveryv1.EndpointPort{endpoint("dns", nil, corev1.ProtocolUDP)}, true},
-		{"another server block's port", dns, []discoveryv1.EndpointPort{endpoint("dns", ptr.To[int32](2053), corev1.ProtocolUDP)}, false},
-		{"TCP alone", dns, []discoveryv1.EndpointPort{endpoint("dns-tcp", ptr.To[int32](1053), corev1.ProtocolTCP)}, false},
-		{"another port of the Service", dns, []discoveryv1.EndpointPort{endpoint("metrics", ptr.To[int32](1053), corev1.ProtocolUDP)}, false},
-		{"another number than 53", []corev1.ServicePort{port("dns", 5353, corev1.ProtocolUDP)}, []discoveryv1.EndpointPort{endpoint("dns", ptr.To[int32](1053), corev1.ProtocolUDP)}, false},
-		{"no port", nil, nil, false},
+		{"port 53", 53, "dns", 1053, corev1.ProtocolUDP, true},
+		{"every port", 53, "dns", 0, corev1.ProtocolUDP, true},
+		{"another server block's port", 53, "dns", 2053, corev1.ProtocolUDP, false},
+		{"TCP alone", 53, "dns-tcp", 1053, corev1.ProtocolTCP, false},
+		{"another port of the Service", 53, "metrics", 1053, corev1.ProtocolUDP, false},
+		{"another number than 53", 5353, "dns", 1053, corev1.ProtocolUDP, false},
+		{"no port", 0, "", 0, "", false},
 	} {
-		f := front{
-			&corev1.Service{Spec: corev1.ServiceSpec{Ports: c.ports, ClusterIPs: []string{"10.96.0.10", "fd00::10"}}},
-			&discoveryv1.EndpointSlice{Ports: c.to},
+		f := front{&corev1.Service{Spec: corev1.ServiceSpec{ClusterIPs: []string{"10.96.0.10", "fd00::10"}}}, &discoveryv1.EndpointSlice{}}
+		if c.port != 0 {
+			f.service.Spec.Ports = []corev1.ServicePort{{Name: "dns", Port: c.port, Protocol: corev1.ProtocolUDP}, {Name: "dns-tcp", Port: c.port, Protocol: corev1.ProtocolTCP}}
+			f.slice.Ports = []discoveryv1.EndpointPort{{Name: &c.to, Protocol: &c.protocol}}
+		}
+		if c.number != 0 {
+			f.slice.Ports[0].Port = &c.number
 		}
 		self := selfAddrs{}
 		missing := findGlue([]selfGlue{{&self, "1053", nil}}, []front{f})
@@ -63,6 +62,7 @@ func TestOtherGlueHasANewSerial(t *testing.T) {
 	x.Publish()
 	blocks := []selfGlue{{&selfAddrs{}, "1053", x}}
 	blocks[0].addrs.storeFirst([]netip.Addr{netip.MustParseAddr("10.1.0.1")})
+	bound := blocks[0].addrs.load()
 	serial := x.Snapshot().Serial()
 	for _, c := range []struct {
 		ips     []string
@@ -81,6 +81,10 @@ func TestOtherGlueHasANewSerial(t *testing.T) {
 			t.Errorf("%v: the serial goes from %d to %d", c.ips, serial, got)
 		}
 		serial = x.Snapshot().Serial()
+	}
+	blocks[0].addrs.storeFirst(bound)
+	if got := blocks[0].addrs.load(); len(got) != 1 || got[0] == bound[0] {
+		t.Errorf("bound addresses replace a Service's: %v", got)
 	}
 }
 
@@ -122,16 +126,5 @@ func TestTheGlueFollowsARecreatedService(t *testing.T) {
 			}
 			return nil
 		})
-	}
-}
-
-func TestBoundAddressesDoNotReplaceAServices(t *testing.T) {
-	bound, service := []netip.Addr{netip.MustParseAddr("127.0.0.1")}, []netip.Addr{netip.MustParseAddr("10.96.0.10")}
-	self := selfAddrs{}
-	self.storeFirst(bound)
-	self.store(service)
-	self.storeFirst(bound)
-	if got := self.load(); len(got) != 1 || got[0] != service[0] {
-		t.Errorf("got %v, want %v", got, service)
 	}
 }

@@ -1,42 +1,21 @@
 package clusterset_test
 
 import (
-	"encoding/json"
 	"fmt"
-	"net/http"
-	"net/http/httptest"
 	"path/filepath"
+	"regexp"
 	"strings"
-	"sync/atomic"
 	"testing"
-
-	"github.com/prometheus/client_golang/prometheus"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
-
-	"github.com/clusterset/clusterset/test/faultproxy"
-	"github.com/clusterset/clusterset/test/kube"
 )
 
+var gaugeOf = regexp.MustCompile(`(?m)^(coredns_clusterset_\w+)\{.*source="([^"]*)"`)
+
 // gaugeLabels returns the values of the label source in clusterset's gauges.
-func gaugeLabels(t *testing.T) map[string]bool {
-	t.Helper()
-	families, err := prometheus.DefaultGatherer.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+func gaugeLabels() map[string]bool {
 	labels := map[string]bool{}
-	for _, f := range families {
-		if !strings.HasPrefix(f.GetName(), "coredns_clusterset_") || strings.HasSuffix(f.GetName(), "_total") {
-			continue
-		}
-		for _, m := range f.GetMetric() {
-			for _, l := range m.GetLabel() {
-				if l.GetName() == "source" {
-					labels[l.GetValue()] = true
-				}
-			}
+	for _, m := range gaugeOf.FindAllStringSubmatch(string(metrics()), -1) {
+		if !strings.HasSuffix(m[1], "_total") {
+			labels[m[2]] = true
 		}
 	}
 	return labels
@@ -54,7 +33,7 @@ func TestGaugesAreThoseOfTheSourcesThatRun(t *testing.T) {
 	s := startLive(t, stanzaOf("a.test", one)+stanzaOf("b.test", two)+stanzaOf("c.test", one))
 	expect := func(step string, want ...string) {
 		t.Helper()
-		got := gaugeLabels(t)
+		got := gaugeLabels()
 		for _, label := range want {
 			if !got[label] {
 				t.Errorf("%s: no gauge of %s", step, label)
@@ -105,55 +84,7 @@ func TestAnAbandonedSourceIsEndedByTheNext(t *testing.T) {
 		t.Fatal(err)
 	}
 	expectCensus(t, before)
-	if got := gaugeLabels(t); len(got) > 0 {
+	if got := gaugeLabels(); len(got) > 0 {
 		t.Errorf("gauges of %v", got)
-	}
-}
-
-// After a failed watch the Reflector lists, which fails too. Both together count as one failure and write one line to the log.
-func TestAFailedWatchIsCountedOnce(t *testing.T) {
-	var watches, lists atomic.Int64
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		if strings.Count(r.URL.Path, "/") == 3 { // /apis/GROUP/VERSION
-			_ = json.NewEncoder(w).Encode(metav1.APIResourceList{
-				TypeMeta:     metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"},
-				APIResources: []metav1.APIResource{{Name: "serviceimports"}, {Name: "endpointslices"}, {Name: "globalservices"}, {Name: "memberclusters"}},
-			})
-			return
-		}
-		if strings.HasSuffix(r.URL.Path, "/globalservices") {
-			if r.URL.Query().Get("watch") != "" {
-				watches.Add(1)
-			} else {
-				lists.Add(1)
-			}
-		}
-		faultproxy.Status(http.StatusForbidden, metav1.StatusReasonForbidden)(w, r)
-	}))
-	t.Cleanup(server.Close)
-	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
-	err := clientcmd.WriteToFile(clientcmdapi.Config{
-		Clusters:       map[string]*clientcmdapi.Cluster{"c": {Server: server.URL}},
-		Contexts:       map[string]*clientcmdapi.Context{"c": {Cluster: "c"}},
-		CurrentContext: "c",
-	}, kubeconfig)
-	if err != nil {
-		t.Fatal(err)
-	}
-	before := metric(t, "source_errors_total", "source", "kubernetes", "kind", "GlobalService")
-	s := startLive(t, stanzaOf("a.test", "kubeconfig "+kubeconfig))
-	kube.Eventually(t, func() error {
-		if lists.Load() < 5 {
-			return fmt.Errorf("%d lists", lists.Load())
-		}
-		return nil
-	})
-	if err := s.reload(".:0 {\n    bind 127.0.0.1\n}\n"); err != nil { // waits until the sources have stopped
-		t.Fatal(err)
-	}
-	rounds := float64(max(watches.Load(), lists.Load()))
-	if got := metric(t, "source_errors_total", "source", "kubernetes", "kind", "GlobalService") - before; got > rounds || got < rounds-1 {
-		t.Errorf("%v failures were counted of %d watches and %d lists", got, watches.Load(), lists.Load())
 	}
 }

@@ -3,16 +3,15 @@ package clusterset
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"net/netip"
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
-	"github.com/coredns/coredns/plugin/kubernetes/object"
+	"github.com/coredns/coredns/request"
 	"github.com/miekg/dns"
-	corev1 "k8s.io/api/core/v1"
 
 	"github.com/clusterset/clusterset/api"
 	"github.com/clusterset/clusterset/internal/index"
@@ -69,50 +68,6 @@ func worst(run func(name string, c *ClusterSet, remote net.Addr, q *dns.Msg)) {
 
 // The cost of a query depends on the size of the answer that can be sent, not on the number of endpoints: of
 // 409,600 SRV records only those are built that fit into 472 bytes.
-func BenchmarkWorstQuery(b *testing.B) {
-	worst(func(name string, c *ClusterSet, remote net.Addr, q *dns.Msg) {
-		b.Run(name, func(b *testing.B) {
-			b.ReportAllocs()
-			w := &discard{remote: remote}
-			for b.Loop() {
-				_, _ = c.ServeDNS(context.Background(), w, q)
-			}
-		})
-	})
-}
-
-// The largest service of the cluster itself that the express path answers for: each of its endpoints has a hundred ports, of which the last has
-// the name asked for.
-func BenchmarkWorstClusterQuery(b *testing.B) {
-	e := newClusterCase(b, rand.New(rand.NewPCG(1, 1)), nil) //nolint:gosec // for objects that aren't asked for
-	e.store.services = map[string][]*object.Service{
-		"db.default": {{Name: "db", Namespace: "default", Index: "db.default", ClusterIPs: []string{corev1.ClusterIPNone}}},
-	}
-	subset := object.EndpointSubset{}
-	for i := range api.MaxPorts {
-		subset.Ports = append(subset.Ports, object.EndpointPort{Name: fmt.Sprintf("p%d", i), Protocol: "TCP", Port: int32(1 + i)}) //nolint:gosec // few
-	}
-	for i := range 256 {
-		subset.Addresses = append(subset.Addresses, object.EndpointAddress{IP: fmt.Sprintf("10.0.0.%d", i), Hostname: fmt.Sprintf("h%d", i%64)})
-	}
-	e.store.slices = map[string][]*object.Endpoints{"db.default": {{Index: "db.default", Subsets: []object.EndpointSubset{subset}}}}
-	responder, out := express.NewResponder(dns.MaxMsgSize), make([]byte, dns.MaxMsgSize)
-	for _, labels := range []string{"", "_p99._tcp.", "_none._tcp.", "h63.", "none."} {
-		for _, qtype := range []uint16{dns.TypeA, dns.TypeSRV} {
-			packed, err := new(dns.Msg).SetQuestion(labels+"db.default.svc.cluster.local.", qtype).Pack()
-			if err != nil {
-				b.Fatal(err)
-			}
-			b.Run(labels+dns.TypeToString[qtype], func(b *testing.B) {
-				b.ReportAllocs()
-				for b.Loop() {
-					responder.Reply(e.answers, out, packed, express.TCP)
-				}
-			})
-		}
-	}
-}
-
 func TestWorstQueryIsBounded(t *testing.T) {
 	most := map[net.Addr]uint64{udpClient: 128 << 10, tcpClient: 512 << 10} // bytes of memory for a query
 	worst(func(name string, c *ClusterSet, remote net.Addr, q *dns.Msg) {
@@ -161,4 +116,24 @@ func TestCutRepliesAreTruncated(t *testing.T) {
 			t.Errorf("%s: not marked as truncated", name)
 		}
 	})
+}
+
+// The extended error counts as a part of the reply. Rule A58 of docs/spec/answers.md.
+func TestAStaleReplyIsNoLongerThanOthers(t *testing.T) {
+	c := newFuzzPlugin("global.")
+	c.index = index.New(index.Options{LongestZone: c.zones.longest()})
+	c.index.Restore(largest(true), time.Unix(1, 0))
+	for _, size := range []uint16{512, 1232, 4096, 65535} {
+		for _, qtype := range []uint16{dns.TypeA, dns.TypeAAAA, dns.TypeSRV} {
+			q := new(dns.Msg).SetQuestion("a.b.svc.global.", qtype).SetEdns0(size, false)
+			w := &discard{remote: udpClient}
+			if _, err := c.ServeDNS(context.Background(), request.NewScrubWriter(q, w), q); err != nil {
+				t.Fatal(err)
+			}
+			packed, err := w.msg.Pack()
+			if err != nil || len(packed) > min(int(size), express.MaxUDP) || !w.msg.Truncated || len(w.msg.IsEdns0().Option) != 1 {
+				t.Errorf("%s, EDNS %d: %d bytes, %v; %v", dns.TypeToString[qtype], size, len(packed), err, w.msg.IsEdns0())
+			}
+		}
+	}
 }

@@ -3,8 +3,6 @@ package main
 import (
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -12,7 +10,6 @@ import (
 	"github.com/miekg/dns"
 
 	"github.com/clusterset/clusterset/api"
-	"github.com/clusterset/clusterset/test/freeport"
 	"github.com/clusterset/clusterset/test/kube"
 )
 
@@ -75,15 +72,20 @@ func TestExpressAnswersForTheCluster(t *testing.T) {
 			corefile := strings.NewReplacer("KUBECONFIG", control.Kubeconfig(), "STANZA", stanza).Replace(clusterCorefile)
 			on, off := startExpress(t, corefile, "express auto"), startExpress(t, corefile, "express off")
 			expectLog(t, on.log, "for clusterset.local. cluster.local. svc.global.")
-			compareForTheCluster(t, on, off)
-			compareWhileItChanges(t, control, on, off)
+			compare(t, on, off, clusterQuery)
+			if gauge := `coredns_clusterset_express_zone_enabled{server="dns://127.0.0.1:` + on.dns + `",zone="cluster.local."} 1`; !strings.Contains(metricsText(t, on.metrics), gauge) {
+				t.Error("no gauge says that the express path answers for cluster.local")
+			}
+			for _, option := range []string{"off", "auto"} { // the new instance has a store of its own
+				on.reload(t, strings.ReplaceAll(corefile, "OPTIONS", "express "+option))
+				compare(t, on, off, clusterQuery)
+			}
 		})
 	}
 }
 
-// clusterPacket returns a random query for the cluster's own zone.
-func clusterPacket(t *testing.T, random *rand.Rand) []byte {
-	t.Helper()
+// clusterQuery returns a random query for the cluster's own zone.
+func clusterQuery(random *rand.Rand) *dns.Msg {
 	services := strings.Fields("web idle db many none elsewhere missing kubernetes")
 	names := strings.Fields(`S.shop.svc S.shop.svc S.shop.svc _http._tcp.S.shop.svc _pg._tcp.S.shop.svc db-0.S.shop.svc web-0.S.shop.svc db-pod.S.shop.svc 10-8-1-3.S.shop.svc
 		fd00--2.S.shop.svc kubernetes.default.svc a.b.c.S.shop.svc z.pin._zone.S.shop.svc S.shop.svc.cluster.local.shop.svc S.nowhere.svc shop.svc svc www.example.org www.example.org.svc 10-8-1-3.shop.pod dns-version ns.dns`)
@@ -97,113 +99,7 @@ func clusterPacket(t *testing.T, random *rand.Rand) []byte {
 	if random.IntN(2) == 0 {
 		q.SetEdns0(uint16(random.IntN(5000)), random.IntN(2) == 0) //nolint:gosec // small
 	}
-	packet, err := q.Pack()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return packet
-}
-
-// overBoth returns a socket of each server for each transport.
-func overBoth(t *testing.T, on, off *expressServer) (sockets [2][2]*dns.Conn) {
-	t.Helper()
-	for i, network := range []string{"udp", "tcp"} {
-		sockets[i] = [2]*dns.Conn{dial(t, network, on.dns), dial(t, network, off.dns)}
-	}
-	return sockets
-}
-
-func compareForTheCluster(t *testing.T, on, off *expressServer) {
-	t.Helper()
-	before := [2]map[string]float64{on.counts(t), off.counts(t)}
-	random := rand.New(rand.NewPCG(2, 2)) //nolint:gosec // for questions
-	sockets := overBoth(t, on, off)
-	for i := range 2000 {
-		packet, pair := clusterPacket(t, random), sockets[random.IntN(2)]
-		if a, b := exchange(t, pair[0], packet), exchange(t, pair[1], packet); a != b {
-			t.Fatalf("question %d:\nexpress %s\nchain %s", i, a, b)
-		}
-	}
-	kube.Eventually(t, func() error { return sameCounts(before, [2]map[string]float64{on.counts(t), off.counts(t)}) })
-	if text := metricsText(t, on.metrics); !strings.Contains(text, `coredns_clusterset_express_zone_enabled{server="dns://127.0.0.1:`+on.dns+`",zone="cluster.local."} 1`) {
-		t.Error("no gauge says that the express path answers for cluster.local")
-	}
-}
-
-// compareWhileItChanges changes objects between the questions. Each process learns that from a watch of its own, so they may differ until both
-// have.
-func compareWhileItChanges(t *testing.T, control *kube.ControlPlane, on, off *expressServer) {
-	t.Helper()
-	random := rand.New(rand.NewPCG(4, 4)) //nolint:gosec // for questions
-	sockets := overBoth(t, on, off)
-	for i := range 10 {
-		fresh := fmt.Sprintf("fresh-%d-%s", i, on.dns)
-		control.Apply(t,
-			fmt.Appendf(nil, "{apiVersion: v1, kind: Service, metadata: {name: %s, namespace: shop}, spec: {ports: [{port: 80}]}}", fresh),
-			[]byte(clusterSlice(fresh+"-1", fresh, "IPv4", "[{port: 80}]", "{addresses: [10.8.3.1]}")), // ignore empty_service denies it without
-			fmt.Appendf(nil, "{apiVersion: v1, kind: Service, metadata: {name: missing, namespace: shop}, spec: {clusterIP: None, ports: [{name: pg, port: %d}]}}", 5000+i),
-			[]byte(clusterSlice("missing-1", "missing", "IPv4", fmt.Sprintf("[{name: pg, port: %d}]", 5000+i), fmt.Sprintf("{addresses: [10.8.2.%d], hostname: db-%d}", i+1, i%2))),
-		)
-		for range 100 {
-			packet, pair := clusterPacket(t, random), sockets[random.IntN(2)]
-			kube.Eventually(t, func() error {
-				if a, b := exchange(t, pair[0], packet), exchange(t, pair[1], packet); a != b {
-					return fmt.Errorf("change %d:\nexpress %s\nchain %s", i, a, b)
-				}
-				return nil
-			})
-		}
-		packet, err := new(dns.Msg).SetQuestion(fresh+".shop.svc.cluster.local.", dns.TypeA).Pack()
-		if err != nil {
-			t.Fatal(err)
-		}
-		kube.Eventually(t, func() error {
-			a, b := exchange(t, sockets[0][0], packet), exchange(t, sockets[0][1], packet)
-			if a != b || !strings.Contains(a, "ANSWER: 1,") {
-				return fmt.Errorf("change %d isn't answered:\nexpress %s\nchain %s", i, a, b)
-			}
-			return nil
-		})
-	}
-}
-
-// A reload that turns the express path off, and one that turns it on, change no answer for the cluster's own zone. The new instance has a
-// store of its own.
-func TestExpressForTheClusterOverReloads(t *testing.T) {
-	control := kube.Start(t)
-	control.Apply(t, clusterObjects...)
-	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "objects.yaml"), []byte(expressObjects), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	port, metrics := freeport.For(t), freeport.For(t)
-	corefile := func(option string, ttl int) string {
-		return strings.NewReplacer("DNS", port, "METRICS", metrics, "OBJECTS", dir, "OPTIONS", option, "KUBECONFIG", control.Kubeconfig(), "STANZA", fmt.Sprintf("ttl %d", ttl)).Replace(clusterCorefile)
-	}
-	s := startCoreDNS(t, corefile("express auto", 5))
-	const name = "db-1.db.shop.svc.cluster.local."
-	expectAddress(t, port, name, "10.8.1.2")
-	for i, option := range []string{"express off", "express auto", "express off", "express auto"} {
-		ttl := 10 + i
-		s.reload(t, corefile(option, ttl))
-		kube.Eventually(t, func() error {
-			m, err := dns.Exchange(new(dns.Msg).SetQuestion(name, dns.TypeA), "127.0.0.1:"+port)
-			if err != nil {
-				return err
-			}
-			if len(m.Answer) != 1 || m.Answer[0].Header().Ttl != uint32(ttl) { //nolint:gosec // small
-				return fmt.Errorf("want one answer with a TTL of %d: %v", ttl, m)
-			}
-			return nil
-		})
-		kube.Eventually(t, func() error {
-			gauge := fmt.Sprintf("coredns_clusterset_express_zone_enabled{server=\"dns://127.0.0.1:%s\",zone=\"cluster.local.\"} 1", port)
-			if strings.Contains(metricsText(t, metrics), gauge) != (option == "express auto") {
-				return fmt.Errorf("with %q the gauge for cluster.local is wrong", option)
-			}
-			return nil
-		})
-	}
+	return q
 }
 
 // CoreDNS's plugin kubernetes makes PTR records of all slices. If one lacks the name of its Service, the record can't be packed, and the client

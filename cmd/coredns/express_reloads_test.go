@@ -17,6 +17,7 @@ import (
 
 	"github.com/miekg/dns"
 
+	"github.com/clusterset/clusterset/test/fleet"
 	"github.com/clusterset/clusterset/test/freeport"
 	"github.com/clusterset/clusterset/test/kube"
 )
@@ -36,18 +37,20 @@ var reloadQuestions = []struct {
 	{"www.example.org.", dns.TypeA, func(m *dns.Msg) bool { return len(m.Answer) == 1 }},
 }
 
+// betweenQueries is how long who asks over and over waits each time, to leave time to the server and to other tests.
+const betweenQueries = 5 * time.Millisecond
+
 // reloaded is a server that is queried while it reloads.
 type reloaded struct {
-	*coreDNS
-	port, metrics, objects string
-	option, shed           string
-	steady                 bool          // always with an express path
-	patience               time.Duration // how long a query waits for its answer
-	stopping               atomic.Bool
-	askers                 sync.WaitGroup
-	asked                  atomic.Int64
-	lost                   atomic.Int64
-	closed                 atomic.Int64 // queries on connections that were closed
+	*expressServer
+	option, shed string
+	steady       bool          // always with an express path
+	patience     time.Duration // how long a query waits for its answer
+	stopping     atomic.Bool
+	askers       sync.WaitGroup
+	asked        atomic.Int64
+	lost         atomic.Int64
+	closed       atomic.Int64 // queries on connections that were closed
 }
 
 // TestExpressManyReloads reloads servers while they are queried, at random with other options and with invalid Corefiles. No answer is
@@ -87,84 +90,59 @@ func TestExpressManyReloads(t *testing.T) {
 
 func newReloaded(t *testing.T, option, shed string) *reloaded {
 	t.Helper()
-	s := &reloaded{patience: 2 * time.Second, port: freeport.For(t), metrics: freeport.For(t), objects: t.TempDir(), option: option, shed: shed}
-	if err := os.WriteFile(filepath.Join(s.objects, "objects.yaml"), []byte(expressObjects), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	s.coreDNS = startCoreDNS(t, s.text("", 1))
-	expectTTL(t, s.port, 1)
+	s := &reloaded{patience: 2 * time.Second, option: option, shed: shed}
+	s.expressServer = startAt(t, freeport.For(t), s.with("", 1))
+	expectTTL(t, s.dns, 1)
 	return s
 }
 
-func (s *reloaded) text(more string, ttl int) string {
-	corefile := expressCorefile(s.port, s.metrics, s.objects, s.shed+"\n    "+more, fmt.Sprintf("ttl %d\n        %s", ttl, s.option))
+func (s *reloaded) with(more string, ttl int) string {
+	corefile := expressCorefile(s.shed+"\n    "+more, fmt.Sprintf("ttl %d\n        %s", ttl, s.option))
 	return strings.Replace(corefile, "drop 0", "drop 0\n        delay 2 50ms", 1) // as an upstream server may be slow
 }
 
 // begin sends every query over and over.
 func (s *reloaded) begin(t *testing.T) {
 	for i := range reloadQuestions {
-		s.askers.Go(func() {
-			for !s.stopping.Load() {
-				<-time.After(betweenQueries)
-				if problem := s.ask(i); problem != "" {
-					t.Errorf("%s: %s", s.option, problem)
-					return
+		for _, network := range []string{"udp", "tcp"} {
+			s.askers.Go(func() {
+				if problem := s.ask(network, i); problem != "" {
+					t.Errorf("%s, over %s: %s", s.option, network, problem)
 				}
-			}
-		})
-		s.askers.Go(func() {
-			if problem := s.askOverTCP(i); problem != "" {
-				t.Errorf("%s: %s", s.option, problem)
-			}
-		})
+			})
+		}
 	}
 }
 
-// askOverTCP sends a query over and over, on one connection until that is closed. A query is lost if it isn't answered although its connection
-// stays.
-func (s *reloaded) askOverTCP(i int) (problem string) {
-	q := &reloadQuestions[i]
+// ask sends a query over and over, over UDP from a new port each time, over TCP on one connection until that is closed. A query is lost if it isn't
+// answered although its connection stays.
+func (s *reloaded) ask(network string, i int) (problem string) {
+	q, client := &reloadQuestions[i], &dns.Client{Net: network, Timeout: soon}
+	if network == "udp" {
+		client.Timeout = s.patience
+	}
 	for !s.stopping.Load() {
-		conn, err := net.Dial("tcp", "127.0.0.1:"+s.port)
+		conn, err := client.Dial("127.0.0.1:" + s.dns)
 		if err != nil {
 			return err.Error()
 		}
-		for err == nil && !s.stopping.Load() {
+		for again := true; again && err == nil && !s.stopping.Load(); again = network == "tcp" {
 			<-time.After(betweenQueries)
 			var m *dns.Msg
 			s.asked.Add(1)
-			m, _, err = (&dns.Client{Net: "tcp", Timeout: soon}).ExchangeWithConn(new(dns.Msg).SetQuestion(q.name, q.qtype), &dns.Conn{Conn: conn})
+			m, _, err = client.ExchangeWithConn(new(dns.Msg).SetQuestion(q.name, q.qtype), conn)
 			var timeout net.Error
 			switch {
-			case errors.As(err, &timeout) && timeout.Timeout():
+			case err == nil && !q.right(m):
+				conn.Close()
+				return fmt.Sprintf("a wrong answer:\n%s", m)
+			case err != nil && network == "udp", errors.As(err, &timeout) && timeout.Timeout():
 				s.lost.Add(1)
 			case err != nil:
 				s.closed.Add(1)
-			case !q.right(m):
-				conn.Close()
-				return fmt.Sprintf("a wrong answer over TCP:\n%s", m)
 			}
 		}
 		conn.Close()
-	}
-	return ""
-}
-
-func (s *reloaded) ask(i int) (problem string) {
-	q := &reloadQuestions[i]
-	conn, err := net.Dial("udp", "127.0.0.1:"+s.port) // from a new port each time
-	if err != nil {
-		return err.Error()
-	}
-	defer conn.Close()
-	s.asked.Add(1)
-	m, _, err := (&dns.Client{Timeout: s.patience}).ExchangeWithConn(new(dns.Msg).SetQuestion(q.name, q.qtype), &dns.Conn{Conn: conn})
-	switch {
-	case err != nil:
-		s.lost.Add(1)
-	case !q.right(m):
-		return fmt.Sprintf("a wrong answer:\n%s", m)
 	}
 	return ""
 }
@@ -195,15 +173,15 @@ func (s *reloaded) reloadAtRandom(t *testing.T, n int) {
 		}
 		switch kind := random.IntN(4); {
 		case kind == 0 && i < n:
-			s.failToReload(t, s.text([]string{"nosuchplugin", "bind 192.0.2.1"}[random.IntN(2)], 999))
+			s.failToReload(t, s.with([]string{"nosuchplugin", "bind 192.0.2.1"}[random.IntN(2)], 999))
 		case kind == 1 && i < n && !s.steady:
 			ttl = ttl%1000 + 1
-			s.reload(t, s.text("minimal", ttl)) // no express path
+			s.reload(t, s.with("minimal", ttl)) // no express path
 		default:
 			ttl = ttl%1000 + 1
-			s.reload(t, s.text("", ttl))
+			s.reload(t, s.with("", ttl))
 		}
-		expectTTL(t, s.port, ttl)
+		expectTTL(t, s.dns, ttl)
 		if t.Failed() {
 			return
 		}
@@ -219,15 +197,77 @@ func (s *reloaded) reloadAtRandom(t *testing.T, n int) {
 
 func (s *reloaded) goroutines(t *testing.T) int {
 	t.Helper()
-	for line := range strings.Lines(metricsText(t, s.metrics)) {
-		if text, ok := strings.CutPrefix(strings.TrimSpace(line), "go_goroutines "); ok {
-			n, err := strconv.Atoi(text)
-			if err != nil {
-				t.Fatal(err)
+	return int(fleet.Samples(metricsText(t, s.metrics)).Sum("go_goroutines"))
+}
+
+// load waits until the log says how the reload ended. The Corefile doesn't have the plugin reload, which would notice the new Corefile too:
+// caddy doesn't keep two reloads at the same time apart.
+func (s *coreDNS) load(t *testing.T, corefile, end string) {
+	t.Helper()
+	before := strings.Count(s.log.String(), end)
+	if err := os.WriteFile(s.corefile, []byte(corefile), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Signal(syscall.SIGUSR1); err != nil {
+		t.Fatal(err)
+	}
+	kube.Eventually(t, func() error {
+		if strings.Count(s.log.String(), end) == before {
+			return fmt.Errorf("no %q:\n%s", end, s.log)
+		}
+		return nil
+	})
+}
+
+func expectTTL(t *testing.T, port string, want int) {
+	t.Helper()
+	kube.Eventually(t, func() error {
+		m, _, err := (&dns.Client{Timeout: 2 * time.Second}).Exchange(new(dns.Msg).SetQuestion("web.test.svc.clusterset.local.", dns.TypeA), "127.0.0.1:"+port)
+		if err != nil {
+			return err
+		}
+		if len(m.Answer) != 1 || int(m.Answer[0].Header().Ttl) != want {
+			return fmt.Errorf("want TTL %d in\n%v", want, m)
+		}
+		return nil
+	})
+}
+
+func expectSockets(t *testing.T, s *coreDNS, want int) {
+	t.Helper()
+	kube.Eventually(t, func() error {
+		if got := udpSockets(t, s); got != want {
+			return fmt.Errorf("%d sockets for UDP, want %d", got, want)
+		}
+		return nil
+	})
+}
+
+// udpSockets counts the process's descriptors of UDP sockets.
+func udpSockets(t *testing.T, s *coreDNS) int {
+	t.Helper()
+	dir := fmt.Sprintf("/proc/%d", s.PID())
+	inodes := map[string]bool{}
+	for _, file := range []string{"/net/udp", "/net/udp6"} {
+		table, err := os.ReadFile(dir + file)
+		if err != nil {
+			t.Skipf("no table of sockets: %v", err)
+		}
+		for line := range strings.Lines(string(table)) {
+			if fields := strings.Fields(line); len(fields) > 9 {
+				inodes["socket:["+fields[9]+"]"] = true
 			}
-			return n
 		}
 	}
-	t.Fatal("no go_goroutines")
-	return 0
+	descriptors, err := os.ReadDir(dir + "/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for _, d := range descriptors {
+		if to, err := os.Readlink(filepath.Join(dir, "fd", d.Name())); err == nil && inodes[to] {
+			n++
+		}
+	}
+	return n
 }

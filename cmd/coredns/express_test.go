@@ -23,10 +23,11 @@ import (
 	"github.com/clusterset/clusterset/test/process"
 )
 
-// expressServer is a process with the usual Corefile, with or without the express path.
+// expressServer is a process that answers for expressObjects, with or without the express path.
 type expressServer struct {
 	*coreDNS
 	dns, metrics string
+	fill         *strings.Replacer
 }
 
 const expressObjects = `apiVersion: multicluster.x-k8s.io/v1beta1
@@ -58,14 +59,15 @@ endpoints:
   - {addresses: [10.3.0.3], hostname: db-2}
 `
 
-func expressCorefile(port, metrics, objects, more, option string) string {
-	return fmt.Sprintf(`.:%s {
+// expressCorefile has the usual plugins, and some more.
+func expressCorefile(more, option string) string {
+	return fmt.Sprintf(`.:DNS {
     bind 127.0.0.1
     errors
-    prometheus 127.0.0.1:%s
+    prometheus 127.0.0.1:METRICS
     bufsize 1232
     clusterset clusterset.local svc.global {
-        manifests %s
+        manifests OBJECTS
         startup_timeout 30s
         %s
     }
@@ -75,39 +77,76 @@ func expressCorefile(port, metrics, objects, more, option string) string {
         drop 0
     }
 }
-`, port, metrics, objects, option, more)
+`, option, more)
 }
 
-// startExpress runs a server with a Corefile in which it fills in DNS, METRICS, PORT, OBJECTS, DIR and OPTIONS.
-func startExpress(t *testing.T, corefile, options string) *expressServer {
+// startAt runs a server at a port. In its Corefiles DNS and METRICS are its ports, OBJECTS or DIR is a directory with expressObjects, a
+// certificate and a zone, and each PORT is a free port.
+func startAt(t *testing.T, port, corefile string) *expressServer {
 	t.Helper()
-	dir, certs := t.TempDir(), t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "objects.yaml"), []byte(expressObjects), 0o600); err != nil {
+	dir := t.TempDir()
+	if _, err := kube.WriteCertificate(dir); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := kube.WriteCertificate(certs); err != nil {
-		t.Fatal(err)
+	for name, text := range map[string]string{
+		"objects.yaml": expressObjects,
+		"zone":         "$ORIGIN clusterset.local.\n@ 60 SOA ns.dns hostmaster 1 60 60 60 60\nweb.test.svc 60 A 10.9.9.9\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
-	s := &expressServer{dns: freeport.For(t), metrics: freeport.For(t)}
-	corefile = strings.NewReplacer("DNS", s.dns, "METRICS", s.metrics, "OBJECTS", dir, "DIR", certs, "OPTIONS", options).Replace(corefile)
+	s := &expressServer{dns: port, metrics: freeport.For(t)}
+	s.fill = strings.NewReplacer("DNS", port, "METRICS", s.metrics, "OBJECTS", dir, "DIR", dir)
+	s.coreDNS = startCoreDNS(t, s.text(t, corefile))
+	return s
+}
+
+func (s *expressServer) text(t *testing.T, corefile string) string {
+	t.Helper()
+	corefile = s.fill.Replace(corefile)
 	for strings.Contains(corefile, "PORT") {
 		corefile = strings.Replace(corefile, "PORT", freeport.For(t), 1)
 	}
-	s.coreDNS = startCoreDNS(t, corefile)
+	return corefile
+}
+
+// reload makes the process load another Corefile.
+func (s *expressServer) reload(t *testing.T, corefile string) {
+	t.Helper()
+	s.load(t, s.text(t, corefile), "Reloading complete")
+}
+
+// failToReload makes the process load a Corefile that can't be served.
+func (s *expressServer) failToReload(t *testing.T, corefile string) {
+	t.Helper()
+	s.load(t, s.text(t, corefile), "Restart failed")
+}
+
+// expectGauge waits until express_enabled says whether the express path is on.
+func (s *expressServer) expectGauge(t *testing.T, value int) {
+	t.Helper()
+	kube.Eventually(t, func() error {
+		want := fmt.Sprintf("coredns_clusterset_express_enabled{server=\"dns://127.0.0.1:%s\"} %d\n", s.dns, value)
+		if text := metricsText(t, s.metrics); !strings.Contains(text, want) {
+			return fmt.Errorf("no %q in\n%s", want, text)
+		}
+		return nil
+	})
+}
+
+// startExpress runs a server whose queries are counted from here on.
+func startExpress(t *testing.T, corefile, options string) *expressServer {
+	t.Helper()
+	s := startAt(t, freeport.For(t), strings.ReplaceAll(corefile, "OPTIONS", options))
 	answered := expectAddress(t, s.dns, "web.test.svc.clusterset.local.", "10.42.0.1")
 	// A query is counted after its reply is sent, so wait until all are counted. The plugin loop sends a query of its own.
+	if strings.Contains(corefile, "\nloop\n") {
+		answered++
+	}
 	kube.Eventually(t, func() error {
-		counted, own := 0.0, 0
-		for name, n := range s.counts(t) {
-			if strings.HasPrefix(name, "coredns_dns_request_duration_seconds_count") {
-				counted += n
-			}
-		}
-		if strings.Contains(corefile, "\nloop\n") {
-			own = 1
-		}
-		if int(counted) != answered+own {
-			return fmt.Errorf("%v queries counted, %d answered and %d of loop", counted, answered, own)
+		if counted := fleet.Samples(metricsText(t, s.metrics)).Sum("coredns_dns_request_duration_seconds_count"); int(counted) != answered {
+			return fmt.Errorf("%v queries counted, want %d", counted, answered)
 		}
 		return nil
 	})
@@ -137,7 +176,7 @@ func TestExpressAnswersLikeTheChain(t *testing.T) {
 		{"fallthrough", "", "fallthrough test.svc.global"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			compareWithChain(t, expressCorefile("DNS", "METRICS", "OBJECTS", c.more, "OPTIONS"), c.options)
+			compareWithChain(t, expressCorefile(c.more, "OPTIONS"), c.options)
 		})
 	}
 	t.Run("every directive that is allowed", func(t *testing.T) { compareWithChain(t, everyDirective(t), "") })
@@ -152,33 +191,38 @@ func compareWithChain(t *testing.T, corefile, options string) {
 	on, off := startExpress(t, corefile, options+"\n        express auto"), startExpress(t, corefile, options+"\n        express off")
 	expectLog(t, on.log, "express: on at dns://127.0.0.1:"+on.dns)
 	expectLog(t, off.log, "express: off at dns://127.0.0.1:"+off.dns)
-	// Both count from here on, because the number of queries until they were up differs.
-	before := [2]map[string]float64{on.counts(t), off.counts(t)}
-	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // for questions
 	names := strings.Fields(`web.test.svc.clusterset.local. WEB.Test.svc.ClusterSet.local. db.test.svc.clusterset.local. db-0.east.db.test.svc.clusterset.local.
 		east.db.test.svc.global. none.test.svc.global. test.svc.global. ns.svc.global. ns.dns.svc.global. ns.dns.clusterset.local. clusterset.local. dns-version.svc.global. svc.global. www.company.global. _http._tcp.web.test.svc.clusterset.local.
 		_pg._tcp.db.test.svc.clusterset.local. www.example.org. . a\.b.svc.global.`)
 	types := []uint16{dns.TypeA, dns.TypeA, dns.TypeAAAA, dns.TypeSRV, dns.TypeTXT, dns.TypeHTTPS, dns.TypeMX, dns.TypeANY, dns.TypeSOA, dns.TypeDS}
-	sockets := map[string][2]*dns.Conn{}
-	for _, network := range []string{"udp", "tcp"} {
-		sockets[network] = [2]*dns.Conn{dial(t, network, on.dns), dial(t, network, off.dns)}
+	ednsOptions := []dns.EDNS0{
+		&dns.EDNS0_COOKIE{Code: dns.EDNS0COOKIE, Cookie: "0011223344556677"}, &dns.EDNS0_PADDING{Padding: make([]byte, 12)},
+		&dns.EDNS0_TCP_KEEPALIVE{Code: dns.EDNS0TCPKEEPALIVE}, &dns.EDNS0_NSID{Code: dns.EDNS0NSID},
 	}
-	for i := range 2500 {
+	compare(t, on, off, func(random *rand.Rand) *dns.Msg {
 		q := new(dns.Msg).SetQuestion(names[random.IntN(len(names))], types[random.IntN(len(types))])
-		q.Id = uint16(i) //nolint:gosec // wraps
 		q.RecursionDesired, q.CheckingDisabled, q.AuthenticatedData = random.IntN(2) == 0, random.IntN(8) == 0, random.IntN(8) == 0
 		if random.IntN(2) == 0 {
 			q.SetEdns0(uint16(random.IntN(5000)), random.IntN(2) == 0) //nolint:gosec // small
 			if random.IntN(4) == 0 {
-				opt := q.IsEdns0()
-				options := []dns.EDNS0{
-					&dns.EDNS0_COOKIE{Code: dns.EDNS0COOKIE, Cookie: "0011223344556677"}, &dns.EDNS0_PADDING{Padding: make([]byte, 12)},
-					&dns.EDNS0_TCP_KEEPALIVE{Code: dns.EDNS0TCPKEEPALIVE}, &dns.EDNS0_NSID{Code: dns.EDNS0NSID},
-				}
-				opt.Option = append(opt.Option, options[random.IntN(len(options))], options[random.IntN(len(options))])
+				q.IsEdns0().Option = []dns.EDNS0{ednsOptions[random.IntN(4)], ednsOptions[random.IntN(4)]}
 			}
 		}
-		packet, err := q.Pack()
+		return q
+	})
+}
+
+// compare sends random queries, some of them broken, to both servers. Replies and what is counted are the same.
+func compare(t *testing.T, on, off *expressServer, query func(*rand.Rand) *dns.Msg) {
+	t.Helper()
+	before := [2]map[string]float64{on.counts(t), off.counts(t)}
+	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // for questions
+	var sockets [2][2]*dns.Conn
+	for i, network := range []string{"udp", "tcp"} {
+		sockets[i] = [2]*dns.Conn{dial(t, network, on.dns), dial(t, network, off.dns)}
+	}
+	for i := range 2500 {
+		packet, err := query(random).Pack()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -187,44 +231,112 @@ func compareWithChain(t *testing.T, corefile, options string) {
 			packet[2] &^= 0x80 // a response gets no reply
 		}
 		var got [2]string
-		for j, socket := range sockets[[]string{"udp", "tcp"}[random.IntN(2)]] {
+		for j, socket := range sockets[random.IntN(2)] {
 			got[j] = cachedTTL.ReplaceAllString(exchange(t, socket, packet), "${1}by the clock$2")
 		}
 		if got[0] != got[1] {
 			t.Fatalf("question %d, %x:\nexpress %s\nchain %s", i, packet, got[0], got[1])
 		}
 	}
-	kube.Eventually(t, func() error {
-		return sameCounts(before, [2]map[string]float64{on.counts(t), off.counts(t)})
-	})
+	kube.Eventually(t, func() error { return sameCounts(before, [2]map[string]float64{on.counts(t), off.counts(t)}) })
 }
 
-// A block with shed and one with clusterset share an address. CoreDNS asks only the last block how to write replies.
-func TestShedOfAnotherBlockStays(t *testing.T) {
-	for _, option := range []string{"express auto", "express off"} {
-		t.Run(option, func(t *testing.T) {
-			s := startExpress(t, `.:DNS {
+// What stands before clusterset in the chain decides, not only the words of the server block: CoreDNS adds the handler for ACME's challenges to
+// all blocks, and another plugin.cfg has another order.
+func TestExpressIsOffBehindAHandlerThatAnswers(t *testing.T) {
+	const acme = `tls://other.test:PORT {
     bind 127.0.0.1
-    prometheus 127.0.0.1:METRICS
-    shed
+    tls {
+        acme web.test.svc.clusterset.local
+        ca https://127.0.0.1:1/directory
+        storage DIR
+    }
+}
+`
+	for _, c := range []struct {
+		name, behind, directive, block, answer, reason string
+		on                                             int
+	}{
+		{"acme in another block", "", "", acme, "10.42.0.1", "tls has a handler before clusterset, which may have to see every query", 0},
+		{"another order", "file", "file DIR/zone clusterset.local", "", "10.9.9.9", "file has a handler before clusterset, which may have to see every query", 0},
+		{"another order in which nothing answers before", "tls", "", "", "10.42.0.1", "", 1},
+		{"another order, with what is imitated behind", "metadata", "", "", "10.42.0.1", "bufsize doesn't stand before clusterset", 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Setenv(behindOurs, c.behind)
+			s := startAt(t, freeport.For(t), expressCorefile(c.directive, "")+c.block)
+			expectAddress(t, s.dns, "web.test.svc.clusterset.local.", c.answer)
+			expectLog(t, s.log, c.reason)
+			s.expectGauge(t, c.on)
+		})
+	}
+}
+
+// A server may be bound to all addresses of both families. A client accepts a reply only from the address that it asked.
+func TestExpressRepliesLeaveFromTheAddressAsked(t *testing.T) {
+	s := startAt(t, freeport.For(t), strings.Replace(expressCorefile("", ""), "bind 127.0.0.1\n", "\n", 1))
+	expectAddress(t, s.dns, "web.test.svc.clusterset.local.", "10.42.0.1")
+	expectLog(t, s.log, "express: on at dns://:"+s.dns)
+	for _, ip := range []string{"127.0.0.1", "127.0.0.2", "127.1.2.3", "::1"} {
+		if l, err := net.ListenPacket("udp", net.JoinHostPort(ip, "0")); err != nil {
+			t.Logf("no %s here: %v", ip, err)
+			continue
+		} else {
+			l.Close()
+		}
+		for name, want := range map[string]string{"web.test.svc.clusterset.local.": "10.42.0.1", "www.example.org.": "192.0.2.53"} {
+			m, _, err := (&dns.Client{Timeout: soon}).Exchange(new(dns.Msg).SetQuestion(name, dns.TypeA), net.JoinHostPort(ip, s.dns))
+			if err != nil || len(m.Answer) != 1 || m.Answer[0].(*dns.A).A.String() != want {
+				t.Errorf("%s asked for %s: %v, want %s in\n%v", ip, name, err, want, m)
+			}
+		}
+	}
+}
+
+// The plugins of other blocks at the address see the same clients as without the express path.
+func TestOtherBlocksSeeTheirClients(t *testing.T) {
+	const corefile = `clusterset.local:DNS {
+    clusterset {
+        manifests OBJECTS
+        startup_timeout 30s
+        OPTIONS
+    }
+}
+acl.test:DNS {
+    acl {
+        block net 127.0.0.2/32
+    }
     erratic {
         drop 0
     }
 }
-clusterset.local:DNS {
-    bind 127.0.0.1
-    prometheus 127.0.0.1:METRICS
-    clusterset {
-        manifests OBJECTS
-        OPTIONS
-    }
+whoami.test:DNS {
+    log . "client {remote} of {name}"
+    whoami
 }
-`, option)
-			if series := `coredns_shed_dropped_total{reason="response",server="dns://127.0.0.1:` + s.dns; !strings.Contains(metricsText(t, s.metrics), series) {
-				t.Errorf("no %s: shed isn't at work", series)
+`
+	for _, option := range []string{"auto", "off"} {
+		s := startAt(t, freeport.For(t), strings.Replace(corefile, "OPTIONS", "express "+option, 1))
+		expectAddress(t, s.dns, "web.test.svc.clusterset.local.", "10.42.0.1")
+		expectLog(t, s.log, "express: "+map[string]string{"auto": "on", "off": "off"}[option]+" at dns://:"+s.dns)
+		for from, rcode := range map[string]int{"127.0.0.1": dns.RcodeSuccess, "127.0.0.2": dns.RcodeRefused} {
+			client := &dns.Client{Timeout: soon, Dialer: &net.Dialer{LocalAddr: &net.UDPAddr{IP: net.ParseIP(from)}}}
+			conn, err := client.Dial("127.0.0.1:" + s.dns)
+			if err != nil {
+				t.Fatal(err)
 			}
-			expectLog(t, s.log, "express: off at dns://127.0.0.1:"+s.dns)
-		})
+			defer conn.Close()
+			m, _, err := client.ExchangeWithConn(new(dns.Msg).SetQuestion("acl.test.", dns.TypeA), conn)
+			if err != nil || m.Rcode != rcode {
+				t.Errorf("express %s: acl says to %s: %v, %v", option, from, m, err)
+			}
+			m, _, err = client.ExchangeWithConn(new(dns.Msg).SetQuestion("whoami.test.", dns.TypeA), conn)
+			_, port, _ := net.SplitHostPort(conn.LocalAddr().String())
+			if err != nil || !strings.Contains(m.String(), "\tA\t"+from) || !strings.Contains(m.String(), " "+port+" ") {
+				t.Errorf("express %s: whoami says to %s: %v, %v", option, conn.LocalAddr(), m, err)
+			}
+			expectLog(t, s.log, "client "+from+" of whoami.test.")
+		}
 	}
 }
 

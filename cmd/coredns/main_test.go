@@ -59,36 +59,16 @@ func TestPluginsListsOursAndEveryStockOne(t *testing.T) {
 	}
 }
 
-func TestVersionNamesCoreDNS(t *testing.T) {
-	if out := coredns(t, "-version"); !strings.Contains(out, "CoreDNS-1.") {
-		t.Errorf("got %q", out)
-	}
-}
-
 // Directives have the order of the plugin chain. Directly above kubernetes, clusterset answers its zones first, and it is below cache,
 // rewrite and all other plugins that change replies.
 func TestClustersetIsDirectlyAboveKubernetes(t *testing.T) {
 	at := slices.Index(dnsserver.Directives, "clusterset")
-	if at < 0 || dnsserver.Directives[at+1] != "kubernetes" {
+	if at < 0 || len(dnsserver.Directives) < 50 || dnsserver.Directives[at+1] != "kubernetes" {
 		t.Fatalf("the directives are %q", dnsserver.Directives)
 	}
 	for _, above := range []string{"metadata", "prometheus", "errors", "log", "loadbalance", "rewrite", "cache", "dnssec", "minimal", "transfer"} {
 		if i := slices.Index(dnsserver.Directives, above); i < 0 || i > at {
 			t.Errorf("%s is at %d, not above clusterset at %d", above, i, at)
 		}
-	}
-}
-
-func TestDirectivesKeepTheirOrder(t *testing.T) {
-	stock := []string{"cache", "hosts", "kubernetes", "file"}
-	got := withClusterset(stock)
-	if want := []string{"cache", "hosts", "clusterset", "kubernetes", "file"}; !slices.Equal(got, want) {
-		t.Errorf("got %q, want %q", got, want)
-	}
-	if want := []string{"cache", "hosts", "kubernetes", "file"}; !slices.Equal(stock, want) {
-		t.Errorf("the argument became %q", stock)
-	}
-	if n := len(dnsserver.Directives); n < 50 {
-		t.Errorf("only %d directives are left", n)
 	}
 }

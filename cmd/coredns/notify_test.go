@@ -20,21 +20,12 @@ const soon = 2 * time.Minute
 // of a change made while the primary was down.
 func TestASecondaryFollowsAtOnce(t *testing.T) {
 	dir := t.TempDir()
-	write := func(name, text string) {
+	objects := func(ip string) {
 		t.Helper()
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+		text := strings.Replace(expressObjects, "10.42.0.1", ip, 1)
+		if err := os.WriteFile(filepath.Join(dir, "objects.yaml"), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-	}
-	objects := func(ip string) {
-		write("objects.yaml", fmt.Sprintf(`apiVersion: multicluster.x-k8s.io/v1beta1
-kind: ServiceImport
-metadata: {name: web, namespace: test}
-spec:
-  type: ClusterSetIP
-  ips: [%s]
-  ports: [{name: http, protocol: TCP, port: 80}]
-`, ip))
 	}
 	primary, secondary := freeport.For(t), freeport.For(t)
 	objects("10.0.0.1")

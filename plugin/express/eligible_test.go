@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/coredns/coredns/core/dnsserver"
+	"github.com/miekg/dns"
 
 	"github.com/clusterset/clusterset/internal/index"
 )
@@ -29,6 +30,8 @@ func TestRefusals(t *testing.T) {
 	debug, tsig, view := config("x.", "53", ""), config("x.", "53", ""), config("x.", "53", "")
 	debug.Debug = true
 	tsig.TsigSecret = map[string]string{"key.": "c2VjcmV0"}
+	shed := config("example.org.", "53", "")
+	shed.UDPDecorateWriterFunc = func(*dnsserver.Server) dns.DecorateWriter { return nil }
 	view.FilterFuncs = []dnsserver.FilterFunc{nil}
 	plain := config(zone, "853", "")
 	plain.Transport = "tls"
@@ -45,6 +48,7 @@ func TestRefusals(t *testing.T) {
 		{"debug", []*dnsserver.Config{config(zone, "53", "")}, []*dnsserver.Config{debug}, "debug is on"},
 		{"tsig", []*dnsserver.Config{config(zone, "53", "")}, []*dnsserver.Config{tsig}, "a server block at this address has tsig"},
 		{"view", []*dnsserver.Config{config(zone, "53", "")}, []*dnsserver.Config{view}, "a server block at this address has a view"},
+		{"shed in another block", []*dnsserver.Config{config(".", "53", "")}, []*dnsserver.Config{shed}, "another server block at this address has clusterset or writes replies in its own way, as shed does"},
 		{"a block for another zone", []*dnsserver.Config{config("example.org.", "53", "")}, nil, "queries for clusterset.local. don't reach the server block"},
 		{"a zone within ours", []*dnsserver.Config{config(zone, "53", "")}, []*dnsserver.Config{config("a.clusterset.local.", "53", "")}, "another server block at this address has the zone a.clusterset.local."},
 		{"a zone between", []*dnsserver.Config{config(".", "53", "")}, []*dnsserver.Config{config("local.", "53", "")}, "another server block at this address has the zone local."},

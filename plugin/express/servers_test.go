@@ -3,6 +3,7 @@ package express
 import (
 	"bytes"
 	"crypto/tls"
+	"errors"
 	golog "log"
 	"net"
 	"os"
@@ -81,16 +82,11 @@ func TestAFieldThatIsMissingTurnsTheExpressPathOff(t *testing.T) {
 			t.Errorf("the log has %q, want %q", out, want)
 		}
 	}
-	if _, err := field[caddy.Context](new(caddy.Instance), "context"); err != nil {
-		t.Error(err)
-	}
-	if _, err := field[*tls.Config](new(dnsserver.ServerTLS), "tlsConfig"); err != nil {
-		t.Error(err)
-	}
-	if _, err := field[net.Listener](new(caddy.ServerListener), "listener"); err != nil {
-		t.Error(err)
-	}
-	if _, err := field[net.PacketConn](new(caddy.ServerListener), "packet"); err != nil {
+	_, instance := field[caddy.Context](new(caddy.Instance), "context")
+	_, config := field[*tls.Config](new(dnsserver.ServerTLS), "tlsConfig")
+	_, listener := field[net.Listener](new(caddy.ServerListener), "listener")
+	_, packet := field[net.PacketConn](new(caddy.ServerListener), "packet")
+	if err := errors.Join(instance, config, listener, packet); err != nil {
 		t.Error(err)
 	}
 }

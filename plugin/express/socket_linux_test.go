@@ -66,29 +66,35 @@ func serveUDP(t *testing.T, tt *target, pc net.PacketConn) (stop func()) {
 	return stop
 }
 
-func TestAPanicIsCountedAndItsPacketGoesToTheChain(t *testing.T) {
-	x := index.New(index.Options{})
-	x.Publish()
+// A connection stays, too.
+func TestAPanicIsCountedAndItsQueryGoesToTheChain(t *testing.T) {
 	var queries atomic.Int32
-	pc := listenUDP(t)
-	serveUDP(t, testTarget(t, func() *index.Snapshot {
+	tt := testTarget(t, func() *index.Snapshot {
 		if queries.Add(1)%2 == 1 {
 			panic("at every other query")
 		}
-		return x.Snapshot()
-	}), pc)
-	before := testutil.ToFloat64(vars.Panic)
-	for i, want := range []int{dns.RcodeRefused, dns.RcodeNameError, dns.RcodeRefused, dns.RcodeNameError} {
-		m, _, err := (&dns.Client{Timeout: time.Minute}).Exchange(new(dns.Msg).SetQuestion("none.ns.svc."+testZone, dns.TypeA), pc.LocalAddr().String())
+		return published()
+	})
+	pc := listenUDP(t)
+	serveUDP(t, tt, pc)
+	tcp, _ := serve(t, tt, nil)
+	for network, addr := range map[string]string{"udp": pc.LocalAddr().String(), "tcp": tcp} {
+		client := &dns.Client{Net: network, Timeout: time.Minute}
+		conn, err := client.Dial(addr)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if m.Rcode != want {
-			t.Errorf("query %d got %s, want %s", i, dns.RcodeToString[m.Rcode], dns.RcodeToString[want])
+		defer conn.Close()
+		before := testutil.ToFloat64(vars.Panic)
+		for i, want := range []int{dns.RcodeRefused, dns.RcodeNameError, dns.RcodeRefused, dns.RcodeNameError} {
+			m, _, err := client.ExchangeWithConn(new(dns.Msg).SetQuestion("none.ns.svc."+testZone, dns.TypeA), conn)
+			if err != nil || m.Rcode != want {
+				t.Errorf("over %s query %d got %v, %v, want %s", network, i, m, err, dns.RcodeToString[want])
+			}
 		}
-	}
-	if n := testutil.ToFloat64(vars.Panic) - before; n != 2 {
-		t.Errorf("%v panics were counted, want 2", n)
+		if n := testutil.ToFloat64(vars.Panic) - before; n != 2 {
+			t.Errorf("over %s %v panics were counted, want 2", network, n)
+		}
 	}
 }
 

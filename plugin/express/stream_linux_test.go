@@ -3,8 +3,6 @@
 package express
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"crypto/tls"
 	"encoding/binary"
@@ -16,8 +14,6 @@ import (
 	"net/netip"
 	"os"
 	"runtime"
-	"runtime/debug"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -25,7 +21,6 @@ import (
 	"time"
 
 	"github.com/miekg/dns"
-	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/clusterset/clusterset/internal/index"
 )
@@ -51,29 +46,12 @@ func streamServer(tt *target, l net.Listener, express bool) *dns.Server {
 	}
 }
 
-// serveTCP serves a target on the express path, at a new address, until the test ends or stop is called.
-func serveTCP(t *testing.T, tt *target) (addr string, stop func()) {
-	t.Helper()
-	return serveAt(t, tt, listenTCP(t))
-}
-
-// serveTLS does the same with TLS.
-func serveTLS(t *testing.T, tt *target) (addr string, stop func()) {
-	t.Helper()
-	return serveAt(t, tt, tls.NewListener(listenTCP(t), serverTLS(t)))
-}
-
 // serverTLS returns a configuration with the certificate that Go's own tests have.
 func serverTLS(t *testing.T) *tls.Config {
 	t.Helper()
 	s := httptest.NewTLSServer(nil)
 	defer s.Close()
 	return &tls.Config{Certificates: s.TLS.Certificates, MinVersion: tls.VersionTLS12}
-}
-
-func connectTLS(t *testing.T, addr string) net.Conn {
-	t.Helper()
-	return tls.Client(connect(t, addr), &tls.Config{InsecureSkipVerify: true}) //nolint:gosec // ourselves
 }
 
 func listenTCP(t *testing.T) net.Listener {
@@ -85,8 +63,14 @@ func listenTCP(t *testing.T) net.Listener {
 	return l
 }
 
-func serveAt(t *testing.T, tt *target, l net.Listener) (addr string, stop func()) {
+// serve serves a target on the express path, with TLS if there is a configuration, until the test ends or stop is called.
+func serve(t *testing.T, tt *target, config *tls.Config) (addr string, stop func()) {
 	t.Helper()
+	l := listenTCP(t)
+	addr = l.Addr().String()
+	if config != nil {
+		l = tls.NewListener(l, config)
+	}
 	server, done := streamServer(tt, l, true), make(chan struct{})
 	go func() {
 		defer close(done)
@@ -97,10 +81,10 @@ func serveAt(t *testing.T, tt *target, l net.Listener) (addr string, stop func()
 		<-done
 	}
 	t.Cleanup(stop)
-	return l.Addr().String(), stop
+	return addr, stop
 }
 
-func connect(t *testing.T, addr string) net.Conn {
+func connect(t *testing.T, addr string, config *tls.Config) net.Conn {
 	t.Helper()
 	conn, err := net.Dial("tcp", addr)
 	if err != nil {
@@ -109,6 +93,9 @@ func connect(t *testing.T, addr string) net.Conn {
 	t.Cleanup(func() { _ = conn.Close() })
 	if err := conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
 		t.Fatal(err)
+	}
+	if config != nil {
+		return tls.Client(conn, &tls.Config{InsecureSkipVerify: true}) //nolint:gosec // ourselves
 	}
 	return conn
 }
@@ -266,8 +253,8 @@ func TestTheMostQueriesOfAConnection(t *testing.T) {
 	for _, joined := range []bool{false, true} {
 		tt := testTarget(t, published)
 		tt.server.MaxTCPQueries = 7
-		addr, _ := serveTCP(t, tt)
-		conn := connect(t, addr)
+		addr, _ := serve(t, tt, nil)
+		conn := connect(t, addr, nil)
 		var all []byte
 		for i := range uint16(7) {
 			all = append(all, streamQuery(t, i, []uint16{dns.TypeA, dns.TypeA, dns.TypeNS}[i%3])...)
@@ -291,71 +278,15 @@ func TestTheMostQueriesOfAConnection(t *testing.T) {
 	}
 }
 
-// A client that sends queries without reading replies gets all of them once it reads, and in their order.
-func TestAClientThatReadsLate(t *testing.T) {
-	tt := testTarget(t, published)
-	tt.server.WriteTimeout = time.Minute
-	addr, _ := serveTCP(t, tt)
-	queries := map[uint16][]byte{dns.TypeA: streamQuery(t, 0, dns.TypeA), dns.TypeNS: streamQuery(t, 0, dns.TypeNS)}
-	var all []byte
-	const n = 400_000 // they fill the buffers of both sockets, and so do their replies
-	for i := range n {
-		qtype := dns.TypeA
-		if i%1000 == 999 {
-			qtype = dns.TypeNS // for the chain
-		}
-		copy(queries[qtype][2:], []byte{byte(i >> 8), byte(i)})
-		all = append(all, queries[qtype]...)
-	}
-	conn := connect(t, addr) // now, as a connection that asks nothing is closed after two seconds
-	sent := make(chan error, 1)
-	go func() {
-		_, err := conn.Write(all)
-		sent <- err
-	}()
-	select {
-	case err := <-sent:
-		t.Fatalf("all queries were taken from a client that reads nothing: %v", err)
-	case <-time.After(time.Second):
-	}
-	replies := bufio.NewReader(conn)
-	for i := range n {
-		if id, _, err := readReply(replies); err != nil || id != uint16(i) { //nolint:gosec // wraps
-			t.Fatalf("reply %d has ID %d, %v", i, id, err)
-		}
-	}
-	if err := <-sent; err != nil {
-		t.Fatal(err)
-	}
-}
-
-// A client that never reads is disconnected after the write timeout.
-func TestAClientThatNeverReads(t *testing.T) {
-	tt := testTarget(t, published)
-	tt.server.WriteTimeout = 300 * time.Millisecond
-	addr, _ := serveTCP(t, tt)
-	conn := connect(t, addr)
-	all := bytes.Repeat(streamQuery(t, 1, dns.TypeA), 1000)
-	for {
-		if _, err := conn.Write(all); err != nil {
-			var timeout net.Error
-			if errors.As(err, &timeout) && timeout.Timeout() {
-				t.Error("it isn't disconnected")
-			}
-			return
-		}
-	}
-}
-
 // A server that stops answers the queries that have arrived, and closes the connection. That in the chain has its reply, too.
 func TestAStopAnswersWhatHasArrived(t *testing.T) {
-	t.Run("TCP", func(t *testing.T) { stopWhileAsked(t, serveTCP, connect, 200) })
+	t.Run("TCP", func(t *testing.T) { stopWhileAsked(t, nil, 200) })
 	// With TLS each query is a record, which is read alone, for half a second at most.
-	t.Run("TLS", func(t *testing.T) { stopWhileAsked(t, serveTLS, connectTLS, 20) })
+	t.Run("TLS", func(t *testing.T) { stopWhileAsked(t, serverTLS(t), 20) })
 }
 
 // stopWhileAsked stops a server while it answers a query and as many more arrive.
-func stopWhileAsked(t *testing.T, serve func(*testing.T, *target) (string, func()), connect func(*testing.T, string) net.Conn, more uint16) {
+func stopWhileAsked(t *testing.T, config *tls.Config, more uint16) {
 	t.Helper()
 	inChain, release := make(chan struct{}), make(chan struct{})
 	var hold atomic.Bool // the next query waits for the release
@@ -366,8 +297,8 @@ func stopWhileAsked(t *testing.T, serve func(*testing.T, *target) (string, func(
 		}
 		return published()
 	})
-	addr, stop := serve(t, tt)
-	conn, waiting := connect(t, addr), connect(t, addr)
+	addr, stop := serve(t, tt, config)
+	conn, waiting := connect(t, addr, config), connect(t, addr, config)
 	for _, c := range []net.Conn{conn, waiting} { // both have been accepted
 		exchange(t, c, dns.TypeA)
 	}
@@ -425,7 +356,7 @@ func TestALateReaderGetsItsRepliesWhenTheServerStops(t *testing.T) {
 	tt, all := longReplies(t)
 	tt.server.WriteTimeout = time.Minute
 	l := newListener(listenTCP(t), tt)
-	client := connect(t, l.Addr().String())
+	client := connect(t, l.Addr().String(), nil)
 	conn, err := l.Accept()
 	if err != nil {
 		t.Fatal(err)
@@ -450,16 +381,16 @@ func TestALateReaderGetsItsRepliesWhenTheServerStops(t *testing.T) {
 // A client that doesn't read for the write timeout gets half a reply. It gets nothing after that, also if the server stops then and the
 // client reads again. A63.
 func TestNothingFollowsAReplyThatWasCut(t *testing.T) {
-	t.Run("TCP", func(t *testing.T) { cutReply(t, connect, nil) })
-	t.Run("TLS", func(t *testing.T) { cutReply(t, connectTLS, serverTLS(t)) })
+	t.Run("TCP", func(t *testing.T) { cutReply(t, nil) })
+	t.Run("TLS", func(t *testing.T) { cutReply(t, serverTLS(t)) })
 }
 
-func cutReply(t *testing.T, connect func(*testing.T, string) net.Conn, config *tls.Config) {
+func cutReply(t *testing.T, config *tls.Config) {
 	t.Helper()
 	tt, queries := longReplies(t)
 	tt.server.WriteTimeout = time.Second
 	tcp := listenTCP(t)
-	client := connect(t, tcp.Addr().String())
+	client := connect(t, tcp.Addr().String(), config)
 	sent := make(chan error, 1)
 	go func() { // also shakes hands
 		_, err := client.Write(queries)
@@ -541,7 +472,7 @@ func TestAStopEndsAConnectionThatNeverPauses(t *testing.T) {
 		return snapshot
 	})
 	l := newListener(listenTCP(t), tt)
-	client = connect(t, l.Addr().String())
+	client = connect(t, l.Addr().String(), nil)
 	conn, err := l.Accept()
 	if err != nil {
 		t.Fatal(err)
@@ -554,105 +485,6 @@ func TestAStopEndsAConnectionThatNeverPauses(t *testing.T) {
 	_ = conn.Close()
 	if after := asked - stop; after > 1+lastReads { // the batch after this one, and those of Close
 		t.Errorf("%d queries were answered after the server stopped", after)
-	}
-}
-
-// Connections whose clients never pause take turns, and one that waits for its turn has no desk.
-func TestManyBusyConnectionsShareDesks(t *testing.T) {
-	// One connection is served at a time, and collecting garbage doesn't interrupt it.
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-	defer debug.SetGCPercent(debug.SetGCPercent(-1))
-	snapshot := published()
-	tt := testTarget(t, func() *index.Snapshot { return snapshot })
-	l := newListener(listenTCP(t), tt).(*listener)
-	var mu sync.Mutex
-	var first, last []int // the first and the last batch of each desk
-	batches := 0
-	l.desks.New = func() any {
-		d := newDesk(tt)
-		mu.Lock()
-		defer mu.Unlock()
-		i := len(first)
-		first, last = append(first, batches), append(last, batches)
-		d.answers = adding{d.answers, func() {
-			mu.Lock()
-			defer mu.Unlock()
-			last[i] = batches
-			batches++
-		}}
-		return d
-	}
-	const n = 100
-	query := new(dns.Msg).SetQuestion("none.ns.svc."+testZone, dns.TypeA).SetEdns0(dns.DefaultMsgSize, false)
-	query.IsEdns0().Option = []dns.EDNS0{&dns.EDNS0_PADDING{Padding: make([]byte, 400)}}
-	queries := bytes.Repeat(framed(t, query), 40) // they take five reads, each of which is answered soon
-	var conns []net.Conn
-	for range n {
-		client := connect(t, l.Addr().String())
-		send(t, client, queries)
-		if err := client.(*net.TCPConn).CloseWrite(); err != nil {
-			t.Fatal(err)
-		}
-		conn, err := l.Accept()
-		if err != nil {
-			t.Fatal(err)
-		}
-		conns = append(conns, conn)
-	}
-	var served sync.WaitGroup
-	for _, conn := range conns {
-		served.Go(func() {
-			if _, err := conn.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
-				t.Error(err)
-			}
-			_ = conn.Close()
-		})
-	}
-	served.Wait()
-	most := 0
-	for batch := range batches {
-		used := 0
-		for i := range first {
-			if first[i] <= batch && batch <= last[i] {
-				used++
-			}
-		}
-		most = max(most, used)
-	}
-	if batches < 5*n || most > n*9/10 { // the scheduler may interrupt some of those that have one
-		t.Errorf("%d batches of %d connections took %d desks at a time", batches, n, most)
-	}
-}
-
-// adding is a counter that tells when something is added.
-type adding struct {
-	prometheus.Counter
-	added func()
-}
-
-// Add implements [prometheus.Counter].
-func (a adding) Add(n float64) {
-	a.added()
-	a.Counter.Add(n)
-}
-
-// A query that makes the express path panic goes to the chain, and the connection stays.
-func TestAPanicOverTCP(t *testing.T) {
-	queries := 0
-	tt := testTarget(t, func() *index.Snapshot {
-		queries++
-		if queries%2 == 1 {
-			panic("at every other query")
-		}
-		return published()
-	})
-	addr, _ := serveTCP(t, tt)
-	conn := connect(t, addr)
-	for i, want := range []int{dns.RcodeRefused, dns.RcodeNameError, dns.RcodeRefused, dns.RcodeNameError} {
-		send(t, conn, streamQuery(t, uint16(i), dns.TypeA)) //nolint:gosec // few
-		if _, rcode, err := readReply(conn); err != nil || rcode != want {
-			t.Errorf("query %d got %d, %v, want %d", i, rcode, err, want)
-		}
 	}
 }
 
@@ -686,7 +518,7 @@ func idleMemory(t *testing.T, qtype uint16, express bool) int {
 		_ = server.Shutdown()
 		<-done
 	}()
-	exchange(t, connect(t, l.Addr().String()), qtype) // what is allocated once
+	exchange(t, connect(t, l.Addr().String(), nil), qtype) // what is allocated once
 	const n = 400
 	conns := make([]net.Conn, 0, n)
 	used := func() int {
@@ -699,7 +531,7 @@ func idleMemory(t *testing.T, qtype uint16, express bool) int {
 	}
 	before := used()
 	for range n {
-		conn := connect(t, l.Addr().String())
+		conn := connect(t, l.Addr().String(), nil)
 		exchange(t, conn, qtype)
 		conns = append(conns, conn)
 	}
