@@ -33,8 +33,8 @@ Completion: ` + "`" + `source <(clusterset completion bash)` + "`" + `. For ` + 
 |---|---|
 `
 
-// flagRows are flags of a command, in the order of the page.
-type flagRows struct {
+// flagsOf are flags of a command, in the order of the page.
+type flagsOf struct {
 	command string
 	flags   []string
 }
@@ -42,37 +42,37 @@ type flagRows struct {
 // flagSections are the flags that docs/flags.md has: those that people set most often. --help has all.
 var flagSections = []struct {
 	title string
-	of    []flagRows
+	of    []flagsOf
 }{
-	{"Flags of many commands", []flagRows{
+	{"Flags of many commands", []flagsOf{
 		{"status", []string{"kubeconfig", "context", "hub-kubeconfig", "hub-context", "output", "request-timeout"}},
 		{"drain", []string{"dry-run", "wait", "timeout"}},
 	}},
-	{"clusterset join", []flagRows{
+	{"clusterset join", []flagsOf{
 		{"join", []string{"zone", "region", "cidrs", "community", "network", "external-cidrs", "hub-server", "install-crds", "rejoin"}},
 	}},
-	{"clusterset member", []flagRows{
+	{"clusterset member", []flagsOf{
 		{"member", []string{
 			"data-path", "prefer", "export-namespaces", "exclude-export-namespaces", "import-namespaces", "exclude-namespaces",
 			"create-namespaces", "extend-everywhere", "beacon-addresses",
 		}},
 	}},
-	{"clusterset hub", []flagRows{
+	{"clusterset hub", []flagsOf{
 		{"hub", []string{"manage-members", "hub-server", "suspect-after", "expire-after", "forget-after"}},
 	}},
-	{"clusterset explain", []flagRows{
+	{"clusterset explain", []flagsOf{
 		{"explain", []string{"from", "manifests"}},
 	}},
-	{"clusterset doctor", []flagRows{
+	{"clusterset doctor", []flagsOf{
 		{"doctor", []string{"dns", "for"}},
 	}},
-	{"clusterset preview", []flagRows{
+	{"clusterset preview", []flagsOf{
 		{"preview", []string{"file", "for", "from", "data-path"}},
 	}},
-	{"clusterset console", []flagRows{
+	{"clusterset console", []flagsOf{
 		{"console", []string{"context", "port", "manifests"}},
 	}},
-	{"clusterset test", []flagRows{
+	{"clusterset test", []flagsOf{
 		{"test", []string{"context", "image", "keep"}},
 	}},
 }
@@ -111,7 +111,7 @@ func textOf(cmd *cobra.Command) string {
 	return text
 }
 
-func writeFlags(t *testing.T, b *strings.Builder, root *cobra.Command, of flagRows) {
+func writeFlags(t *testing.T, b *strings.Builder, root *cobra.Command, of flagsOf) {
 	t.Helper()
 	cmd, _, err := root.Find([]string{of.command})
 	if err != nil {
