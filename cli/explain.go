@@ -64,7 +64,6 @@ the options namespaces, max_answers, fallthrough and snapshot: it shows the answ
 	return cmd
 }
 
-// oneArg requires exactly one argument, which the usage calls name.
 func oneArg(name, what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		switch len(args) {
@@ -118,7 +117,6 @@ func (e *explainCommand) show(w io.Writer, explanation *explain.Explanation) err
 	})
 }
 
-// own explains the name of the local cluster's own Service.
 func (e *explainCommand) own(ctx context.Context, name explain.Name, w io.Writer) error {
 	if e.manifests != "" || e.from != "" {
 		return usagef("%s is the name of a cluster's own Service: --manifests and --from don't apply to it", name)
@@ -201,7 +199,7 @@ func (e *explainCommand) fetch(ctx context.Context, q *explain.Query) (facts *ex
 		facts.Notes = append(facts.Notes, fmt.Sprintf("this cluster's own Service of that name asks to be extended; clusterset explain %s shows what it leads to", own.Name()))
 	}
 	if hub != nil {
-		if hubErr = facts.FetchExports(ctx, hub, q.Name.Key, facts.Self); hubErr != nil {
+		if hubErr = facts.FetchExports(ctx, hub, q.Name.Key); hubErr != nil {
 			facts.Notes = append(facts.Notes, "this is what the cluster knows without the hub: "+hubErr.Error())
 		}
 	}

@@ -33,8 +33,8 @@ Completion: ` + "`" + `source <(clusterset completion bash)` + "`" + `. For ` + 
 |---|---|
 `
 
-// flagRows are flags of a command, in the order of the page.
-type flagRows struct {
+// flagGroup are flags of a command, in the order of the page.
+type flagGroup struct {
 	command string
 	flags   []string
 }
@@ -42,37 +42,37 @@ type flagRows struct {
 // flagSections are the flags that docs/flags.md has: those that people set most often. --help has all.
 var flagSections = []struct {
 	title string
-	of    []flagRows
+	of    []flagGroup
 }{
-	{"Flags of many commands", []flagRows{
+	{"Flags of many commands", []flagGroup{
 		{"status", []string{"kubeconfig", "context", "hub-kubeconfig", "hub-context", "output", "request-timeout"}},
 		{"drain", []string{"dry-run", "wait", "timeout"}},
 	}},
-	{"clusterset join", []flagRows{
+	{"clusterset join", []flagGroup{
 		{"join", []string{"zone", "region", "cidrs", "community", "network", "external-cidrs", "hub-server", "install-crds", "rejoin"}},
 	}},
-	{"clusterset member", []flagRows{
+	{"clusterset member", []flagGroup{
 		{"member", []string{
 			"data-path", "prefer", "export-namespaces", "exclude-export-namespaces", "import-namespaces", "exclude-namespaces",
 			"create-namespaces", "extend-everywhere", "beacon-addresses",
 		}},
 	}},
-	{"clusterset hub", []flagRows{
+	{"clusterset hub", []flagGroup{
 		{"hub", []string{"manage-members", "hub-server", "suspect-after", "expire-after", "forget-after"}},
 	}},
-	{"clusterset explain", []flagRows{
+	{"clusterset explain", []flagGroup{
 		{"explain", []string{"from", "manifests"}},
 	}},
-	{"clusterset doctor", []flagRows{
+	{"clusterset doctor", []flagGroup{
 		{"doctor", []string{"dns", "for"}},
 	}},
-	{"clusterset preview", []flagRows{
+	{"clusterset preview", []flagGroup{
 		{"preview", []string{"file", "for", "from", "data-path"}},
 	}},
-	{"clusterset console", []flagRows{
+	{"clusterset console", []flagGroup{
 		{"console", []string{"context", "port", "manifests"}},
 	}},
-	{"clusterset test", []flagRows{
+	{"clusterset test", []flagGroup{
 		{"test", []string{"context", "image", "keep"}},
 	}},
 }
@@ -111,7 +111,7 @@ func textOf(cmd *cobra.Command) string {
 	return text
 }
 
-func writeFlags(t *testing.T, b *strings.Builder, root *cobra.Command, of flagRows) {
+func writeFlags(t *testing.T, b *strings.Builder, root *cobra.Command, of flagGroup) {
 	t.Helper()
 	cmd, _, err := root.Find([]string{of.command})
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 )
 
 // TestEndpointChangeAllocates bounds the memory that a changed endpoint of one of 250 clusters costs: all that is wanted of the service is
-// computed, and compared with what is there.
+// computed, and compared with what is there. docs/sizing.md has these figures.
 func TestEndpointChangeAllocates(t *testing.T) {
 	for _, c := range []struct {
 		kind               mcsv1beta1.ServiceImportType

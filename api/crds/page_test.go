@@ -25,9 +25,9 @@ ServiceExport and ServiceImport are those of the
 var (
 	// onlyNamed are the kinds on the hub that only programs write and read: the page names their fields.
 	onlyNamed = []string{"ExportedEndpoints", "ExportedService", "MemberReport"}
-	// undescribed are fields of types that Kubernetes defines and describes.
-	undescribed = []string{"conditions", "targetRef", "sessionAffinityConfig"}
-	escape      = strings.NewReplacer("|", `\|`, "<", "&lt;")
+	// opaque are fields of types that Kubernetes defines and describes.
+	opaque = []string{"conditions", "targetRef", "sessionAffinityConfig"}
+	escape = strings.NewReplacer("|", `\|`, "<", "&lt;")
 )
 
 // docs/api.md documents the CustomResourceDefinitions. UPDATE=1 rewrites it.
@@ -74,7 +74,7 @@ func writeFields(b *strings.Builder, path string, schema *apiextensionsv1.JSONSc
 		if path != "" || field.Type != "object" { // spec and status say nothing themselves
 			fmt.Fprintf(b, "| `%s%s` | %s | %s |\n", path, name, typeOf(&field), escape.Replace(text))
 		}
-		if !slices.Contains(undescribed, name) {
+		if !slices.Contains(opaque, name) {
 			writeBelow(b, path+name, &field)
 		}
 	}

@@ -110,7 +110,6 @@ func answerAll(ctx context.Context, asks []Ask, patience time.Duration, look loo
 	return answers
 }
 
-// once asks one question once.
 func (q Ask) once(ctx context.Context, look lookUp, dial dial) Answer {
 	a := Answer{Ask: q, Outcome: Works, Addresses: []string{q.Address}}
 	if q.Host != "" {
@@ -171,7 +170,6 @@ func ofDial(err error) Outcome {
 	return NoAnswer
 }
 
-// asksFor returns what a cluster's client is asked, from what was seen in the clusters.
 func asksFor(here *Facts, all []*Facts, namespace, zone string) []Ask {
 	var asks []Ask
 	for _, there := range all {

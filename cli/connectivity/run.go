@@ -1,8 +1,7 @@
 // Package connectivity tests a cluster set as its users use it: pods in every cluster ask for the names of what every cluster exports, and
 // connect to what the names lead to. It is `clusterset test`.
 //
-// objects.go says what is created, client.go is what the pods run, and verdict.go makes a Report of what was seen: all three are pure or
-// stand alone. run.go creates, waits, reads and cleans up.
+// client.go is what the pods run, and verdict.go makes a Report of what was seen: both are pure or stand alone. run.go creates, waits and cleans up.
 package connectivity
 
 import (
@@ -11,13 +10,17 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -137,7 +140,6 @@ func (c *Cluster) create(ctx context.Context, o client.Object) error {
 	return c.Create(ctx, o, client.FieldOwner(api.FieldManagerCLI))
 }
 
-// ask starts a cluster's client.
 func (t *Test) ask(ctx context.Context, c *Cluster, asks []Ask) error {
 	if len(asks) == 0 {
 		return nil
@@ -152,7 +154,6 @@ func (t *Test) ask(ctx context.Context, c *Cluster, asks []Ask) error {
 	return nil
 }
 
-// answers reads what a cluster's client printed.
 func (t *Test) answers(ctx context.Context, c *Cluster, f *Facts) (answers []Answer, err error) {
 	if !f.Client.Done {
 		return nil, errors.New(f.Client.Why)
@@ -194,7 +195,6 @@ func (t *Test) wait(ctx context.Context, what string, until time.Time, missing f
 	}
 }
 
-// look looks at all clusters.
 func (t *Test) look(ctx context.Context) ([]*Facts, error) {
 	all := make([]*Facts, len(t.Clusters))
 	err := inAll(t.Clusters, func(i int, c *Cluster) (err error) { all[i], err = c.look(ctx, t.Namespace); return err })
@@ -204,7 +204,6 @@ func (t *Test) look(ctx context.Context) ([]*Facts, error) {
 	return all, err
 }
 
-// inAll does something in all clusters at the same time.
 func inAll(clusters []*Cluster, do func(int, *Cluster) error) error {
 	errs := make([]error, len(clusters))
 	var workers sync.WaitGroup
@@ -250,4 +249,114 @@ func (c *Cluster) cleanUp(ctx context.Context, namespace string) error {
 		case <-time.After(pollEvery):
 		}
 	}
+}
+
+const (
+	// DefaultNamespace is the test's own namespace.
+	DefaultNamespace = "clusterset-test"
+	// labelTest marks what belongs to the test, above all its namespace: no other is touched.
+	labelTest = api.Domain + "/test"
+	// port is what the servers listen on.
+	port = 8080
+	// podsEnd is when the kubelet ends the test's pods, should nobody delete them.
+	podsEnd = 3600
+
+	server, clientPod, account = "server", "client", "clusterset-test"
+)
+
+// serviceOf and headlessOf are the Services that a cluster exports. Their names begin with a letter, which not every cluster's does.
+func serviceOf(cluster string) string  { return "in-" + cluster }
+func headlessOf(cluster string) string { return "headless-in-" + cluster }
+
+// namespaceObject returns the test's namespace. Services in it may be extended (D60), and its pods have few rights.
+func namespaceObject(name string) *corev1.Namespace {
+	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{
+		labelTest: "true", api.KeyExtend: api.ExtendAllowed, "pod-security.kubernetes.io/enforce": "restricted",
+	}}}
+}
+
+// objectsFor returns what is created in a cluster's namespace before anything is asked, in this order: a server, the Services it answers for and
+// their exports, and for each other cluster a Service of the name that it exports, without a pod, which asks to be extended.
+func objectsFor(namespace, cluster, image string, all []string) []client.Object {
+	list := []client.Object{
+		&corev1.ServiceAccount{ObjectMeta: object(namespace, account), AutomountServiceAccountToken: ptr.To(false)},
+		serverPod(namespace, cluster, image),
+	}
+	for _, c := range all {
+		svc := service(namespace, serviceOf(c))
+		if c != cluster {
+			svc.Spec.Selector["app"] = "none"
+			svc.Annotations = map[string]string{api.KeyExtend: api.ExtendTrue}
+			list = append(list, svc)
+			continue
+		}
+		headless := service(namespace, headlessOf(c))
+		headless.Spec.ClusterIP = corev1.ClusterIPNone
+		list = append(list, svc, headless, export(namespace, svc.Name), export(namespace, headless.Name))
+	}
+	return list
+}
+
+func object(namespace, name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{labelTest: "true"}}
+}
+
+func service(namespace, name string) *corev1.Service {
+	return &corev1.Service{ObjectMeta: object(namespace, name), Spec: corev1.ServiceSpec{
+		Selector:       map[string]string{labelTest: "true", "app": server},
+		IPFamilyPolicy: ptr.To(corev1.IPFamilyPolicyPreferDualStack),
+		Ports:          []corev1.ServicePort{{Name: "test", Port: port, TargetPort: intstr.FromString("test")}},
+	}}
+}
+
+func export(namespace, name string) *mcsv1beta1.ServiceExport {
+	return &mcsv1beta1.ServiceExport{ObjectMeta: object(namespace, name)}
+}
+
+func serverPod(namespace, cluster, image string) *corev1.Pod {
+	p := pod(namespace, server, image, "server", "--name", cluster, "--port", strconv.Itoa(port))
+	c := &p.Spec.Containers[0]
+	c.Ports = []corev1.ContainerPort{{Name: "test", ContainerPort: port}}
+	c.ReadinessProbe = &corev1.Probe{
+		ProbeHandler:  corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromString("test")}},
+		PeriodSeconds: 2,
+	}
+	return p
+}
+
+// clientFor returns the pod that asks the questions: a kilobyte for each other cluster.
+func clientFor(namespace, image string, asks []Ask, patience time.Duration) (*corev1.Pod, error) {
+	args := []string{"client", "--patience", patience.String()}
+	for _, a := range asks {
+		content, err := json.Marshal(a)
+		if err != nil {
+			return nil, fmt.Errorf("encode question: %w", err)
+		}
+		args = append(args, "--ask", string(content))
+	}
+	return pod(namespace, clientPod, image, args...), nil
+}
+
+// pod returns a pod that the Pod Security level "restricted" admits. Who runs it is for the image, or the cluster, to say.
+func pod(namespace, name, image string, args ...string) *corev1.Pod {
+	meta := object(namespace, name)
+	meta.Labels["app"] = name
+	return &corev1.Pod{ObjectMeta: meta, Spec: corev1.PodSpec{
+		ServiceAccountName: account, AutomountServiceAccountToken: ptr.To(false), EnableServiceLinks: ptr.To(false),
+		RestartPolicy: corev1.RestartPolicyNever, ActiveDeadlineSeconds: ptr.To[int64](podsEnd), TerminationGracePeriodSeconds: ptr.To[int64](1),
+		SecurityContext: &corev1.PodSecurityContext{
+			RunAsNonRoot: ptr.To(true), SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+		},
+		Containers: []corev1.Container{{
+			Name: name, Image: image, Args: append([]string{"test"}, args...), ImagePullPolicy: corev1.PullIfNotPresent,
+			Resources: corev1.ResourceRequirements{
+				Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("10m"), corev1.ResourceMemory: resource.MustParse("32Mi")},
+				Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("128Mi")},
+			},
+			SecurityContext: &corev1.SecurityContext{
+				AllowPrivilegeEscalation: ptr.To(false), ReadOnlyRootFilesystem: ptr.To(true),
+				Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+			},
+		}},
+	}}
 }

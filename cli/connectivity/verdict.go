@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/clusterset/clusterset/cli/screen"
 )
 
 // Kind is what a question is about.
@@ -88,12 +90,10 @@ func (j *judge) note(format string, args ...any) {
 	}
 }
 
-// kubectl returns a command for a cluster.
 func (j *judge) kubectl(f *Facts, format string, args ...any) string {
 	return "kubectl --context " + f.Context + " " + fmt.Sprintf(format, args...)
 }
 
-// cluster finds what keeps a cluster from being asked.
 func (j *judge) cluster(f *Facts) {
 	service, headless := f.Exports[serviceOf(f.Cluster)], f.Exports[headlessOf(f.Cluster)]
 	switch {
@@ -116,7 +116,6 @@ func (j *judge) cluster(f *Facts) {
 	}
 }
 
-// from judges what a cluster's pods found out.
 func (j *judge) from(here *Facts) {
 	if len(here.Answers) == 0 && !here.Gone && here.Server.Ready && slices.ContainsFunc(j.all, func(f *Facts) bool { return here.Imports[serviceOf(f.Cluster)].There }) {
 		j.problem(j.kubectl(here, "-n %s describe pod %s (run the test with --keep)", j.namespace, clientPod),
@@ -275,7 +274,6 @@ func (j *judge) unreached(here, there *Facts, a Answer, way string) {
 	}
 }
 
-// whyBehind says what keeps a cluster from importing endpoints.
 func (j *judge) whyBehind(here *Facts) string {
 	if why := j.broken[here.Cluster]; why != "" {
 		return fmt.Sprintf("its agent imports them from the hub; see the problem above: %s", why)
@@ -283,11 +281,63 @@ func (j *judge) whyBehind(here *Facts) string {
 	return fmt.Sprintf("its agent imports them from the hub; clusterset status --context %s says more", here.Context)
 }
 
-// outcome returns how a question was answered.
 func (j *judge) outcome(here, there *Facts, kind Kind, family Family) Outcome {
 	at := slices.IndexFunc(here.Answers, func(a Answer) bool { return a.To == there.Cluster && a.Kind == kind && a.Family == family && a.Connect })
 	if at < 0 {
 		return ""
 	}
 	return here.Answers[at].Outcome
+}
+
+// Render returns the Report for a person.
+func Render(r Report, colours bool) string {
+	w := &screen.Writer{Colours: colours}
+	var rows [][]screen.Cell
+	for _, p := range r.Pairs {
+		row := screen.T(p.From, p.To)
+		for _, kind := range kinds {
+			row = append(row, p.cell(kind))
+		}
+		rows = append(rows, append(row, screen.T(p.NotTried)...))
+	}
+	w.Table([]string{"FROM", "TO", "NAME", "CLUSTERSETIP", "HEADLESS", "OWN NAME", ""}, rows)
+	for _, n := range r.Notes {
+		w.Blank()
+		w.Line(screen.Cell{Text: n, Colour: screen.Faint})
+	}
+	w.Blank()
+	if len(r.Problems) == 0 {
+		w.Line(screen.Cell{Text: "Every name and address works from every cluster.", Colour: screen.Good})
+	}
+	for _, p := range r.Problems {
+		w.Line(screen.Cell{Text: "PROBLEM  ", Colour: screen.Bad}, screen.Cell{Text: p.Message})
+		if p.Cure != "" {
+			w.Line(screen.Cell{Text: "         → " + p.Cure})
+		}
+	}
+	return w.String()
+}
+
+// cell shows the checks of a kind: in which families they work, and in which they don't.
+func (p *Pair) cell(kind Kind) screen.Cell {
+	var works, fails []string
+	for _, c := range p.Checks {
+		switch {
+		case c.Kind != kind:
+		case c.Outcome == Works:
+			works = append(works, c.Family)
+		default:
+			fails = append(fails, "no "+c.Family)
+		}
+	}
+	all := slices.Concat(works, fails)
+	switch {
+	case p.NotTried != "":
+		return screen.Cell{Text: "not tried", Colour: screen.Warn}
+	case len(all) == 0:
+		return screen.Cell{Text: "-", Colour: screen.Faint}
+	case len(fails) > 0:
+		return screen.Cell{Text: strings.Join(all, ", "), Colour: screen.Bad}
+	}
+	return screen.Cell{Text: strings.Join(all, ", "), Colour: screen.Good}
 }

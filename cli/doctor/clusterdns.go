@@ -3,7 +3,10 @@ package doctor
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
+
+	"github.com/coredns/caddy/caddyfile"
 
 	"github.com/clusterset/clusterset/cli/screen"
 )
@@ -90,7 +93,6 @@ func (b *Block) names(zone, plugin string) bool {
 	return p != nil && len(p.Args) > 0 && zoneOf(p.Args[0]) != ""
 }
 
-// servers returns where a forward plugin sends queries.
 func (p *Plugin) servers() []string {
 	if len(p.Args) < 2 {
 		return []string{"nowhere"}
@@ -98,7 +100,6 @@ func (p *Plugin) servers() []string {
 	return p.Args[1:]
 }
 
-// stanza returns the cure for a Corefile without one.
 func (f *Facts) stanza(check, configMap string, zones []string) string {
 	keys := make([]string, len(zones))
 	for i, z := range zones {
@@ -150,4 +151,173 @@ func (f *Facts) checkStubDomains(c ConfigMap) []Finding {
 		all = append(all, problem(fmt.Sprintf("stubDomains in %s lacks %s", c.Key, zone), fmt.Sprintf("add %q: [%q]%s", zone, address, with)))
 	}
 	return append(all, f.checkSent("clusterdns", c, forwarded)...)
+}
+
+// global is a public top-level domain. The names below svc.global are ours; all others belong to those who registered them.
+const (
+	publicZone = "global"
+	ourZone    = "svc.global"
+)
+
+// checkGlobal finds a Corefile in which clusterset gets every query for global: registered names there can't be resolved then.
+func checkGlobal(c ConfigMap, blocks []Block) []Finding {
+	block, key := serving(blocks, publicZone)
+	if block == nil {
+		return nil
+	}
+	forward, plugin := block.plugin(publicZone, "forward"), block.plugin(publicZone, "clusterset")
+	switch {
+	case plugin != nil && forward == nil && key == publicZone:
+		return []Finding{problem(fmt.Sprintf("%s answers all of global, a public top-level domain, itself: names such as www.company.global can't be resolved", c.Key),
+			"write svc.global in place of global in the server block and in the line of clusterset"+edit(c))}
+	case plugin != nil: // it passes on what isn't ours
+		return nil
+	case forward == nil || key != publicZone && (len(forward.Args) == 0 || zoneOf(forward.Args[0]) != publicZone):
+		return nil
+	}
+	var ours []string
+	if b, _ := serving(blocks, ourZone); b.plugin(ourZone, "forward") != forward {
+		ours = []string{}
+		if own := b.plugin(ourZone, "forward"); own != nil {
+			ours = own.servers()
+		}
+	}
+	return sendsGlobal(c, forward.servers(), ours)
+}
+
+// sendsGlobal returns the problem of a cluster DNS that forwards all of global to servers. ours are the servers for svc.global
+// if it has its own, or nil.
+func sendsGlobal(c ConfigMap, servers, ours []string) []Finding {
+	cure := "write svc.global in place of global"
+	if ours != nil {
+		if !slices.ContainsFunc(servers, func(s string) bool { return slices.Contains(ours, s) }) {
+			return nil // the rest of global goes elsewhere
+		}
+		cure = "remove what sends global there: svc.global has a line of its own"
+	}
+	return []Finding{problem(fmt.Sprintf("%s sends all of global, a public top-level domain, to %s: names such as www.company.global can't be resolved", c.Key, strings.Join(servers, " ")),
+		cure+edit(c))}
+}
+
+func edit(c ConfigMap) string {
+	namespace, name, _ := strings.Cut(c.Key, "/")
+	return fmt.Sprintf(" (kubectl -n %s edit configmap %s)", namespace, name)
+}
+
+// Block is a server block of a Corefile: the zones it serves, and its plugins.
+type Block struct {
+	Keys    []string
+	Plugins []Plugin
+}
+
+// Plugin is a plugin's line in a server block. The content of its braces is not kept.
+type Plugin struct {
+	Name string
+	Args []string
+}
+
+// ParseCorefile reads as much of a Corefile as is needed to see which plugin serves which zone. Snippets are inserted where
+// they are imported; files and environment variables can't be, because they are the server's. It understands what CoreDNS
+// accepts, and leaves errors in the rest to CoreDNS.
+func ParseCorefile(text string) []Block {
+	var blocks []Block
+	snippets := map[string][]Plugin{}
+	for _, b := range rawBlocks(text) {
+		if len(b.Keys) == 1 && strings.HasPrefix(b.Keys[0], "(") {
+			snippets[strings.Trim(b.Keys[0], "()")] = b.Plugins
+			continue
+		}
+		var plugins []Plugin
+		for _, p := range b.Plugins {
+			if p.Name == "import" && len(p.Args) == 1 && snippets[p.Args[0]] != nil {
+				plugins = append(plugins, snippets[p.Args[0]]...)
+				continue
+			}
+			plugins = append(plugins, p)
+		}
+		blocks = append(blocks, Block{b.Keys, plugins})
+	}
+	return blocks
+}
+
+// words splits a Corefile into words. Caddy's parser would also import files and expand variables, but those of this machine
+// instead of the server's.
+func words(text string) caddyfile.Dispenser {
+	return caddyfile.NewDispenser("Corefile", strings.NewReader(text))
+}
+
+func rawBlocks(text string) []Block {
+	var blocks []Block
+	var current Block
+	depth, last := 0, 0
+	d := words(text)
+	for d.Next() {
+		switch word := d.Val(); {
+		case word == "{":
+			depth++
+		case word == "}":
+			depth--
+			if depth == 0 {
+				blocks = append(blocks, current)
+				current = Block{}
+			}
+		case depth == 0:
+			current.Keys = append(current.Keys, strings.TrimSuffix(word, ","))
+		case depth == 1 && (d.Line() != last || len(current.Plugins) == 0):
+			current.Plugins = append(current.Plugins, Plugin{Name: word})
+		case depth == 1:
+			p := &current.Plugins[len(current.Plugins)-1]
+			p.Args = append(p.Args, word)
+		}
+		last = d.Line() + strings.Count(d.Val(), "\n")
+	}
+	return blocks
+}
+
+// zoneOf returns the zone of a server block's key, such as dns://clusterset.local:53, in lower case without the final dot.
+func zoneOf(key string) string {
+	key = strings.ToLower(key)
+	if _, rest, ok := strings.Cut(key, "://"); ok {
+		key = rest
+	}
+	if at := strings.LastIndexByte(key, ':'); at >= 0 {
+		key = key[:at]
+	}
+	return strings.TrimSuffix(key, ".")
+}
+
+func within(name, zone string) bool {
+	return zone == "" || name == zone || strings.HasSuffix(name, "."+zone)
+}
+
+// serving returns the block that CoreDNS uses for a zone: the one with the longest key that the zone is in.
+func serving(blocks []Block, zone string) (block *Block, key string) {
+	longest := -1
+	for i := range blocks {
+		for _, k := range blocks[i].Keys {
+			if z := zoneOf(k); within(zone, z) && len(z) > longest {
+				block, key, longest = &blocks[i], z, len(z)
+			}
+		}
+	}
+	return block, key
+}
+
+// plugin returns the first plugin with one of the names that applies to the zone.
+func (b *Block) plugin(zone string, names ...string) *Plugin {
+	for i := range b.Plugins {
+		if p := &b.Plugins[i]; slices.Contains(names, p.Name) && p.takes(zone) {
+			return p
+		}
+	}
+	return nil
+}
+
+// takes reports whether a plugin's arguments are zones that the zone is in, or none.
+func (p *Plugin) takes(zone string) bool {
+	zones := p.Args
+	if p.Name == "forward" && len(p.Args) > 0 {
+		zones = p.Args[:1] // the other arguments are servers
+	}
+	return len(zones) == 0 || slices.ContainsFunc(zones, func(z string) bool { return within(zone, zoneOf(z)) })
 }

@@ -1,9 +1,19 @@
+// Package doctor finds what prevents cross-cluster names from working in a cluster, and says how to fix it.
+//
+// It implements `clusterset doctor`: it reads Facts, and the checks are pure functions of them. A check that can't be made, because the account may
+// not read everything, says so and is no finding.
 package doctor
 
 import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
+	"time"
+
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/cli/screen"
+	"github.com/clusterset/clusterset/cli/view"
 )
 
 // Level is the severity of a Finding.
@@ -94,4 +104,124 @@ func skipped(format string, args ...any) Finding {
 
 func problem(message, cure string) Finding {
 	return Finding{Level: Problem, Message: message, Cure: cure}
+}
+
+// Facts are the input of the checks.
+type Facts struct {
+	Now time.Time
+	// Cluster is the member and Hub the hub. nil means that it is not checked: without a Cluster, only the hub's API server is.
+	Cluster, Hub *Server
+	// Zones are the zones that clients query, without the final dot.
+	Zones []string
+
+	ClusterDNS, NodeLocalDNS ConfigMap
+	// ResolvConf is the content of a pod's /etc/resolv.conf, empty if this isn't a pod.
+	ResolvConf string
+	// Replies are the answers of DNSServer for each zone, in order. DNSServer is empty if none was given.
+	DNSServer string
+	Replies   []Reply
+	// Express is read from that server's metrics, nil if no server was given.
+	Express *Express
+	// Set is what the cluster, and the hub if it is checked, say of the set. SetErr is why they say nothing.
+	Set    view.Report
+	SetErr error
+	// Services are those of the cluster that have an address, and ServicesErr is why they can't be read.
+	Services    []Service
+	ServicesErr error
+	// Workloads are ours in the cluster, and WorkloadsErr is why they can't be read.
+	Workloads    []Workload
+	WorkloadsErr error
+	// Pods are ours in the cluster, and PodsErr is why they can't be read.
+	Pods    []view.Pod
+	PodsErr error
+	// Member is this cluster's MemberCluster, nil if there is none or the cluster's name isn't known.
+	Member *clustersetv1alpha1.MemberCluster
+	// Credentials are the member agent's, nil if they weren't looked for.
+	Credentials *Credentials
+}
+
+// Server is what is known of an API server.
+type Server struct {
+	What    string // "cluster" or "hub"
+	Address string
+	Err     error // why it can't be reached
+	Version string
+	// Skew is how far its clock is ahead of ours, and Uncertain how inaccurate that may be. Both are zero if it returned no
+	// time.
+	Skew, Uncertain time.Duration
+	Timed           bool
+	CRDs            []CRD
+	Rights          []Right
+	// RightsErr is why Rights are unknown.
+	RightsErr error
+}
+
+// CRD is a kind that must be served.
+type CRD struct {
+	Name     string   // such as globalservices.dns.fabedge.io
+	Want     []string // the versions; one of them must be served
+	Served   []string
+	Optional bool
+	// Outdated are what our definition has and the installed one lacks: fields, or the status subresource.
+	Outdated []string
+	Err      error
+}
+
+// Right is something that an account must be allowed to do.
+type Right struct {
+	For                              string // what needs it
+	Verb, Group, Resource, Namespace string
+	Name                             string
+	Allowed                          bool
+}
+
+// ConfigMap is the configuration of a DNS server of the cluster.
+type ConfigMap struct {
+	Key   string // namespace/name
+	Found bool
+	Data  map[string]string
+	Err   error
+}
+
+// Reply is a DNS server's reply to the query for dns-version.<zone>.
+type Reply struct {
+	Zone string
+	// Parent is the zone that answered instead of Zone and contains it: global instead of svc.global.
+	Parent string
+	// Texts are the TXT records. There are none with an Err.
+	Texts []string
+	// NotFound: there is no such name. Timeout: the server didn't reply.
+	NotFound, Timeout bool
+	Err               error
+}
+
+// Credentials are the member agent's kubeconfig for the hub.
+type Credentials struct {
+	Key     string // namespace/name of the Secret
+	Err     error  // why they can't be read
+	Refused bool   // whether the hub, asked from here, doesn't accept the token
+	Expires time.Time
+	// Lifetime is how long the token is valid after it was issued.
+	Lifetime time.Duration
+	Server   string
+}
+
+// Render returns the Diagnosis for a person: problems first, each with its cure and where to read more.
+func Render(d Diagnosis, colours bool) string {
+	w := &screen.Writer{Colours: colours}
+	marks := map[Level]screen.Cell{
+		OK: {Text: "ok       ", Colour: screen.Good}, Skipped: {Text: "skipped  ", Colour: screen.Faint}, Problem: {Text: "PROBLEM  ", Colour: screen.Bad},
+	}
+	for _, f := range d.Findings {
+		w.Line(marks[f.Level], screen.Cell{Text: f.Check + ": ", Colour: screen.Head}, screen.Cell{Text: f.Message})
+		arrow := "         → "
+		for line := range strings.Lines(f.Cure) {
+			w.Line(screen.Cell{Text: arrow + strings.TrimSuffix(line, "\n")})
+			arrow = "           "
+		}
+		if f.More != "" {
+			w.Line(screen.Cell{Text: "           " + f.More, Colour: screen.Faint})
+		}
+	}
+	return w.String()
 }

@@ -102,7 +102,6 @@ func (g *Gatherer) ask(ctx context.Context) (f *Facts, c, hub *objects.Cluster) 
 	return f, c, hub
 }
 
-// askCluster returns nil if the cluster can't be reached.
 func (g *Gatherer) askCluster(ctx context.Context, f *Facts) (c *objects.Cluster) {
 	f.Cluster, c = g.server(ctx, g.Cluster, "cluster", g.ClusterFlags)
 	f.ClusterDNS, f.NodeLocalDNS = ConfigMap{Key: g.ClusterDNS.String()}, ConfigMap{Key: g.NodeLocalDNS.String()}
@@ -121,7 +120,6 @@ func (g *Gatherer) askCluster(ctx context.Context, f *Facts) (c *objects.Cluster
 
 var errUnreached = errors.New("the cluster can't be reached")
 
-// server checks an API server.
 func (g *Gatherer) server(ctx context.Context, config *rest.Config, what, flags string) (*Server, *objects.Cluster) {
 	s := &Server{What: what, Address: config.Host}
 	c, err := objects.Open(config, what, flags)

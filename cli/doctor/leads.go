@@ -25,7 +25,6 @@ type Service struct {
 	DNS bool
 }
 
-// services reads the Services that have an address.
 func services(ctx context.Context, c *objects.Cluster) (all []Service, err error) {
 	var list corev1.ServiceList
 	if err := c.List(ctx, &list); err != nil {
@@ -62,7 +61,6 @@ type sent struct {
 	servers []string
 }
 
-// checkSent checks whether zones are sent to clusterset servers.
 func (f *Facts) checkSent(check string, c ConfigMap, all []sent) (findings []Finding) {
 	var whys []string
 	zones := map[string][]string{} // by the reason why they may not get there
@@ -138,7 +136,6 @@ func (f *Facts) leads(check, server string) (is Level, what string) {
 // The label of the cluster DNS's pods.
 const labelClusterDNS, clusterDNS = "k8s-app", "kube-dns"
 
-// leadsToUs reports whether a Service selects our DNS servers.
 func (f *Facts) leadsToUs(s *Service) bool {
 	return len(s.Selector) > 0 && slices.ContainsFunc(f.Workloads, func(w Workload) bool {
 		return w.Part == view.PartDNS && w.Namespace == s.Namespace && labels.SelectorFromSet(s.Selector).Matches(labels.Set(w.Labels))

@@ -3,11 +3,16 @@ package explain
 import (
 	"cmp"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 
+	discoveryv1 "k8s.io/api/discovery/v1"
+
+	"github.com/clusterset/clusterset/api"
 	"github.com/clusterset/clusterset/cli/place"
 	"github.com/clusterset/clusterset/internal/index"
+	"github.com/clusterset/clusterset/internal/kubeproxy"
 	"github.com/clusterset/clusterset/internal/topology"
 )
 
@@ -91,7 +96,6 @@ func (j judge) verdict(p *index.Ranked, cluster *index.Cluster) (answered, used 
 	return true, true, fmt.Sprintf("in the server's own %s", p.Tier)
 }
 
-// zones returns the zones of a cluster, separated by commas.
 func zones(cluster *index.Cluster) string { return strings.Join(cluster.Zones, ",") }
 
 func farther(own, best topology.Tier) string {
@@ -106,4 +110,164 @@ func boolean(b bool) int {
 		return 1
 	}
 	return 0
+}
+
+// found is the result of a lookup, with its explanation.
+type found struct {
+	index.Lookup
+	result Result
+	vip    bool // the addresses are ClusterSetIPs
+	// ranked: the addresses are those of the best tier.
+	ranked bool
+	why    string // for a name below the service's that has no address
+}
+
+func find(n Name, snapshot *index.Snapshot) found {
+	at := found{result: NXDomain}
+	snapshot.Lookup(&at.Lookup, index.Zone{Dialect: n.Dialect}, n.below())
+	if at.Kind == index.ZoneName {
+		snapshot.Zonal(&at.Lookup)
+	}
+	at.vip = at.Set.Source == index.SourceClusterSetIPs
+	at.ranked = at.Kind == index.ServiceName && !at.vip
+	port := strings.HasPrefix(n.Labels, "_")
+	switch {
+	case at.Set.Absent():
+	case len(at.Addrs) > 0:
+		at.result = Answer
+	case at.Kind == index.ServiceName:
+		at.result = NoData
+	case at.Kind == index.NameError:
+		at.why = missing(n, at.Set)
+	case at.Kind == index.ZoneName:
+		at.result, at.why = NoData, "no ready endpoint is in that zone"
+	case n.Labels == "_zone" || strings.HasSuffix(n.Labels, "._zone"):
+		at.result, at.why = NoData, "names with a zone are below it, such as <zone>.prefer._zone"
+	case port:
+		at.result, at.why = NoData, "it is the name of a port, which has SRV records and no addresses"
+	case at.Set.Cluster(n.Labels) != nil:
+		at.result, at.why = NoData, "a cluster has no addresses, only the hosts below it do (KEP-1645, specification 2.4.4)"
+	default:
+		at.result, at.why = NoData, "it is a part of a cluster's dotted name"
+	}
+	return at
+}
+
+func missing(n Name, set *index.Set) string {
+	switch {
+	case strings.HasPrefix(n.Labels, "_"):
+		return "no endpoint and no port of the service has that name"
+	case set.Source == index.SourceClusterSetIPs:
+		return "a ClusterSetIP service has nothing below its name but ports (KEP-1645, specification 2.3.4)"
+	case n.Dialect == index.MCS && !set.Headless:
+		return "in this zone a service with a ClusterIP has nothing below its name but ports; svc.global has clusters there"
+	default:
+		return "no ready endpoint and no live cluster of the service within the boundary has that name"
+	}
+}
+
+// hides reports whether an endpoint isn't behind the name, because the name belongs to another host, cluster or zone.
+func (at *found) hides(cluster, hostname string, addr netip.Addr) bool {
+	switch {
+	case at.Kind == index.ZoneName:
+		return !slices.Contains(at.Addrs, addr)
+	case at.Kind != index.HostName:
+		return false
+	case at.Set.Headless && at.Set.Host(at.Labels) != nil:
+		return hostname+"."+cluster != at.Labels
+	default:
+		return cluster != at.Labels
+	}
+}
+
+// route is what EndpointSlices tell the cluster's service proxies about an endpoint behind a ClusterSetIP.
+type route struct {
+	// routed says that a slice for service proxies has the endpoint.
+	routed bool
+	// zones are the zones of its hints, if they count. None: it isn't limited to zones.
+	zones []string
+	// used says that the service proxies where the name is asked for send connections to it.
+	used bool
+}
+
+// routes returns what the EndpointSlices behind a service's ClusterSetIP say, by address, and to the service proxies in a zone. It returns nil
+// if no slice is for service proxies: another implementation, which routes in its own way, wrote the import. byClusterIP are the clusters for
+// which their ClusterIP is an endpoint, with whether that is used.
+func (f *Facts) routes(key index.ServiceKey, zone string) (routes map[string]route, byClusterIP map[string]bool) {
+	derived := api.DerivedServiceName(key.Namespace(), key.Name())
+	routes, byClusterIP = map[string]route{}, map[string]bool{}
+	var routed []*discoveryv1.EndpointSlice
+	for _, s := range f.slices {
+		switch {
+		case s.Namespace != key.Namespace():
+		case s.Labels[discoveryv1.LabelServiceName] == derived:
+			routed = append(routed, s)
+		case s.Labels[api.LabelServiceName] == key.Name():
+			for i := range s.Endpoints {
+				for _, address := range s.Endpoints[i].Addresses {
+					routes[address] = route{}
+				}
+			}
+		}
+	}
+	if len(routed) == 0 {
+		return nil, nil
+	}
+	for _, ready := range kubeproxy.Ready(routed) {
+		hinted := len(kubeproxy.Zones(ready)) > 0
+		used := map[*discoveryv1.Endpoint]bool{}
+		for _, e := range kubeproxy.In(ready, zone) {
+			used[e.Endpoint] = true
+		}
+		for _, e := range ready {
+			if e.ClusterIP {
+				byClusterIP[e.Cluster] = byClusterIP[e.Cluster] || used[e.Endpoint]
+			}
+			for _, address := range e.Addresses {
+				r := routes[address] // the address may have an entry from another port
+				r.routed, r.used = true, r.used || used[e.Endpoint]
+				if hinted {
+					for _, z := range e.Hints.ForZones {
+						r.zones = append(r.zones, z.Name)
+					}
+				}
+				slices.Sort(r.zones)
+				r.zones = slices.Compact(r.zones)
+				routes[address] = r
+			}
+		}
+	}
+	return routes, byClusterIP
+}
+
+// behind explains what service proxies do with an endpoint behind a ClusterSetIP, as seen from the query's location.
+func (j judge) behind(p *index.Ranked, cluster *index.Cluster) (used bool, reason string) {
+	if j.routes == nil {
+		return false, "behind the ClusterSetIP; kube-proxy chooses"
+	}
+	r, known := j.routes[p.Addr.String()]
+	own, byClusterIP := j.byClusterIP[p.Cluster]
+	zones := slices.DeleteFunc(slices.Clone(r.zones), func(zone string) bool { return zone == api.HintNone })
+	health := ""
+	if cluster.Drain || p.Cluster != j.query.From.Cluster && (cluster.Phase != topology.Ready || cluster.Unreachable) {
+		health = "its cluster is " + cluster.Ailment()
+	}
+	switch {
+	case byClusterIP && !r.routed:
+		return own, "its cluster's ClusterIP is behind the ClusterSetIP"
+	case !known || !r.routed:
+		return false, "not given to kube-proxy: " + cmp.Or(health, "outside the boundary, or farther away than a ready endpoint")
+	case len(r.zones) == 0:
+		return r.used, "kube-proxy uses it on every node" + but(health)
+	case len(zones) == 0:
+		return r.used, "kube-proxy uses others: " + cmp.Or(health, "nearer ones are ready")
+	}
+	return r.used, "kube-proxy uses it in zone " + strings.Join(zones, ", ") + but(health)
+}
+
+func but(health string) string {
+	if health == "" {
+		return ""
+	}
+	return ", as the last resort: " + health
 }

@@ -119,9 +119,8 @@ func FromObjects(all []runtime.Object) *Facts {
 	return f
 }
 
-// FetchExports reads the exports of the service from the hub. It sets Conflicts to those among the exports that the cluster self sees, and
-// Hidden to why it doesn't see the others. If self is empty, it is assumed to see all.
-func (f *Facts) FetchExports(ctx context.Context, hub *objects.Cluster, key index.ServiceKey, self string) error {
+// FetchExports reads the exports of the service from the hub, and sees them as the cluster Self does, all if that is unknown.
+func (f *Facts) FetchExports(ctx context.Context, hub *objects.Cluster, key index.ServiceKey) error {
 	var list clustersetv1alpha1.ExportedServiceList
 	err := hub.List(ctx, &list, client.MatchingLabels{api.LabelExportedNamespace: key.Namespace(), api.LabelExportedName: key.Name()})
 	if err != nil {
@@ -136,7 +135,7 @@ func (f *Facts) FetchExports(ctx context.Context, hub *objects.Cluster, key inde
 		records[i] = &list.Items[i]
 	}
 	_, member := view.ByName(members)
-	f.See(records, member, self)
+	f.See(records, member, f.Self)
 	return nil
 }
 
@@ -196,7 +195,6 @@ func (f *Facts) add(o runtime.Object) {
 	}
 }
 
-// addAll adds each object of a list.
 func addAll[T any, P interface {
 	*T
 	runtime.Object
@@ -206,7 +204,6 @@ func addAll[T any, P interface {
 	}
 }
 
-// imported returns the service's ServiceImport, or nil.
 func (f *Facts) imported(key index.ServiceKey) *mcsv1beta1.ServiceImport {
 	for _, o := range f.imports {
 		if o.Namespace == key.Namespace() && o.Name == key.Name() {
@@ -216,7 +213,6 @@ func (f *Facts) imported(key index.ServiceKey) *mcsv1beta1.ServiceImport {
 	return nil
 }
 
-// networks says how clusters of other networks that export the service are reached.
 func (f *Facts) networks(o *mcsv1beta1.ServiceImport) []view.Across {
 	if f.Self == "" {
 		return nil

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"net/netip"
 	"slices"
 	"time"
 
@@ -57,7 +56,6 @@ func FetchOwn(ctx context.Context, c *objects.Cluster, n Name) (*Own, error) {
 	return own, nil
 }
 
-// extended reports whether the Service has slices of the importer's.
 func (o *Own) extended() bool {
 	return slices.ContainsFunc(o.Slices, func(s discoveryv1.EndpointSlice) bool { return desired.Extends(&s) })
 }
@@ -70,7 +68,6 @@ func (o *Own) Name() string {
 	return o.Service.Name + "." + o.Service.Namespace + ".svc." + OwnZone
 }
 
-// because says whether the Service is extended, and what to do if it isn't.
 func (o *Own) because() string {
 	key := o.Service.Namespace + " " + o.Service.Name
 	switch {
@@ -93,13 +90,15 @@ func (o *Own) Explain(now time.Time) *Explanation {
 	if len(e.Addresses) == 0 {
 		e.Result = NoData
 	}
+	ready := map[discoveryv1.AddressType]bool{}
 	for i := range o.Slices {
-		s := &o.Slices[i]
-		for j := range s.Endpoints {
-			e.Endpoints = append(e.Endpoints, o.endpoint(s, &s.Endpoints[j]))
+		ready[o.Slices[i].AddressType] = ready[o.Slices[i].AddressType] || slices.ContainsFunc(o.Slices[i].Endpoints, isReady)
+	}
+	for i := range o.Slices {
+		for _, behind := range o.Slices[i].Endpoints {
+			e.Endpoints = append(e.Endpoints, o.endpoint(&o.Slices[i], behind, ready[o.Slices[i].AddressType]))
 		}
 	}
-	use(e.Endpoints)
 	slices.SortStableFunc(e.Endpoints, func(a, b Endpoint) int { // the cluster's own first
 		return boolean(b.Cluster == o.Cluster) - boolean(a.Cluster == o.Cluster)
 	})
@@ -109,47 +108,23 @@ func (o *Own) Explain(now time.Time) *Explanation {
 	return e
 }
 
-// What an endpoint is for kube-proxy, as Endpoint.Reason until use.
-const (
-	isReady   = "ready"
-	isServing = "serving"
-	isUnready = "not ready"
-)
+func isReady(e discoveryv1.Endpoint) bool { return ptr.Deref(e.Conditions.Ready, true) }
 
-func (o *Own) endpoint(s *discoveryv1.EndpointSlice, e *discoveryv1.Endpoint) Endpoint {
-	at := Endpoint{Place: place.Place{Cluster: o.Cluster, Zone: ptr.Deref(e.Zone, "")}, Address: e.Addresses[0], Reason: isUnready}
+// endpoint says whether kube-proxy uses an endpoint. In each family it uses the ready ones, or if there are none, those that serve while they
+// terminate, as those of last resort say of themselves.
+func (o *Own) endpoint(s *discoveryv1.EndpointSlice, e discoveryv1.Endpoint, otherReady bool) Endpoint {
+	at := Endpoint{Place: place.Place{Cluster: o.Cluster, Zone: ptr.Deref(e.Zone, "")}, Address: e.Addresses[0], Reason: "not ready"}
 	if other := record.OtherSystem(s.Labels); other != "" || desired.Extends(s) {
 		at.Cluster = cmp.Or(s.Labels[api.LabelSourceCluster], other)
 	}
 	switch c := e.Conditions; {
-	case ptr.Deref(c.Ready, true):
-		at.Reason = isReady
-	case ptr.Deref(c.Serving, false) && ptr.Deref(c.Terminating, false):
-		at.Reason = isServing
+	case isReady(e):
+		at.Used, at.Reason = true, "ready"
+	case !ptr.Deref(c.Serving, false) || !ptr.Deref(c.Terminating, false):
+	case otherReady:
+		at.Reason = "of last resort: used when no other is ready"
+	default:
+		at.Used, at.Reason = true, "of last resort: no other is ready"
 	}
 	return at
-}
-
-// use decides which endpoints are used, as kube-proxy does in each family: the ready ones; if there are none, those that serve while they
-// terminate, as those of last resort say of themselves.
-func use(all []Endpoint) {
-	for _, six := range []bool{false, true} {
-		var family []*Endpoint
-		ready := false
-		for i := range all {
-			if addr, err := netip.ParseAddr(all[i].Address); err == nil && addr.Is6() == six {
-				family, ready = append(family, &all[i]), ready || all[i].Reason == isReady
-			}
-		}
-		for _, e := range family {
-			switch {
-			case e.Reason == isReady:
-				e.Used, e.Reason = true, "ready"
-			case e.Reason == isServing && ready:
-				e.Reason = "of last resort: used when no other is ready"
-			case e.Reason == isServing:
-				e.Used, e.Reason = true, "of last resort: no other is ready"
-			}
-		}
-	}
 }

@@ -56,7 +56,6 @@ func (s Screen) Render(e *Explanation) string {
 	return w.String()
 }
 
-// tiersOf says in which order the tiers are tried.
 func tiersOf(e *Explanation) string {
 	order := strings.Join(e.Prefer, ", then ")
 	if e.Boundary != "" {
@@ -100,7 +99,6 @@ type row struct {
 	number       int // distinguishes rows that must not be merged
 }
 
-// endpoints writes the table of endpoints, with similar ones in one row.
 func (s Screen) endpoints(w *screen.Writer, all []Endpoint) {
 	var rows []row
 	addresses := map[row][]string{}

@@ -55,19 +55,11 @@ func NewHub(config *rest.Config, options store.Options) (*Hub, error) {
 	if config.RateLimiter == nil {
 		config.RateLimiter = flowcontrol.NewTokenBucketRateLimiter(hubQPS, hubBurst)
 	}
-	connection, err := rest.HTTPClientFor(config)
+	c, err := client.NewWithWatch(config, client.Options{Scheme: NewScheme(), Mapper: HubMapper()})
 	if err != nil {
 		return nil, fmt.Errorf("hub: %w", err)
 	}
-	c, err := client.NewWithWatch(config, client.Options{HTTPClient: connection, Scheme: NewScheme(), Mapper: HubMapper()})
-	if err != nil {
-		return nil, fmt.Errorf("hub: %w", err)
-	}
-	watching, err := newWatching(c, config, connection)
-	if err != nil {
-		return nil, fmt.Errorf("hub: %w", err)
-	}
-	return &Hub{Client: c, Store: store.New(watching, options)}, nil
+	return &Hub{Client: c, Store: store.New(c, options)}, nil
 }
 
 // HubMapper knows the kinds that members use on a hub, so that no discovery is needed from a hub that may be down. Members have no

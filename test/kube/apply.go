@@ -163,13 +163,7 @@ func (m *mapper) apply(ctx context.Context, obj *unstructured.Unstructured, subr
 	// kubectl get -o yaml prints these fields, and an apply rejects them.
 	obj.SetManagedFields(nil)
 	obj.SetResourceVersion("")
-	// Where other programs keep the processors, an API server gives up a write that etcd has not answered within 34 seconds.
-	for range 4 {
-		_, err = r.Apply(ctx, obj.GetName(), obj, metav1.ApplyOptions{FieldManager: fieldManager, Force: true}, subresource...)
-		if !apierrors.IsTimeout(err) && !apierrors.IsServerTimeout(err) {
-			break
-		}
-	}
+	_, err = r.Apply(ctx, obj.GetName(), obj, metav1.ApplyOptions{FieldManager: fieldManager, Force: true}, subresource...)
 	if err != nil {
 		return fmt.Errorf("apply %s: %w", describe(obj), err)
 	}
