@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -52,10 +53,18 @@ type stateWorld struct {
 	api        *kindServer    // nil for none that can be reached
 	servers    []*stateServer // in the order of their starts
 	serial     uint32
-	room       int           // so many writes succeed
-	takes      time.Duration // by each of them
-	began      []time.Time   // the writes that succeed
+	began      []time.Time // the writes that succeed
 	before     map[string]float64
+
+	// These change while servers read them.
+	room  atomic.Int64 // so many writes succeed
+	takes atomic.Int64 // nanoseconds, by each of them
+	ahead atomic.Int64 // nanoseconds, by the clock
+}
+
+// set is a command that sets a duration.
+func set(to *atomic.Int64) script.Command {
+	return script.For(func(d time.Duration, _ ...string) error { to.Store(int64(d)); return nil })
 }
 
 var stateResults = map[string]prometheus.Collector{
@@ -65,18 +74,20 @@ var stateResults = map[string]prometheus.Collector{
 
 func newStateWorld(t *testing.T) *stateWorld {
 	w := &stateWorld{
-		t: t, path: filepath.Join(t.TempDir(), "snapshot"), cluster: statefile.Cluster{Server: "https://here", UID: "here"}, room: 1 << 20, before: map[string]float64{},
+		t: t, path: filepath.Join(t.TempDir(), "snapshot"), cluster: statefile.Cluster{Server: "https://here", UID: "here"}, before: map[string]float64{},
 	}
+	w.room.Store(1 << 20)
 	for name, c := range stateResults {
 		w.before[name] = counterValue(c)
 	}
 	write := writeState
+	wallClock = func() time.Time { return time.Now().Add(time.Duration(w.ahead.Load())) }
 	writeState = func(path string, s *statefile.State) error {
-		if w.room--; w.room < 0 {
+		if w.room.Add(-1) < 0 {
 			return errors.New("the disk is full")
 		}
 		w.began = append(w.began, time.Now())
-		<-time.After(w.takes)
+		<-time.After(time.Duration(w.takes.Load()))
 		return write(path, s)
 	}
 	t.Cleanup(func() {
@@ -323,12 +334,9 @@ func TestState(t *testing.T) {
 				}
 				return nil
 			}),
-			"room": number(func(n int) { w.room = n }),
-			"slow": script.For(func(d time.Duration, _ ...string) error { w.takes = d; return nil }),
-			"clock": script.For(func(d time.Duration, _ ...string) error {
-				wallClock = func() time.Time { return time.Now().Add(d) }
-				return nil
-			}),
+			"room":    number(func(n int) { w.room.Store(int64(n)) }),
+			"slow":    set(&w.takes),
+			"clock":   set(&w.ahead),
 			"answers": script.OneOrMore(w.answers),
 			"serves":  script.OneOrMore(w.serves),
 			"younger": w.age(false),

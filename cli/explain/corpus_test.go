@@ -35,7 +35,8 @@ type corpusCase struct {
 	facts   *explain.Facts
 	stanzas []*stanza
 	queries string
-	// others means that another plugin affects the answers, or that the API server is unreachable.
+	// others means that more than a Corefile's text and the objects decides: another plugin, an unreachable API server, variables, or which
+	// files of a directory are read.
 	others bool
 }
 
@@ -52,7 +53,7 @@ func readCorpus(t *testing.T) []*corpusCase {
 			t.Fatal(err)
 		}
 		c := &corpusCase{name: strings.TrimSuffix(filepath.Base(file), ".txtar")}
-		c.others = slices.Contains([]string{"plugins", "next-plugin", "unreachable"}, c.name)
+		c.others = slices.Contains([]string{"plugins", "next-plugin", "unreachable", "environment", "manifest-files", "root-zone"}, c.name)
 		dir := t.TempDir()
 		for _, f := range txtar.Parse(data).Files {
 			switch {
