@@ -29,6 +29,7 @@ const (
 
 // feed is one Reflector: it brings the objects of its scope into the store. The store's mutex guards what changes.
 type feed struct {
+	toolscache.Store // nil: a Reflector asks only Stores for a Transformer, and calls no other method than a feed has
 	scope
 	store *Store
 	stop  context.CancelFunc
@@ -44,7 +45,7 @@ func (f *feed) run(ctx context.Context) {
 	logger := log.FromContext(ctx).WithName("hub").WithValues("kind", f.kind, "namespace", f.namespace)
 	ctx = logr.NewContext(ctx, logger)
 	reflector := toolscache.NewReflectorWithOptions(&toolscache.ListWatch{ListWithContextFunc: f.list, WatchFuncWithContext: f.watch},
-		&item{}, f, toolscache.ReflectorOptions{Name: "hub", Logger: &logger})
+		nil, f, toolscache.ReflectorOptions{Name: "hub", Logger: &logger})
 	reflector.WatchListPageSize = pageSize
 	pause := backoff().DelayWithReset(clock.RealClock{}, healthyFor)
 	for ctx.Err() == nil {
@@ -76,9 +77,7 @@ func (f *feed) list(ctx context.Context, options metav1.ListOptions) (runtime.Ob
 	}
 	kept := &internalversion.List{ListMeta: metav1.ListMeta{ResourceVersion: page.GetResourceVersion(), Continue: page.GetContinue()}}
 	return kept, meta.EachListItem(page, func(o runtime.Object) error {
-		if value := f.compact(o.(client.Object), true); value != nil {
-			kept.Items = append(kept.Items, itemOf(o.(client.Object), value))
-		}
+		kept.Items = append(kept.Items, f.item(o.(client.Object), true))
 		return nil
 	})
 }
@@ -105,7 +104,8 @@ func (f *feed) watch(ctx context.Context, options metav1.ListOptions) (watch.Int
 	if err != nil {
 		return nil, err
 	}
-	return f.decoded(w, listing), nil
+	f.setLost(time.Time{})
+	return opened{w, f}, nil
 }
 
 // setLost says that the watch is open, or when it was closed.

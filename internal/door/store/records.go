@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/clusterset/clusterset/api"
@@ -67,6 +68,11 @@ func (s *Store) cluster(name string) *cluster {
 
 // A feed is its Reflector's store.
 
+// Transformer implements toolscache.TransformingStore, for the objects of a list that comes by a watch.
+func (f *feed) Transformer() toolscache.TransformFunc {
+	return func(o any) (any, error) { return f.item(o.(client.Object), true), nil }
+}
+
 // Add implements toolscache.ReflectorStore.
 func (f *feed) Add(o any) error { return f.Update(o) }
 
@@ -75,7 +81,7 @@ func (f *feed) Resync() error { return nil }
 
 // Update implements toolscache.ReflectorStore. A change that doesn't fit is left out: the record stays as it was.
 func (f *feed) Update(o any) error {
-	i := o.(*item)
+	i := f.item(o.(client.Object), false)
 	f.change(func() {
 		if is, ok := i.value.(record); ok {
 			name, _ := api.ClusterOfNamespace(i.Namespace)
@@ -92,8 +98,8 @@ func (f *feed) Update(o any) error {
 
 // Delete implements toolscache.ReflectorStore.
 func (f *feed) Delete(o any) error {
-	i := o.(*item)
-	f.change(func() { f.remove(i.Namespace, i.Name) })
+	is := o.(client.Object)
+	f.change(func() { f.remove(is.GetNamespace(), is.GetName()) })
 	return nil
 }
 
@@ -105,7 +111,9 @@ func (f *feed) Replace(all []any, _ string) error {
 		}
 		there := map[[2]string]bool{}
 		for _, o := range all {
-			there[[2]string{o.(*item).Namespace, o.(*item).Name}] = true
+			if i := o.(*item); i.value != nil {
+				there[[2]string{i.Namespace, i.Name}] = true
+			}
 		}
 		for _, at := range f.stored() {
 			if !there[at] {
