@@ -47,7 +47,7 @@ func (r *reconciler) globalHere(ctx context.Context, key types.NamespacedName) (
 }
 
 func knownOf(g *fabedgev1alpha1.GlobalService) knownGlobal {
-	return knownGlobal{g.ResourceVersion, hashOfGlobal(g), g.Status}
+	return knownGlobal{version: g.ResourceVersion, hash: hashOfGlobal(g), status: g.Status}
 }
 
 var hashSeed = maphash.MakeSeed()
@@ -66,7 +66,8 @@ func hashOfGlobal(g *fabedgev1alpha1.GlobalService) uint64 {
 
 // lastGlobal returns what is known of a GlobalService of ours whose metadata the cache has. One that isn't as it was written last is read.
 func (r *reconciler) lastGlobal(ctx context.Context, is *fabedgev1alpha1.GlobalService) (known knownGlobal, err error) {
-	if known = r.memories.get(client.ObjectKeyFromObject(is)).global; known.version == is.ResourceVersion {
+	if known = r.memories.get(client.ObjectKeyFromObject(is)).global; known.version == is.ResourceVersion || known.replaced == is.ResourceVersion {
+		is.ResourceVersion = known.version
 		return known, nil
 	}
 	g, err := getLive(ctx, r.local, is)
@@ -116,7 +117,7 @@ func (r *reconciler) writeGlobal(ctx context.Context, is, want *fabedgev1alpha1.
 		if is, err = ensure(ctx, r.local, is, fresh, change); err != nil {
 			return err
 		}
-		known = knownGlobal{is.ResourceVersion, hash, is.Status}
+		known = knownGlobal{is.ResourceVersion, known.version, hash, is.Status}
 	}
 	r.memories.get(client.ObjectKeyFromObject(want)).global = known
 	if equality.Semantic.DeepEqual(known.status, want.Status) {

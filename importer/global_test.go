@@ -120,6 +120,22 @@ func TestGlobalServicesAreReadAtTheStart(t *testing.T) {
 	}
 }
 
+// The cache may not have seen the last write yet. That is no reason to read what was written.
+func TestAGlobalServiceIsKnownBeforeTheCacheHasIt(t *testing.T) {
+	g := large(t, mcsv1beta1.Headless, 2, 1)
+	cached := g.global()
+	g.flip("cluster-001", false)
+	g.once(t)
+	reads, is := g.here.globalReads, g.global()
+	if cached.ResourceVersion == is.ResourceVersion {
+		t.Fatal("nothing was written")
+	}
+	known, err := g.lastGlobal(t.Context(), cached)
+	if err != nil || g.here.globalReads != reads || cached.ResourceVersion != is.ResourceVersion || known.hash != hashOfGlobal(is) {
+		t.Errorf("version %s, want %s; %d reads; %v", cached.ResourceVersion, is.ResourceVersion, g.here.globalReads-reads, err)
+	}
+}
+
 // A GlobalService is written as any client writes it, refusals included, and a hundred endpoints aren't sent back.
 func TestAGlobalServiceIsAnsweredWithItsMetadata(t *testing.T) {
 	plane := kube.StartAll(t, nil)[0]

@@ -209,7 +209,9 @@ const sizeOfDeletion, sizeOfEvent = 256, 1 << 10
 type meter struct {
 	bytes    atomic.Int64
 	mu       sync.Mutex
+	ended    bool
 	versions []string // of the objects, as they were written
+	early    []string // of others that events showed before the end: the answer to a write may come after its event
 }
 
 type meterKey struct{}
@@ -238,11 +240,24 @@ func (m *meter) wrote(verb string, o client.Object) {
 	m.versions = append(m.versions, o.GetResourceVersion())
 }
 
-// has reports whether the reconcile wrote an object in that version.
+// has reports whether the reconcile wrote an object in that version. Before its end that may not be known: then it is true, and end says more.
 func (m *meter) has(version string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return slices.Contains(m.versions, version)
+	known := slices.Contains(m.versions, version)
+	if !known && !m.ended {
+		m.early = append(m.early, version)
+	}
+	return known || !m.ended
+}
+
+// end ends the reconcile, and reports whether events showed meanwhile what it didn't write.
+func (m *meter) end() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	early := m.early
+	m.ended, m.early = true, nil
+	return slices.ContainsFunc(early, func(version string) bool { return !slices.Contains(m.versions, version) })
 }
 
 // sizeOf returns about how many bytes an object takes in etcd. Kubernetes' own kinds are stored in the form that Size is of.

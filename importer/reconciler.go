@@ -39,6 +39,9 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	causes := r.accounts.begin(key)
 	o.gatherHub()
 	result, err := o.reconcile(ctx)
+	if r.memories.end(key) {
+		r.accounts.add(key)
+	}
 	r.accounts.end(key, causes, spent.bytes.Load(), err == nil && !o.late)
 	return result, err
 }

@@ -185,11 +185,13 @@ type memory struct {
 	last   *meter // of the reconcile under way, or else the last one
 }
 
-// knownGlobal is what is remembered of a GlobalService of ours as it was written or read last. It is that until it has another version.
+// knownGlobal is what is remembered of a GlobalService of ours as it was written or read last. It is that until it has another version, but for the one
+// that we replaced, which the cache may have for a moment.
 type knownGlobal struct {
-	version string
-	hash    uint64 // see hashOfGlobal
-	status  fabedgev1alpha1.GlobalServiceStatus
+	version, replaced string
+
+	hash   uint64 // see hashOfGlobal
+	status fabedgev1alpha1.GlobalServiceStatus
 }
 
 // said is what was last reported.
@@ -223,8 +225,20 @@ func (m *memories) begin(service types.NamespacedName) *meter {
 	return last
 }
 
-// wrote reports whether the last reconcile of a service wrote an object in that version: then its event says nothing new. Once the next reconcile has
-// begun, this is false, because it may have read the cache before the write was in it.
+// end ends it, and reports whether the service has to be reconciled again: somebody else changed it meanwhile. A service of which nothing is reported
+// is forgotten.
+func (m *memories) end(service types.NamespacedName) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	of := m.of[service]
+	if of.said == (said{}) && of.global.version == "" {
+		delete(m.of, service)
+	}
+	return of.last.end()
+}
+
+// wrote reports whether the last reconcile of a service wrote an object in that version: then its event says nothing new. While one is under way,
+// this is decided at its end. What one before it wrote isn't its own: it may have read the cache before that write was in it.
 func (m *memories) wrote(service types.NamespacedName, version string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -238,7 +252,7 @@ func (m *memories) forget(service types.NamespacedName) {
 	m.say(service, func(s *said) { s.foreign, s.truncated, s.refused = "", 0, "" })
 }
 
-// say changes what was last reported of a service, and counts it. A service of which nothing is reported is forgotten.
+// say changes what was last reported of a service, and counts it. A MemberCluster of which nothing is reported is forgotten.
 func (m *memories) say(service types.NamespacedName, change func(*said)) (was, is said) {
 	of := m.get(service)
 	m.mu.Lock()
@@ -249,7 +263,7 @@ func (m *memories) say(service types.NamespacedName, change func(*said)) (was, i
 		was.count(-1)
 		is.count(1)
 	}
-	if is == (said{}) && of.global.version == "" {
+	if is == (said{}) && of.last == nil {
 		delete(m.of, service)
 	}
 	return was, is

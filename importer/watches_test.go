@@ -3,6 +3,7 @@ package importer
 import (
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -109,5 +110,23 @@ func TestOwnWritesAreNotReconciled(t *testing.T) {
 	g.once(t)
 	if !by.Update(event.UpdateEvent{ObjectOld: was, ObjectNew: is}) {
 		t.Error("what is seen after the next reconcile has begun isn't reconciled")
+	}
+}
+
+// The event of a write may come before the answer. Then the end of the reconcile tells whose it was.
+func TestEventsBeforeTheAnswer(t *testing.T) {
+	for _, theirs := range []bool{false, true} {
+		m := newMemories()
+		spent := m.begin(web)
+		seen := &corev1.Service{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "7"}}
+		if !m.wrote(web, seen.ResourceVersion) {
+			t.Error("the event isn't kept until the end")
+		}
+		if !theirs {
+			spent.wrote("update", seen)
+		}
+		if again := m.end(web); again != theirs {
+			t.Errorf("somebody else's: %t, reconciled again: %t", theirs, again)
+		}
 	}
 }
