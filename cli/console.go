@@ -46,7 +46,10 @@ kubectl get memberclusters,exportedservices,exportedendpoints,memberreports -A -
 		Example: `  clusterset console --hub-context hub
   clusterset console --hub-context hub --context beijing --context shanghai --no-open`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return c.run(cmd.Context(), cmd.OutOrStdout(), flagsOf(cmd.Flags()))
+			return c.run(cmd.Context(), cmd.OutOrStdout(), console.Flags{
+				Hub:     given(cmd.Flags(), "hub-kubeconfig", "hub-context", "manifests", "data-path", "default-prefer"),
+				Members: given(cmd.Flags(), "kubeconfig"),
+			})
 		},
 	})
 	flags := cmd.Flags()
@@ -77,7 +80,7 @@ func (c *consoleCommand) run(ctx context.Context, w io.Writer, flags console.Fla
 		}
 	}
 	page := console.New(options)
-	run, err := c.sources(page, &members)
+	run, err := c.sources(live.NewSources(page), &members)
 	if err != nil {
 		return err
 	}
@@ -104,44 +107,38 @@ func (c *consoleCommand) run(ctx context.Context, w io.Writer, flags console.Fla
 	return err
 }
 
-// flagsOf returns the flags of the console that other commands need to read the same.
-func flagsOf(all *pflag.FlagSet) (f console.Flags) {
-	all.Visit(func(flag *pflag.Flag) {
-		words := []string{"--" + flag.Name, flag.Value.String()}
+// given returns those of some flags that are set, as arguments.
+func given(all *pflag.FlagSet, names ...string) (words []string) {
+	for _, name := range names {
+		flag := all.Lookup(name)
+		value := flag.Value.String()
 		if list, ok := flag.Value.(pflag.SliceValue); ok {
-			words[1] = strings.Join(list.GetSlice(), ",")
+			value = strings.Join(list.GetSlice(), ",")
 		}
-		switch flag.Name {
-		case "hub-kubeconfig", "hub-context":
-			f.Hub, f.Preview = append(f.Hub, words...), append(f.Preview, words...)
-		case "manifests", "data-path", "default-prefer":
-			f.Preview = append(f.Preview, words...)
-		case "kubeconfig":
-			f.Members = append(f.Members, words...)
+		if flag.Changed {
+			words = append(words, "--"+name, value)
 		}
-	})
-	return f
+	}
+	return words
 }
 
 // sources sets up what the page reads, and returns what to run.
-func (c *consoleCommand) sources(page *console.Server, members *live.Members) (run []func(context.Context), err error) {
-	all := live.NewSources(page)
+func (c *consoleCommand) sources(all *live.Sources, members *live.Members) (run []func(context.Context), err error) {
 	if c.manifests != "" {
 		if c.hasHub() || len(c.contexts) > 0 {
 			return nil, usagef("--manifests and %s can't be used together", hubFlags)
 		}
 		_, found, err := readState(c.manifests)
-		if err != nil {
-			return nil, err
+		if err == nil {
+			all.Files(c.manifests, found)
 		}
-		all.Files(c.manifests, found)
-		return nil, nil
-	}
-	config, err := c.hub()
-	if err != nil {
 		return nil, err
 	}
-	if config == nil {
+	config, err := c.hub()
+	switch {
+	case err != nil:
+		return nil, err
+	case config == nil:
 		return nil, usagef("--hub-kubeconfig, --hub-context or --manifests is required: the console shows the hub's records")
 	}
 	hub, err := live.NewHub(config, c.hubContext, hubFlags, all)
@@ -158,22 +155,18 @@ func (c *consoleCommand) sources(page *console.Server, members *live.Members) (r
 		if err != nil {
 			return nil, err
 		}
-		*members = append(*members, m)
-		run = append(run, m.Run)
+		*members, run = append(*members, m), append(run, m.Run)
 	}
 	return run, nil
 }
 
 // open opens an address in the browser. If that fails, the user has the printed address.
 func open(ctx context.Context, address string) {
-	name, args := "xdg-open", []string{address}
-	switch runtime.GOOS {
-	case "darwin":
-		name = "open"
-	case "windows":
-		name, args = "rundll32", []string{"url.dll,FileProtocolHandler", address}
+	command := map[string][]string{"darwin": {"open"}, "windows": {"rundll32", "url.dll,FileProtocolHandler"}}[runtime.GOOS]
+	if command == nil {
+		command = []string{"xdg-open"}
 	}
-	cmd := exec.CommandContext(ctx, name, args...) //nolint:gosec // our own address
+	cmd := exec.CommandContext(ctx, command[0], append(command[1:], address)...) //nolint:gosec // our own address
 	if cmd.Start() == nil {
 		go func() { _ = cmd.Wait() }()
 	}

@@ -105,20 +105,16 @@ func in(m *console.Map, source string, state console.State, says string) error {
 	return fmt.Errorf("%s isn't %s with %q: %+v", source, state, says, m.Sources)
 }
 
-// contexts writes a kubeconfig with several contexts: hub and beijing for administrators, stranger without rights on the hub, nobody
-// without rights in beijing, and away, where no server listens.
+// contexts writes a kubeconfig with several contexts: hub and beijing for administrators, nobody without
+// rights in beijing, and away, where no server listens.
 func (s lookedAt) contexts(t *testing.T) string {
 	t.Helper()
 	nobody, err := s.member.KubeconfigFor("nobody")
 	if err != nil {
 		t.Fatal(err)
 	}
-	stranger, err := s.hub.KubeconfigFor("stranger")
-	if err != nil {
-		t.Fatal(err)
-	}
 	all := clientcmdapi.NewConfig()
-	for name, path := range map[string]string{"hub": s.hub.Kubeconfig(), "stranger": stranger, "beijing": s.member.Kubeconfig(), "nobody": nobody, "away": s.member.Kubeconfig()} {
+	for name, path := range map[string]string{"hub": s.hub.Kubeconfig(), "beijing": s.member.Kubeconfig(), "nobody": nobody, "away": s.member.Kubeconfig()} {
 		one, err := clientcmd.LoadFromFile(path)
 		if err != nil {
 			t.Fatal(err)
@@ -145,11 +141,9 @@ func testConsole(t *testing.T, s lookedAt) {
 		return errors.Join(in(m, "hub", console.Live, ""), in(m, "beijing", console.Live, ""),
 			in(m, "nobody", console.Refused, "clusterset doctor lists what is needed"), in(m, "away", console.Away, "can't be reached"))
 	})
-	testFindings(t, c)
 	var svc console.Service
 	changes := url.QueryEscape(`[{"drain":["beijing"]}]`)
-	if err := c.get(t.Context(), c.address+"/api/service?service=shop/web&changes="+changes, &svc); err != nil || len(svc.Columns) != 2 || len(svc.Conflicts) != 1 ||
-		len(svc.Problems) != 1 || svc.Problems[0].Context != "beijing" {
+	if err := c.get(t.Context(), c.address+"/api/service?service=shop/web&changes="+changes, &svc); err != nil || len(svc.Columns) != 2 || len(svc.Conflicts) != 1 {
 		t.Errorf("shop/web: %v, %+v", err, svc)
 	}
 
@@ -170,65 +164,11 @@ func testConsole(t *testing.T, s lookedAt) {
 	})
 	drain("null")
 
-	// An account without rights on the hub, the wrong cluster instead of the hub, and a hub that can't be reached.
-	startConsole(t, "--hub-context", "stranger").sees(t, func(m *console.Map) error {
-		return in(m, "stranger", console.Refused, `User "stranger" cannot list`)
-	})
+	// The wrong cluster instead of the hub.
 	startConsole(t, "--hub-context", "beijing").sees(t, func(m *console.Map) error {
 		return in(m, "beijing", console.Away, "")
-	})
-	startConsole(t, "--hub-context", "away").sees(t, func(m *console.Map) error {
-		return in(m, "away", console.Away, "can't be reached")
 	})
 	fails(t, exitUsage, "--hub-kubeconfig, --hub-context or --manifests is required", "console")
 	fails(t, exitUsage, "there is no context", "console", "--hub-context", "hub", "--context", "paris")
 	fails(t, exitUsage, "--manifests and", "console", "--hub-context", "hub", "--manifests", ".")
-}
-
-// testFindings waits for what the doctor finds: in beijing a zone that its cluster DNS doesn't send, in another account's context that it
-// can't tell, and of the server that can't be reached nothing, because that is a problem of its own.
-func testFindings(t *testing.T, c consoled) {
-	t.Helper()
-	kube.Eventually(t, func() error {
-		var p console.Problems
-		if err := c.get(t.Context(), c.address+"/api/problems", &p); err != nil {
-			return err
-		}
-		found := map[string]string{}
-		for _, f := range p.Items {
-			found[f.Context+" "+f.Reason] = f.Message + "; " + strings.Join(f.Commands, "; ")
-		}
-		for _, f := range p.Unchecked {
-			found[f.Context+" unchecked "+f.Reason] = f.Message
-		}
-		for what, says := range map[string]string{
-			"beijing clusterdns":          "no stanza for svc.global: pods' queries there never reach the clusterset servers; svc.global:53 {",
-			"nobody unchecked clusterdns": `User "nobody" cannot get resource "configmaps"`,
-			"away Away":                   "can't be reached",
-		} {
-			if !strings.Contains(found[what], says) {
-				return fmt.Errorf("%s is %q, want %q; all are %v", what, found[what], says, found)
-			}
-		}
-		for what := range found {
-			if strings.HasPrefix(what, "away ") && what != "away Away" {
-				return fmt.Errorf("%s: %s", what, found[what])
-			}
-		}
-		return nil
-	})
-}
-
-// testConsoleHubDown stops the hub's API server. The console keeps showing what it knows.
-func testConsoleHubDown(t *testing.T, s lookedAt) {
-	t.Setenv("KUBECONFIG", s.contexts(t))
-	c := startConsole(t, "--hub-context", "hub")
-	c.sees(t, func(m *console.Map) error { return in(m, "hub", console.Live, "") })
-	s.hub.StopAPIServer()
-	c.sees(t, func(m *console.Map) error {
-		if len(m.Clusters) != 2 || m.Sources[0].LastAnswer.IsZero() {
-			return fmt.Errorf("%+v", m)
-		}
-		return in(m, "hub", console.Away, "can't be reached")
-	})
 }

@@ -33,7 +33,6 @@ func TestLookingAtASet(t *testing.T) {
 	t.Run("rights", func(t *testing.T) { testWithoutRights(t, s) })
 	t.Run("errors", func(t *testing.T) { testErrors(t, s) })
 	t.Run("console", func(t *testing.T) { testConsole(t, s) })
-	t.Run("console, hub down", func(t *testing.T) { testConsoleHubDown(t, s) })
 	t.Run("hub down", func(t *testing.T) { testHubDown(t, s) })
 }
 

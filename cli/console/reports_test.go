@@ -189,7 +189,7 @@ func (r *reported) say(t *testing.T, hub, member *objects.Cluster, want []string
 		}
 	}
 	if member != nil {
-		s.AddSource(Source{Role: RoleMember, Cluster: "beijing", State: Live, Local: facts.Local, Report: &report})
+		s.AddSource(Source{Role: RoleMember, Cluster: "beijing", State: Live, Local: facts.Local})
 		checked := &doctor.Facts{Cluster: &doctor.Server{}, Hub: &doctor.Server{}}
 		checked.See(&facts, report)
 		for _, f := range doctor.Diagnose(checked).Findings {

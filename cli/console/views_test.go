@@ -2,6 +2,7 @@ package console
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"net/http"
@@ -16,6 +17,7 @@ import (
 	"github.com/clusterset/clusterset/cli/view"
 	"github.com/clusterset/clusterset/internal/connect"
 	"github.com/clusterset/clusterset/internal/manifests"
+	"github.com/clusterset/clusterset/test/largeset"
 	"github.com/clusterset/clusterset/test/page"
 )
 
@@ -35,48 +37,21 @@ func hub(t testing.TB) (*Server, []runtime.Object) {
 
 var volatile = regexp.MustCompile(`"(time|since)": "[^"]*"`)
 
-// With communities, the console shows which members don't see which export.
-func TestViewsOfCommunities(t *testing.T) {
-	s := New(Options{})
-	objects, _, err := manifests.Objects("testdata/communities.yaml", connect.NewScheme())
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.SetRecords(objects)
-	after := "&changes=" + url.QueryEscape(`[{"communities":{"cluster":"tianjin","to":["payments","edge-asia"]}},{"exportTo":{"service":"shop/ledger","from":"beijing","to":["-"]}}]`)
-	for name, target := range map[string]string{
-		"communities-map":           "/api/map?" + after,
-		"communities-service":       "/api/service?service=shop/web",
-		"communities-service-after": "/api/service?service=shop/web" + after,
-		"communities-ledger":        "/api/service?service=shop/ledger" + after,
-		"communities-endpoints":     "/api/endpoints?service=shop/web&place=shanghai/cn-north-1a/cn-north-1",
-	} {
-		answers(t, s, name, target)
-	}
-}
-
-// With networks, the console shows which cluster is in which.
-func TestViewsOfNetworks(t *testing.T) {
-	s := New(Options{})
-	objects, _, err := manifests.Objects("testdata/networks.yaml", connect.NewScheme())
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.SetRecords(objects)
-	for name, target := range map[string]string{
-		"networks-map":     "/api/map",
-		"networks-service": "/api/service?service=shop/web&changes=" + url.QueryEscape(`[{"network":{"cluster":"shanghai","to":"core"}}]`),
-		"networks-web":     "/api/endpoints?service=shop/web&place=beijing/cn-north-1a/cn-north-1",
-		"networks-db":      "/api/endpoints?service=shop/db&place=beijing/cn-north-1a/cn-north-1",
-	} {
-		answers(t, s, name, target)
-	}
-}
-
-// Each path answers with the content of its file in testdata. UPDATE=1 rewrites the files.
+// Each path answers with the content of its file in testdata: the state of a set, also with communities and with networks, and after changes.
+// UPDATE=1 rewrites the files.
 func TestViews(t *testing.T) {
-	s, _ := hub(t)
+	whole, _ := hub(t)
+	at := map[string]*Server{}
+	for _, name := range []string{"communities", "networks"} {
+		objects, _, err := manifests.Objects("testdata/"+name+".yaml", connect.NewScheme())
+		if err != nil {
+			t.Fatal(err)
+		}
+		at[name] = New(Options{})
+		at[name].SetRecords(objects)
+	}
 	after := "&changes=" + url.QueryEscape(`[{"down":["beijing"]},{"undrain":["tianjin"]},{"place":{"cluster":"lyon","region":"cn-north-1"}},{"unexport":{"service":"shop/web","from":"shanghai"}}]`)
+	others := "&changes=" + url.QueryEscape(`[{"communities":{"cluster":"tianjin","to":["payments","edge-asia"]}},{"exportTo":{"service":"shop/ledger","from":"beijing","to":["-"]}}]`)
 	for name, target := range map[string]string{
 		"map":              "/api/map",
 		"map-after":        "/api/map?" + after,
@@ -90,8 +65,20 @@ func TestViews(t *testing.T) {
 		"endpoints":        "/api/endpoints?service=shop/web&place=tianjin/cn-north-1c/cn-north-1",
 		"endpoints-global": "/api/endpoints?service=shop/web&zone=global&place=beijing/cn-north-1a/cn-north-1" + after,
 		"whatif":           "/api/whatif?" + after,
+
+		"communities-map":           "/api/map?" + others,
+		"communities-service":       "/api/service?service=shop/web",
+		"communities-service-after": "/api/service?service=shop/web" + others,
+		"communities-ledger":        "/api/service?service=shop/ledger" + others,
+		"communities-endpoints":     "/api/endpoints?service=shop/web&place=shanghai/cn-north-1a/cn-north-1",
+
+		"networks-map":     "/api/map?changes=" + url.QueryEscape(`[{"network":{"cluster":"shanghai","to":"core"}}]`),
+		"networks-service": "/api/service?service=shop/web&changes=" + url.QueryEscape(`[{"network":{"cluster":"shanghai","to":"core"}}]`),
+		"networks-web":     "/api/endpoints?service=shop/web&place=beijing/cn-north-1a/cn-north-1",
+		"networks-db":      "/api/endpoints?service=shop/db&place=beijing/cn-north-1a/cn-north-1",
 	} {
-		answers(t, s, name, target)
+		of, _, _ := strings.Cut(name, "-")
+		answers(t, cmp.Or(at[of], whole), name, target)
 	}
 }
 
@@ -128,8 +115,8 @@ func answers(t *testing.T, s *Server, name, target string) {
 
 func TestAnAnswerStopsWithItsRequest(t *testing.T) {
 	s := New(Options{})
-	s.SetRecords(large())
-	whole := &url.URL{Path: "/api/whatif", RawQuery: "changes=" + url.QueryEscape(`[{"drain":["c007"]}]`)}
+	s.SetRecords(largeset.Records(2, 2))
+	whole := &url.URL{Path: "/api/whatif", RawQuery: "changes=" + url.QueryEscape(`[{"drain":["cluster-007"]}]`)}
 	got := ask(t, s, whole.String(), func(r *http.Request) {
 		ctx, cancel := context.WithCancel(r.Context())
 		cancel()

@@ -13,47 +13,37 @@ import (
 	"github.com/clusterset/clusterset/test/ownnet"
 )
 
-// chromium returns the path of the browser. Without a browser the test is skipped, or fails if CLUSTERSET_CHROMIUM is "required".
-func chromium(t testing.TB) string {
-	t.Helper()
-	if testing.Short() {
-		t.Skip("starts a browser")
-	}
+// chromiumPath is the path of the browser, empty if there is none.
+func chromiumPath() string {
 	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
 		if path, err := exec.LookPath(name); err == nil {
 			return path
 		}
 	}
-	const want = "this needs Chromium: apt-get install --no-install-recommends chromium, or another way to have chromium or google-chrome in PATH"
-	if os.Getenv("CLUSTERSET_CHROMIUM") == "required" {
-		t.Fatal(want)
-	}
-	t.Skip(want)
 	return ""
 }
 
-// shared is the browser that all tests share.
-var shared struct {
-	sync.Mutex
-	started *startedBrowser // nil before the first test
-}
-
-type startedBrowser struct {
-	ctx  context.Context
-	stop func()
-}
-
-// browser returns a context in which chromedp opens tabs of the shared browser.
-func browser(t testing.TB) context.Context {
+// chromium skips a test without a browser, or lets it fail if CLUSTERSET_CHROMIUM is "required".
+func chromium(t testing.TB) {
 	t.Helper()
-	path := chromium(t)
-	shared.Lock()
-	defer shared.Unlock()
-	if shared.started != nil {
-		return shared.started.ctx
+	const want = "this needs Chromium: apt-get install --no-install-recommends chromium, or another way to have chromium or google-chrome in PATH"
+	switch {
+	case testing.Short():
+		t.Skip("starts a browser")
+	case chromiumPath() == "" && os.Getenv("CLUSTERSET_CHROMIUM") == "required":
+		t.Fatal(want)
+	case chromiumPath() == "":
+		t.Skip(want)
 	}
+}
+
+// stopBrowser ends the browser that all tests share, nil before the first test.
+var stopBrowser func()
+
+// started starts it, and returns a context in which chromedp opens its tabs.
+var started = sync.OnceValues(func() (context.Context, error) {
 	allocator, stopAllocator := chromedp.NewExecAllocator(context.Background(), // the browser outlives the test
-		chromedp.ExecPath(path), chromedp.UserDataDir(workDir+"/browser"), chromedp.WindowSize(1360, 900),
+		chromedp.ExecPath(chromiumPath()), chromedp.UserDataDir(workDir+"/browser"), chromedp.WindowSize(1360, 900),
 		chromedp.Headless, chromedp.NoSandbox, chromedp.DisableGPU, chromedp.NoFirstRun, chromedp.NoDefaultBrowserCheck,
 		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-background-networking", true), chromedp.Flag("disable-component-update", true),
 		chromedp.Flag("disable-sync", true), chromedp.Flag("disable-extensions", true), chromedp.Flag("disable-dev-shm-usage", true),
@@ -63,12 +53,18 @@ func browser(t testing.TB) context.Context {
 		chromedp.Flag("host-resolver-rules", "MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"),
 	)
 	ctx, stop := chromedp.NewContext(allocator)
-	if err := chromedp.Do(ctx); err != nil {
-		stop()
-		stopAllocator()
-		t.Fatalf("start %s: %v", path, err)
+	stopBrowser = func() { stop(); stopAllocator() }
+	return ctx, chromedp.Do(ctx)
+})
+
+// browser returns a context in which chromedp opens tabs of the shared browser.
+func browser(t testing.TB) context.Context {
+	t.Helper()
+	chromium(t)
+	ctx, err := started()
+	if err != nil {
+		t.Fatalf("start %s: %v", chromiumPath(), err)
 	}
-	shared.started = &startedBrowser{ctx, func() { stop(); stopAllocator() }}
 	return ctx
 }
 
@@ -91,8 +87,8 @@ func run(m *testing.M) int {
 	}
 	defer func() { _ = os.RemoveAll(workDir) }()
 	defer func() {
-		if shared.started != nil {
-			shared.started.stop()
+		if stopBrowser != nil {
+			stopBrowser()
 		}
 		stopFleet()
 	}()

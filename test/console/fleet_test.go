@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 
@@ -154,31 +155,19 @@ func (f *clusters) console(t testing.TB, contexts ...string) *consoled {
 	return start(t, args...)
 }
 
-// service returns the manifests of a Service with ready endpoints, and of its ServiceExport if it is exported.
-func service(ns, name string, ready int, export bool) []byte {
-	endpoints := ""
-	for i := range ready {
-		endpoints += fmt.Sprintf("- {addresses: [10.1.0.%d]}\n", i+1)
+// service returns the manifests of the Service live/web with ready endpoints, and of its ServiceExport if it is exported.
+func service(t testing.TB, ready int, export bool) []byte {
+	t.Helper()
+	manifests, err := os.ReadFile("testdata/service.yaml")
+	if err != nil {
+		t.Fatal(err)
 	}
-	text := fmt.Sprintf(`
-apiVersion: v1
-kind: Namespace
-metadata: {name: %[1]s}
----
-apiVersion: v1
-kind: Service
-metadata: {name: %[2]s, namespace: %[1]s}
-spec: {ports: [{name: http, port: 80}]}
----
-apiVersion: discovery.k8s.io/v1
-kind: EndpointSlice
-metadata: {name: %[2]s-1, namespace: %[1]s, labels: {kubernetes.io/service-name: %[2]s}}
-addressType: IPv4
-ports: [{name: http, port: 8080}]
-endpoints:
-%[3]s`, ns, name, endpoints)
+	text, exported, _ := strings.Cut(string(manifests), "# exported:\n")
+	for i := range ready {
+		text += fmt.Sprintf("- {addresses: [10.1.0.%d]}\n", i+1)
+	}
 	if export {
-		text += fmt.Sprintf("---\napiVersion: multicluster.x-k8s.io/v1beta1\nkind: ServiceExport\nmetadata: {name: %s, namespace: %s}\n", name, ns)
+		text += exported
 	}
 	return []byte(text)
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"image"
 	"image/color"
+	"image/draw"
 	"image/png"
 	"maps"
 	"os"
@@ -37,16 +38,7 @@ func smaller(t *testing.T, picture []byte) []byte {
 	}
 	frequent := slices.SortedFunc(maps.Keys(count), func(a, b color.Color) int { return count[b] - count[a] })
 	few := image.NewPaletted(img.Bounds(), frequent[:min(256, len(frequent))])
-	nearest := map[color.Color]uint8{}
-	for y := range img.Bounds().Dy() {
-		for x := range img.Bounds().Dx() {
-			c := img.At(x, y)
-			if _, known := nearest[c]; !known {
-				nearest[c] = uint8(few.Palette.Index(c)) //nolint:gosec // of 256
-			}
-			few.SetColorIndex(x, y, nearest[c])
-		}
-	}
+	draw.Draw(few, few.Bounds(), img, image.Point{}, draw.Src)
 	var b bytes.Buffer
 	if err := (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&b, few); err != nil {
 		t.Fatal(err)

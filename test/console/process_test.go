@@ -49,6 +49,12 @@ func start(t testing.TB, args ...string) *consoled {
 	return c
 }
 
+// theSet starts a console that reads the set that most tests use, and that the pictures show.
+func theSet(t testing.TB) *consoled {
+	t.Helper()
+	return start(t, "--manifests", "testdata/set")
+}
+
 func launch(bin fleet.Binaries, args ...string) (*consoled, error) {
 	cmd := bin.Command(context.Background(), workDir, append([]string{"console", "--no-open"}, args...)...)
 	var stdout, stderr process.Output

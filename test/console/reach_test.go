@@ -58,7 +58,7 @@ func TestKeyboard(t *testing.T) {
 	p.until(`document.documentElement.dataset.theme === "light"`)
 	p.shortcut("/")
 	p.until(`document.activeElement.type === "search"`)
-	p.write("1")
+	p.press("1")
 	p.sees("No service matches.") // in a field, keys are text
 	p.goTo("#/services?keys=off")
 	p.until(`document.querySelector("main .lead").innerText === "14 services"`)
@@ -125,8 +125,7 @@ func TestPhone(t *testing.T) {
 // Names from objects and from the address are shown as text, whatever they contain.
 func TestHostileNames(t *testing.T) {
 	const script, image = `<script>window.hacked=1</script>`, `"><img src=x onerror="window.hacked=1">`
-	set := []cluster{{name: "beijing", zones: script, region: image, version: "<b>v1</b>{{7*7}}${7*7}"}, {name: "shanghai", zones: "javascript:alert(1)", region: "cn-east"}}
-	p := open(t, start(t, "--manifests", files(t, records(set, []exported{{name: "shop/web", by: map[string]int{"beijing": 1, "shanghai": 1}}}))), "#/map?cluster=beijing")
+	p := open(t, start(t, "--manifests", "testdata/hostile"), "#/map?cluster=beijing")
 	p.sees(script, image, "<b>v1</b>{{7*7}}${7*7}")
 	p.goTo("#/service/shop/web")
 	p.sees(script + " / " + image)

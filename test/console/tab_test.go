@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -215,7 +214,7 @@ func (p *tab) click(selector, text string) {
 	p.run(chromedp.MouseClickXY(at.X, at.Y))
 }
 
-// press presses keys, which are named as in package kb.
+// press presses keys, which are named as in package kb, or types a text.
 func (p *tab) press(keys ...string) {
 	p.Helper()
 	for _, k := range keys {
@@ -235,12 +234,6 @@ func (p *tab) shortcut(key string) {
 			p.Fatal(err)
 		}
 	}
-}
-
-// write types a text into the focused field, key by key.
-func (p *tab) write(text string) {
-	p.Helper()
-	p.run(chromedp.KeyEvent(text))
 }
 
 // fill sets the text of a field.
@@ -309,5 +302,3 @@ func quote(text string) string {
 	}
 	return string(b)
 }
-
-func quoteInt(n int) string { return strconv.Itoa(n) }

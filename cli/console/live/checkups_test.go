@@ -19,43 +19,43 @@ import (
 	"github.com/clusterset/clusterset/cli/doctor"
 )
 
-// A source is asked every five minutes, and each minute while it can't be reached; what it said before is kept meanwhile.
+// checked returns a source that answers, and which the doctor asks with ask.
+func checked(all *Sources, ask func(context.Context) *doctor.Facts) *source {
+	s := all.add(console.Source{Role: console.RoleMember})
+	s.asks, s.told = ask, time.Now().Add(time.Hour) // no Events
+	s.set(console.Live, nil, nil)
+	return s
+}
+
+// A source is asked every five minutes, and at the next look while it doesn't answer; what it said before is kept meanwhile. One that is known
+// to be away isn't asked.
 func TestCheckUps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := NewSources(console.New(console.Options{})).add(console.Source{Role: console.RoleMember})
-		var asked atomic.Int32
-		var away atomic.Bool
-		ctx, stop := context.WithCancel(t.Context())
-		var loop sync.WaitGroup
-		loop.Go(func() {
-			s.checkUps(ctx, func(context.Context) *doctor.Facts {
-				asked.Add(1)
-				f := &doctor.Facts{Now: time.Now(), Cluster: &doctor.Server{}}
-				if away.Load() {
-					f.Cluster.Err = errors.New("connection refused")
-				}
-				return f
-			})
+		asked, began := 0, time.Now()
+		var away error
+		s := checked(NewSources(console.New(console.Options{})), func(context.Context) *doctor.Facts {
+			asked++
+			return &doctor.Facts{Now: time.Now(), Cluster: &doctor.Server{Err: away}}
 		})
-		began := time.Now()
-		after := func(d time.Duration, times int32, at time.Duration) {
+		after := func(d time.Duration, times int, at time.Duration) {
 			t.Helper()
 			time.Sleep(d) //nolint:forbidigo // on the clock of synctest
-			synctest.Wait()
-			if is := s.get().Asked; asked.Load() != times || !is.Now.Equal(began.Add(at)) {
-				t.Errorf("after %s it was asked %d times, want %d, and has what it said at %s, want %s", time.Since(began), asked.Load(), times, is.Now.Sub(began), at)
+			s.more(t.Context())
+			if is := s.get().Asked; asked != times || !is.Now.Equal(began.Add(at)) {
+				t.Errorf("after %s it was asked %d times, want %d, and has what it said at %s, want %s", time.Since(began), asked, times, is.Now.Sub(began), at)
 			}
 		}
-		after(time.Second, 1, 0)
+		after(0, 1, 0)
 		after(4*time.Minute, 1, 0)
 		after(time.Minute, 2, 5*time.Minute)
-		away.Store(true)
+		away = errors.New("connection refused")
 		after(5*time.Minute, 3, 5*time.Minute)
-		after(time.Minute, 4, 5*time.Minute)
-		away.Store(false)
-		after(time.Minute, 5, 12*time.Minute)
-		stop()
-		loop.Wait()
+		after(look, 4, 5*time.Minute)
+		s.set(console.Away, away, nil)
+		after(look, 4, 5*time.Minute)
+		away = nil
+		s.set(console.Live, nil, nil)
+		after(look, 5, 10*time.Minute+3*look)
 	})
 }
 
@@ -63,19 +63,21 @@ func TestCheckUps(t *testing.T) {
 func TestCheckUpsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := NewSources(console.New(console.Options{}))
-		ctx, stop := context.WithCancel(t.Context())
 		var now, asked atomic.Int32
 		var loops sync.WaitGroup
 		for range 2 * maxCheckUps {
-			s := all.add(console.Source{Role: console.RoleMember})
+			s := checked(all, func(ctx context.Context) *doctor.Facts {
+				asked.Add(1)
+				now.Add(1)
+				defer now.Add(-1)
+				<-ctx.Done()
+				return &doctor.Facts{}
+			})
 			loops.Go(func() {
-				s.checkUps(ctx, func(ctx context.Context) *doctor.Facts {
-					asked.Add(1)
-					now.Add(1)
-					defer now.Add(-1)
-					<-ctx.Done()
-					return &doctor.Facts{}
-				})
+				for s.asked.IsZero() {
+					s.more(t.Context())
+					time.Sleep(look) //nolint:forbidigo // on the clock of synctest
+				}
 			})
 		}
 		for _, want := range []struct{ now, asked int32 }{{maxCheckUps, maxCheckUps}, {maxCheckUps, 2 * maxCheckUps}, {0, 2 * maxCheckUps}} {
@@ -83,9 +85,8 @@ func TestCheckUpsAreBounded(t *testing.T) {
 			if now.Load() != want.now || asked.Load() != want.asked {
 				t.Errorf("%d are asked, and %d were, want %+v", now.Load(), asked.Load(), want)
 			}
-			time.Sleep(checkUpPatience) //nolint:forbidigo // on the clock of synctest
+			time.Sleep(checkUpPatience + look + time.Second) //nolint:forbidigo // on the clock of synctest
 		}
-		stop()
 		loops.Wait()
 	})
 }
@@ -130,13 +131,16 @@ func TestCheckUpsOnlyRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !m.source.checkUp(t.Context(), m.asks.Ask) || !h.source.checkUp(t.Context(), h.asks.Ask) {
-		t.Fatal("it can't be reached")
+	for _, s := range []*source{m.source, h.source} {
+		s.set(console.Live, nil, nil)
+		if s.checkUp(t.Context()); s.asked.IsZero() {
+			t.Fatal("it can't be reached")
+		}
 	}
-	if f := m.source.get().Asked; f.Cluster.Version != "v1.36.0" || !f.ClusterDNS.Found || f.NodeLocalDNS.Found || f.NodeLocalDNS.Err != nil {
+	if f := m.get().Asked; f.Cluster.Version != "v1.36.0" || !f.ClusterDNS.Found || f.NodeLocalDNS.Found || f.NodeLocalDNS.Err != nil {
 		t.Errorf("of the member, the doctor knows %+v", f)
 	}
-	if f := h.source.get().Asked; f.Cluster != nil || f.Hub.Version != "v1.36.0" || len(f.Hub.CRDs) == 0 {
+	if f := h.get().Asked; f.Cluster != nil || f.Hub.Version != "v1.36.0" || len(f.Hub.CRDs) == 0 {
 		t.Errorf("of the hub, the doctor knows %+v", f)
 	}
 	bad := func(request string) bool {
@@ -144,31 +148,5 @@ func TestCheckUpsOnlyRead(t *testing.T) {
 	}
 	if slices.ContainsFunc(api.requests, bad) {
 		t.Errorf("the requests were\n%s", strings.Join(api.requests, "\n"))
-	}
-}
-
-// A check-up ends with the console, whatever the API server does.
-func TestCheckUpsEnd(t *testing.T) {
-	for _, hangs := range []string{"/version", "/apis", "/api/v1/namespaces/kube-system/configmaps/coredns"} {
-		ctx, stop := context.WithCancel(t.Context())
-		api := &apiServer{}
-		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.URL.Path == hangs {
-				stop()
-				<-r.Context().Done() // it answers only when the client has gone
-				return
-			}
-			api.ServeHTTP(w, r)
-		}))
-		// The client's own discovery knows no context: only the timeout that every command sets ends it.
-		m, err := NewMember(&rest.Config{Host: server.URL, Timeout: time.Second}, "bj", "", NewSources(console.New(console.Options{})))
-		if err != nil {
-			t.Fatal(err)
-		}
-		m.source.checkUps(ctx, m.asks.Ask)
-		if m.source.get().Asked != nil {
-			t.Errorf("%s: what was interrupted counts", hangs)
-		}
-		server.Close()
 	}
 }

@@ -160,12 +160,11 @@ function Sources({ sources, open }) {
   const state = { Live: ["ready", "good"], Loading: ["unknown", "calm"], Away: ["expired", "bad"], Refused: ["cross", "bad"] };
   return html`<details class="sources" open=${open || sources.length <= 4}>
     <summary>What this page reads: ${count(sources.length, "source")}</summary>
-    <${Table} label="Sources" head=${["Source", "State", "Since", "Last answer", "Services", "Server"]}>${sources.map((s, i) => html`<tr key=${i}>
+    <${Table} label="Sources" head=${["Source", "State", "Since", "Last answer", "Server"]}>${sources.map((s, i) => html`<tr key=${i}>
         <th scope="row">${sourceName(s)}</th>
         <td><${Tag} icon=${state[s.state]?.[0] ?? "unknown"} tone=${state[s.state]?.[1] ?? "calm"}>${s.state}<//>${s.error && html`<div class="faint">${s.error}</div>`}</td>
         <td>${s.since && html`<${Age} time=${s.since} />`}</td>
         <td>${s.lastAnswer && html`<${Age} time=${s.lastAnswer} />`}</td>
-        <td>${s.services && html`${s.services.imported} imported, ${s.services.exported} exported${s.services.conflicts > 0 && `, ${s.services.conflicts} in conflict`}${s.services.lastResort > 0 && `, ${s.services.lastResort} at the last resort`}${s.services.problems > 0 && `, ${count(s.services.problems, "problem")}`}`}</td>
         <td class="faint">${s.server}</td>
       </tr>`)}<//>
   </details>`;

@@ -1,4 +1,4 @@
-// Problems: everything that is known to be wrong, the most urgent first, each with its cure and a command to copy.
+// Problems: everything that is known to be wrong, the most urgent first, each with its cure.
 import { html } from "./html.js";
 import { here, to } from "./address.js";
 import { Age, Command, Icon, Outcome, Search, Tag, Toggle } from "./parts.js";
@@ -12,7 +12,9 @@ export function ProblemsView({ address, problems }) {
   const has = finder(params.get("find"));
   const only = params.get("only");
   if (!problems.data) return html`<h1 tabindex="-1">Problems</h1><${Outcome} got=${problems} what="the problems" />`;
-  const { items, total, urgent, answered = [], unchecked = [] } = problems.data;
+  const { items, total, urgent, answered = [] } = problems.data;
+  const alike = Map.groupBy(problems.data.unchecked ?? [], (p) => p.reason + p.message); // the same of several clusters is one
+  const unchecked = [...alike.values()].map((list) => (list.length > 1 ? { ...list[0], clusters: list.map((p) => p.name) } : list[0]));
   const found = [...items, ...answered, ...unchecked].filter((p) => has(p.namespace && p.namespace + "/" + p.name, p.name, p.what, p.reason, p.message, p.cure, p.cluster));
   const shown = found.filter((p) => only === null || kindOf(p) === only);
   const groups = [["urgent", "Urgent", shown.filter((p) => p.urgent && items.includes(p))], ["later", "Less urgent", shown.filter((p) => !p.urgent && items.includes(p))],
@@ -41,7 +43,7 @@ function Problem({ p, level }) {
       <span class="faint">${p.what !== "Exports" && p.what !== "MemberCluster" && p.what}${!p.clusters && p.cluster && p.cluster !== p.name && html` in ${p.cluster}`}${p.checked && html`, checked <${Age} time=${p.checked} />`}</span></div>
     <p>${capital(p.message)}.</p>
     ${p.cure && html`<p><b>What to do:</b> ${p.cure}.</p>`}
-    ${p.commands?.map((c) => html`<${Command} key=${c} text=${c} />`)}
+    ${p.paste && html`<${Command} text=${p.paste} />`}
   </li>`;
 }
 

@@ -7,7 +7,7 @@ import { useList } from "./rows.js";
 import { count } from "./words.js";
 
 const page = 100; // rows per request
-const filters = ["q", "namespace", "cluster", "type", "conflicts", "policy", "empty", "sort", "desc"];
+const filters = ["q", "cluster", "type", "conflicts", "policy", "empty", "sort", "desc"];
 
 export function ServicesView({ address, map, whatif }) {
   const { params } = address;
@@ -72,7 +72,6 @@ function Row({ s, at, effects, rove }) {
     <span role="gridcell" class="state">
       ${changed && html`<${Effects} list=${changed.slice(0, 2)} />`}
       ${s.conflicts > 0 && html`<${Tag} icon="conflict" tone="warn" title=${count(s.conflicts, "conflict")}>conflict<//>`}
-      ${s.extended && html`<${Tag} icon="out" title=${`Its own name fails over to other clusters in ${s.extended.join(", ")}`}>extended<//>`}
       ${s.policy && html`<${Tag} icon="policy" title="stated by its exports">${s.policy}<//>`}
     </span>
   </div>`;
@@ -97,7 +96,7 @@ function usePages(base, from, to) {
       get(`${base}&offset=${p * page}&limit=${page}`, aborter.signal).then((data) => put((was) => {
         const items = new Map(was);
         for (let i = 0; i < page; i++) items.delete(p * page + i);
-        (data.items ?? []).forEach((item, i) => items.set(data.offset + i, item));
+        (data.items ?? []).forEach((item, i) => items.set(p * page + i, item));
         return { items, total: data.total, matched: data.matched, error: undefined };
       }), (error) => {
         ticks.delete(p);

@@ -14,6 +14,9 @@ export function finder(text) {
   };
 }
 
+/** inShell is a line for a POSIX shell. */
+export const inShell = (...words) => words.map((w) => (/^[\w@%+=:,./-]+$/.test(w) ? w : `'${w.replaceAll("'", "'\\''")}'`)).join(" ");
+
 /** span writes a duration in milliseconds. */
 export function span(ms) {
   const s = Math.max(0, Math.round(ms / 1000));

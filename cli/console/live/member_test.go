@@ -74,18 +74,13 @@ func TestHostileMetrics(t *testing.T) {
 	}{
 		"too large":                       {answer(typeLine, counter("zone", "1"), strings.Repeat("# comment\n", maxMetrics/10)), "more than 4 MiB"},
 		"endless":                         {endless(http.StatusOK, "# comment\n"), "more than 4 MiB"},
-		"an endless line":                 {endless(http.StatusOK, "x"), "more than 4 MiB"},
 		"an endless error":                {endless(http.StatusInternalServerError, "no "), ""},
 		"an error of a megabyte":          {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, megabyte, http.StatusInternalServerError) }, ""},
 		"not text":                        {answer("\x00\xff\x1f\x8b"), "read its metrics"},
-		"HTML":                            {answer("<html><script>alert(1)</script>"), "read its metrics"},
 		"a number of a megabyte":          {answer(typeLine, counter("zone", megabyte)), "read its metrics"},
 		"NaN":                             {answer(typeLine, counter("zone", "NaN")), "can't be a DNS server's"},
-		"infinity":                        {answer(typeLine, counter("zone", "+Inf")), "can't be a DNS server's"},
-		"a negative number":               {answer(typeLine, counter("zone", "-1")), "can't be a DNS server's"},
 		"a huge number":                   {answer(typeLine, counter("zone", "1e308")), "can't be a DNS server's"},
 		"a tier with markup":              {answer(typeLine, counter("<img src=x onerror=alert(1)>", "1")), "can't be a DNS server's"},
-		"a tier of a megabyte":            {answer(typeLine, counter(megabyte, "1")), "can't be a DNS server's"},
 		"thousands of tiers":              {answer(typeLine, tiers.String()), "can't be a DNS server's"},
 		"thousands of series, a huge sum": {answer(typeLine, series.String()), "can't be a DNS server's"},
 	} {
