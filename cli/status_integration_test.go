@@ -36,6 +36,13 @@ func TestLookingAtASet(t *testing.T) {
 	t.Run("hub down", func(t *testing.T) { testHubDown(t, s) })
 }
 
+// testConsole has the usage of `clusterset console`; test/console tests its pages.
+func testConsole(t *testing.T, s lookedAt) {
+	fails(t, exitUsage, "--hub-kubeconfig, --hub-context or --manifests is required", "console")
+	fails(t, exitUsage, `there is no context "paris"`, "console", "--hub-kubeconfig", s.hub.Kubeconfig(), "--kubeconfig", s.member.Kubeconfig(), "--context", "paris")
+	fails(t, exitUsage, "--manifests and", "console", "--hub-kubeconfig", s.hub.Kubeconfig(), "--manifests", ".")
+}
+
 func testStatus(t *testing.T, s lookedAt) {
 	for file, args := range map[string][]string{
 		"status-local.txt":    {"--kubeconfig", s.member.Kubeconfig()},
@@ -216,7 +223,7 @@ func testWithoutRights(t *testing.T, s lookedAt) {
 }
 
 func testHubDown(t *testing.T, s lookedAt) {
-	s.hub.StopAPIServer() // unless the console's test already has
+	s.hub.StopAPIServer()
 	fails(t, exitFailure, "the hub at "+s.hub.URL()+" can't be reached", "drain", "beijing", "--hub-kubeconfig", s.hub.Kubeconfig())
 	// What this cluster knows is shown all the same.
 	code, stdout, stderr := cli(t, "explain", "shop/web", "--kubeconfig", s.member.Kubeconfig(), "--hub-kubeconfig", s.hub.Kubeconfig())

@@ -48,38 +48,38 @@ type Happened struct {
 	ID string `json:"-"`
 }
 
-// happenings are what is remembered of one source, by ID. API servers delete Events after an hour; this remembers them for as long as the console runs.
-type happenings struct {
-	all    map[string]Happened
-	unread string
-}
-
 // SetEvents adds Events of the source of a number, and says why they can't be read.
 func (s *Server) SetEvents(number int, events []Happened, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	h := s.remember(number, events)
-	if h.unread = ""; err != nil {
-		h.unread = err.Error()
-	}
+	s.remember(number, events...)
+	s.unread[number] = err
 }
 
-// remember adds what happened, and forgets the oldest beyond maxHappened. The caller holds the lock.
-func (s *Server) remember(key int, all []Happened) *happenings {
+// remember adds what happened in a source, by ID, and forgets the oldest beyond maxHappened. API servers delete Events after an hour; this remembers
+// them for as long as the console runs. The caller holds the lock.
+func (s *Server) remember(key int, all ...Happened) {
 	h := s.happened[key]
 	if h == nil {
-		h = &happenings{all: map[string]Happened{}}
+		h = map[string]Happened{}
 		s.happened[key] = h
 	}
 	for _, e := range all {
-		h.all[e.ID] = e
+		h[e.ID] = e
 	}
-	if len(h.all) > maxHappened {
-		for _, e := range slices.SortedFunc(maps.Values(h.all), newestFirst)[maxHappened:] {
-			delete(h.all, e.ID)
+	if len(h) > maxHappened {
+		for _, e := range slices.SortedFunc(maps.Values(h), newestFirst)[maxHappened:] {
+			delete(h, e.ID)
 		}
 	}
-	return h
+}
+
+// changed is that a source stopped answering, or answers again.
+func (s *Source) changed(now time.Time) Happened {
+	return Happened{
+		ID: s.name() + now.String(), Time: now, Context: s.Context, Cluster: s.Cluster, What: whatSource, Name: s.name(), Reason: string(s.State),
+		Message: cmp.Or(s.Error, "it answers again"), Warning: s.lost(),
+	}
 }
 
 // changes are the changes of clusters from one set to the next that no Event says: who joined, left, was drained or is no longer drained.
@@ -114,11 +114,12 @@ func (s *Server) history(context.Context, query) (*History, error) {
 	s.mu.Lock()
 	out := &History{Items: []Happened{}}
 	members := s.now.set.members
-	for number, h := range s.happened {
-		out.Items = slices.AppendSeq(out.Items, maps.Values(h.all))
-		if h.unread != "" {
-			from := s.now.sources[number]
-			out.Unread = append(out.Unread, strings.TrimSpace(from.Role+" "+from.Context)+": "+h.unread)
+	for _, h := range s.happened {
+		out.Items = slices.AppendSeq(out.Items, maps.Values(h))
+	}
+	for number, err := range s.unread {
+		if from := s.now.sources[number]; err != nil {
+			out.Unread = append(out.Unread, strings.TrimSpace(from.Role+" "+from.Context)+": "+err.Error())
 		}
 	}
 	s.mu.Unlock()

@@ -1,10 +1,8 @@
 package console
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 	"testing"
 	"time"
@@ -14,16 +12,6 @@ import (
 
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 )
-
-// historyOf returns what the console says that happened.
-func historyOf(t *testing.T, s *Server) (h History) {
-	t.Helper()
-	got := ask(t, s, "/api/history", nil)
-	if err := json.Unmarshal(got.Body.Bytes(), &h); err != nil || got.Code != http.StatusOK {
-		t.Fatalf("status %d, %v: %s", got.Code, err, got.Body)
-	}
-	return h
-}
 
 func member(name string, drain bool, conditions ...metav1.Condition) runtime.Object {
 	m := &clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: name}}
@@ -46,15 +34,18 @@ func TestHistory(t *testing.T) {
 
 	s.SetRecords([]runtime.Object{member("beijing", true, ready, valid), member("tianjin", false)})
 	s.SetRecords([]runtime.Object{member("beijing", false, ready, valid), member("tianjin", false)})
+	for _, err := range []string{"connection refused", ""} {
+		s.ChangeSource(bj, func(from *Source) { from.State, from.Error = map[bool]State{true: Live, false: Away}[err == ""], err })
+	}
 	s.SetEvents(hub, nil, nil) // an hour later
 
-	got := historyOf(t, s)
+	got := answer[History](t, s, "/api/history")
 	var lines []string
 	for _, i := range got.Items {
 		lines = append(lines, fmt.Sprintf("%s %s %s", i.Name, i.Reason, i.Message))
 	}
 	want := []string{
-		"beijing Undrained spec.drain was taken back",
+		"beijing Live it answers again", "beijing Away connection refused", "beijing Undrained spec.drain was taken back",
 		"beijing Drained spec.drain was set: it is used as the last resort", "lyon Removed its MemberCluster was deleted from the hub", "tianjin Joined it is on the hub",
 		"beijing HeartbeatMissed no heartbeat for 40s", "beijing Valid Valid is True: all of it is used",
 	}
@@ -82,11 +73,11 @@ func TestHistoryIsBounded(t *testing.T) {
 	for i := range maxHappened + 100 {
 		s.SetRecords([]runtime.Object{member("a", i%2 == 0)})
 	}
-	got := historyOf(t, s)
+	got := answer[History](t, s, "/api/history")
 	if got.Total != 2*maxHappened || len(got.Items) != maxHistory {
 		t.Errorf("it has %d of %d", len(got.Items), got.Total)
 	}
-	events, others := s.happened[hub].all, s.happened[itself].all
+	events, others := s.happened[hub], s.happened[itself]
 	if len(events) != maxHappened || events[fmt.Sprint(3*maxHappened-1)].Name == "" || len(others) != maxHappened {
 		t.Errorf("%d Events and %d others are kept", len(events), len(others))
 	}

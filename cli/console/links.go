@@ -28,9 +28,12 @@ const maxCounted = 100_000
 type Link struct {
 	From string `json:"from"`
 	To   string `json:"to"`
-	// Services are the services of which clients in From use endpoints in To. LastResort are those of them for which nothing better is left.
-	Services   int `json:"services,omitempty"`
-	LastResort int `json:"lastResort,omitempty"`
+	// Services are the services of which clients in From use endpoints in To: by name, and by ClusterSetIP. LastResort are those of them for
+	// which nothing better is left.
+	Services      int `json:"services,omitempty"`
+	Names         int `json:"names,omitempty"`
+	ClusterSetIPs int `json:"clusterSetIPs,omitempty"`
+	LastResort    int `json:"lastResort,omitempty"`
 	// Reachable is what From's agent says: True, False or Unknown; empty if it says nothing. Reason, Since and the round trip are known of
 	// members that the console reads.
 	Reachable             metav1.ConditionStatus `json:"reachable,omitempty"`
@@ -74,20 +77,18 @@ func (s *Server) links(ctx context.Context, q query) (*Links, error) {
 func flows(result *preview.Result) map[pair]Link {
 	links := map[pair]Link{}
 	for i := range result.Services {
-		for p, last := range uses(&result.Services[i]) {
+		for p, by := range uses(&result.Services[i]) {
 			l := links[p]
-			if l.Services++; last {
-				l.LastResort++
-			}
+			l.Services, l.Names, l.ClusterSetIPs, l.LastResort = l.Services+1, l.Names+by.Names, l.ClusterSetIPs+by.ClusterSetIPs, l.LastResort+by.LastResort
 			links[p] = l
 		}
 	}
 	return links
 }
 
-// uses returns which clusters use which for a service, after the changes, and whether for lack of anything better.
-func uses(svc *preview.Service) map[pair]bool {
-	all := map[pair]bool{}
+// uses returns which clusters use which for a service, after the changes: the number of each way is 1 if the service is used by it.
+func uses(svc *preview.Service) map[pair]Link {
+	all := map[pair]Link{}
 	for i := range svc.Cells {
 		cell := &svc.Cells[i]
 		answers := cell.Before
@@ -97,14 +98,22 @@ func uses(svc *preview.Service) map[pair]bool {
 		if answers == nil {
 			continue
 		}
-		for _, a := range []*preview.Answer{&answers.DNS, &answers.Global, answers.ClusterSetIP} {
+		for way, a := range []*preview.Answer{&answers.DNS, &answers.Global, answers.ClusterSetIP} {
 			if a == nil { // the place has no ClusterSetIP
 				continue
 			}
 			for _, to := range a.Clusters {
 				for _, from := range cell.Places {
-					p := pair{from.Cluster, to.Cluster}
-					all[p] = all[p] || a.Degraded
+					l := all[pair{from.Cluster, to.Cluster}]
+					if way < 2 {
+						l.Names = 1
+					} else {
+						l.ClusterSetIPs = 1
+					}
+					if a.Degraded {
+						l.LastResort = 1
+					}
+					all[pair{from.Cluster, to.Cluster}] = l
 				}
 			}
 		}

@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/utils/ptr"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/cli/doctor"
@@ -88,7 +89,7 @@ func (s *Server) clusters(ctx context.Context, q query) (*Map, error) {
 	}
 	m.Services.Total = len(is.set.keys)
 	for _, i := range is.set.items {
-		if i.Conflicts > 0 {
+		if len(i.Conflicts) > 0 {
 			m.Services.Conflicts++
 		}
 	}
@@ -127,9 +128,29 @@ type Source struct {
 	LastAnswer time.Time `json:"lastAnswer,omitzero"`
 	// Error says what is wrong, and what to do about it.
 	Error string `json:"error,omitempty"`
+	// Imported and Exported are the numbers of a member's services, and Extended those, as namespace/name, whose own name leads to other clusters
+	// while they have no ready endpoint.
+	Imported int      `json:"imported,omitempty"`
+	Exported int      `json:"exported,omitempty"`
+	Extended []string `json:"extended,omitempty"`
 	// Local is what was read of a member, and Asked what only `clusterset doctor` asks, as of its Now. Nil: that hasn't been read.
 	Local *view.LocalFacts `json:"-"`
 	Asked *doctor.Facts    `json:"-"`
+}
+
+// Read sets what was read of a member.
+func (s *Source) Read(local *view.LocalFacts) {
+	s.Cluster, s.Local, s.Imported, s.Exported, s.Extended = local.Cluster, local, len(local.Imports), 0, nil
+	for i := range local.Exports {
+		if meta.IsStatusConditionTrue(local.Exports[i].Status.Conditions, string(mcsv1beta1.ServiceExportConditionReady)) {
+			s.Exported++
+		}
+	}
+	for _, a := range local.Asking {
+		if a.Is {
+			s.Extended = append(s.Extended, a.Service.Namespace+"/"+a.Service.Name)
+		}
+	}
 }
 
 // lost reports whether it can't be read.

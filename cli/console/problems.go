@@ -146,7 +146,7 @@ func (s *shown) ofMember(from *Source, records *view.HubFacts, now time.Time) *v
 func (s *shown) records(now time.Time) *view.HubFacts {
 	f := &view.HubFacts{Read: s.hub().asOf(now), Heard: s.heard, Process: s.process, Services: map[types.NamespacedName]*preview.Exported{}}
 	for _, key := range s.set.keys {
-		if i := s.set.items[key]; i.Conflicts > 0 || i.Ready == 0 { // others need no attention
+		if i := s.set.items[key]; len(i.Conflicts) > 0 || i.Ready == 0 { // others need no attention
 			f.Services[key] = s.set.state.Exported(key)
 		}
 	}

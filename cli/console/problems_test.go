@@ -3,14 +3,12 @@ package console
 import (
 	"errors"
 	"net/netip"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
@@ -74,76 +72,21 @@ func own(name string) *corev1.Service {
 }
 
 // Problems has all that status and doctor know of the hub and of each member, what can't be read, and what services have, each with a cure and
-// a command. The most urgent are first. What doctor couldn't check is no problem.
+// a command, listed once. The most urgent are first. What doctor couldn't check is no problem.
 func TestProblems(t *testing.T) {
 	s := observed(t)
 	answers(t, s, "problems", "/api/problems")
 	answers(t, s, "service-member", "/api/service?service=shop/web&from=tianjin")
 	answers(t, s, "services-clustersetip", "/api/services?q=10.96.7.7")
-}
-
-// What status and doctor both report is listed once: of a cluster whose name is taken, too, instead of each of its exports.
-func TestProblemsAreListedOnce(t *testing.T) {
-	s := observed(t)
-	taken := metav1.Condition{Type: "Ready", Status: metav1.ConditionFalse, Reason: api.ReasonNameTaken, Message: "another agent is at work"}
-	local := s.Source(1).Local
-	beijing := s.current().set.members[0]
-	local.Members = append(local.Members, *beijing.DeepCopy())
-	local.Exports[0].Status.Conditions = []metav1.Condition{taken}
-	local.Exports = append(local.Exports, mcsv1beta1.ServiceExport{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "absent"}, Status: mcsv1beta1.ServiceExportStatus{
-		Conditions: []metav1.Condition{{Type: "Valid", Status: metav1.ConditionFalse, Reason: "NoService", Message: "there is no such Service"}},
-	}})
-	suspect := clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "shanghai"}, Status: clustersetv1alpha1.MemberClusterStatus{Phase: clustersetv1alpha1.MemberSuspect}}
-	local.Members = append(local.Members, suspect)
-	local.Imports = append(local.Imports, mcsv1beta1.ServiceImport{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "db"}, Spec: mcsv1beta1.ServiceImportSpec{Type: mcsv1beta1.Headless}})
-	local.Slices = []discoveryv1.EndpointSlice{{
-		ObjectMeta:  metav1.ObjectMeta{Namespace: "shop", Name: "db", Labels: map[string]string{mcsv1beta1.LabelServiceName: "db", api.LabelSourceCluster: "shanghai"}},
-		AddressType: discoveryv1.AddressTypeIPv4, Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"10.8.2.10"}}},
-	}}
-	is := s.current()
-	found := is.found(time.Now())
-	problems, unchecked := append(found.Items, found.Answered...), found.Unchecked
-	reasons := map[string]int{}
+	answers(t, s, "links", "/api/links") // as the Leases say, or with the round trip as the cluster itself does
+	problems := answer[Problems](t, s, "/api/problems").Items
 	for i, p := range problems {
-		reasons[p.Reason]++
 		for j, other := range problems {
 			if i != j && strings.Contains(p.Message, other.Message) {
 				t.Errorf("%s %q says the same as %s %q", p.Reason, p.Message, other.Reason, other.Message)
 			}
 		}
 	}
-	for reason, n := range map[string]int{"NoService": 1, api.ReasonNameTaken: 1, "Suspect": 1, "set": 0, "LastResort": 1, "clusterdns": 1, "clock": 2} {
-		if reasons[reason] != n {
-			t.Errorf("%s is listed %d times, want %d", reason, reasons[reason], n)
-		}
-	}
-	for _, u := range unchecked {
-		if u.Urgent || slices.Contains(elsewhereListed, u.Reason) {
-			t.Errorf("unchecked: %+v", u)
-		}
-	}
-}
-
-// Of a member that can't be read any more, what the doctor asked stays. It has nothing to say of a member that it hasn't asked yet.
-func TestFindingsOfAMemberThatIsAway(t *testing.T) {
-	s := New(Options{})
-	s.AddSource(Source{Role: RoleMember, Context: "bj", State: Away, Error: "connection refused", Asked: asked()})
-	s.AddSource(Source{Role: RoleMember, Context: "tj", State: Loading})
-	is := s.current()
-	found := is.found(time.Now())
-	var all []string
-	for _, f := range slices.Concat(found.Items, found.Answered, found.Unchecked) {
-		all = append(all, f.Name+" "+f.Reason)
-	}
-	if got, want := strings.Join(all, ", "), "bj Away, bj clusterdns, bj nodelocaldns"; got != want {
-		t.Errorf("got %s; want %s", got, want)
-	}
-}
-
-// Links has what leads from each cluster to each, and who reaches whom: as its Lease says, or with the round trip as its own cluster does.
-func TestLinks(t *testing.T) {
-	s := observed(t)
-	answers(t, s, "links", "/api/links")
 }
 
 // What is known of a hub or a member that is away is as old as its last answer. That nobody watches the heartbeats, or that an agent is stuck,

@@ -46,8 +46,9 @@ type Server struct {
 
 	mu       sync.Mutex
 	now      shown
-	known    bool // whether records were ever set
-	happened map[int]*happenings
+	known    bool                        // whether records were ever set
+	happened map[int]map[string]Happened // see remember
+	unread   map[int]error               // why a source's Events can't be read
 
 	work, whole, asking chan struct{} // places for requests of a kind
 	// The last answers. Only the request that holds the place asking uses the first, and the place whole the others.
@@ -70,7 +71,7 @@ const maxQuery, maxHeader = 12 << 10, 32 << 10
 // New returns a Server that knows nothing yet.
 func New(o Options) *Server {
 	return &Server{
-		options: o, guard: newGuard(), now: shown{set: newSet(nil, &set{})}, happened: map[int]*happenings{}, lastTraffic: map[string]*Counted{},
+		options: o, guard: newGuard(), now: shown{set: newSet(nil, &set{})}, happened: map[int]map[string]Happened{}, unread: map[int]error{}, lastTraffic: map[string]*Counted{},
 		work: make(chan struct{}, runtime.GOMAXPROCS(0)), whole: make(chan struct{}, 1), asking: make(chan struct{}, 1),
 	}
 }
@@ -89,7 +90,7 @@ func (s *Server) SetRecords(objects []kruntime.Object) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.known {
-		s.remember(itself, next.changes(was, time.Now()))
+		s.remember(itself, next.changes(was, time.Now())...)
 	}
 	s.now.set, s.known = next, true
 }
@@ -116,8 +117,12 @@ func (s *Server) Source(number int) Source { return *s.current().sources[number]
 func (s *Server) ChangeSource(number int, change func(*Source)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	next := *s.now.sources[number]
+	was := s.now.sources[number]
+	next := *was
 	change(&next)
+	if next.lost() != was.lost() {
+		s.remember(itself, next.changed(time.Now()))
+	}
 	s.now.sources = slices.Clone(s.now.sources)
 	s.now.sources[number] = &next
 }

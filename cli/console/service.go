@@ -12,46 +12,21 @@ import (
 
 	"github.com/clusterset/clusterset/cli/explain"
 	"github.com/clusterset/clusterset/cli/preview"
-	"github.com/clusterset/clusterset/cli/view"
 )
 
 // Service is the answer of /api/service: what each place uses of one service, and what would change.
 type Service struct {
 	// Item is nil if no cluster exports the service now. ItemAfter is set with changes, unless none exports it after them.
-	Item      *Item `json:"item"`
-	ItemAfter *Item `json:"itemAfter,omitempty"`
-	// Names are those that clients use, and Members have its addresses.
-	Names   []string `json:"names"`
-	Members []Member `json:"members,omitempty"`
-	// Columns are the clusters that export it now, and ColumnsAfter those after the changes, nil if there are no changes.
-	Columns      []Column         `json:"columns"`
-	ColumnsAfter []Column         `json:"columnsAfter"`
-	Effects      []preview.Effect `json:"effects"`
+	Item      *Item            `json:"item"`
+	ItemAfter *Item            `json:"itemAfter,omitempty"`
+	Effects   []preview.Effect `json:"effects"`
+	// Changed are the conflicts that the changes begin or end.
+	Changed []preview.Conflict `json:"changed,omitempty"`
 	// Rows have the places with the same Answers. After is nil if they don't change.
 	Rows []preview.Cell `json:"rows"`
-	// Conflicts exist now. Changed are those that the changes begin or end.
-	Conflicts []preview.Conflict `json:"conflicts"`
-	Changed   []preview.Conflict `json:"changed,omitempty"`
-	Notes     []string           `json:"notes,omitempty"`
-}
-
-// Column is a cluster that exports the service. Its state is that of the Map.
-type Column struct {
-	Exporter
-	ExportedAt time.Time `json:"exportedAt"`
-	ClusterIPs []string  `json:"clusterIPs,omitempty"`
-	// ExportTo are the clusters and communities that its export is for. Empty: all.
-	ExportTo []string `json:"exportTo,omitempty"`
-	// Unseen are the clusters that don't see its export.
-	Unseen []Unseen `json:"unseen,omitempty"`
-}
-
-// Unseen has the clusters that don't see an export for one reason.
-type Unseen struct {
-	// Why is the sentence that `clusterset explain` has, with {exporter} and {viewer} for the names of the two clusters.
-	Why string `json:"why"`
-	// From are the clusters that don't see it, sorted.
-	From []string `json:"from"`
+	// ClusterSetIPs are those in the members that the console reads, by context.
+	ClusterSetIPs map[string][]string `json:"clusterSetIPs,omitempty"`
+	Notes         []string            `json:"notes,omitempty"`
 }
 
 // service answers /api/service.
@@ -60,27 +35,19 @@ func (s *Server) service(ctx context.Context, q query) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	was, then := is.set.state.Exported(key), is.after.Exported(key)
-	if was == nil && then == nil {
+	out := &Service{Item: seen(is.set.state, key), Effects: []preview.Effect{}, Rows: []preview.Cell{}, ClusterSetIPs: map[string][]string{}, Notes: is.notes}
+	then := seen(is.after, key)
+	if out.Item == nil && then == nil {
 		return nil, problem{http.StatusNotFound, fmt.Errorf("no cluster exports %s", key)}
+	}
+	if is.changed() {
+		out.ItemAfter = then
 	}
 	o := s.options.Preview
 	o.Services, o.From, o.All = []types.NamespacedName{key}, from, true
 	result, err := is.set.state.Preview(ctx, is.list, o)
 	if err != nil {
 		return nil, badRequest("%w", err)
-	}
-	out := &Service{
-		Item: item(was), Columns: columnsOf(is.set.state, was), Rows: []preview.Cell{}, Effects: []preview.Effect{},
-		Conflicts: []preview.Conflict{}, Notes: is.notes,
-	}
-	if is.changed() {
-		out.ItemAfter, out.ColumnsAfter = item(then), columnsOf(is.after, then)
-	}
-	if was != nil {
-		for i := range was.Conflicts {
-			out.Conflicts = append(out.Conflicts, preview.ConflictOf(&was.Conflicts[i]))
-		}
 	}
 	for i := range result.Services { // one, or none that has clients
 		svc := &result.Services[i]
@@ -91,61 +58,38 @@ func (s *Server) service(ctx context.Context, q query) (*Service, error) {
 			row.After = nil
 		}
 	}
-	out.access(key, is.sources)
+	for _, from := range is.sources {
+		if from.Local != nil {
+			out.ClusterSetIPs[from.Context] = from.clusterSetIPs(key)
+		}
+	}
 	return out, nil
 }
 
-// columnsOf returns the clusters that export a service, by name.
-func columnsOf(state *preview.State, e *preview.Exported) (all []Column) {
-	i := item(e)
-	if all = []Column{}; i == nil {
-		return all
+// seen is a service with the clusters that don't see its exports, nil if no cluster exports it.
+func seen(state *preview.State, key types.NamespacedName) *Item {
+	i := item(state.Exported(key))
+	if i == nil {
+		return nil
 	}
-	unseen := state.Unseen(types.NamespacedName{Namespace: e.Namespace, Name: e.Name})
-	for n, by := range e.By {
-		c := Column{Exporter: i.Clusters[n], ExportedAt: by.ExportedAt, ClusterIPs: by.ClusterIPs, ExportTo: by.ExportTo}
-		for _, u := range unseen[by.Cluster] {
-			c.Unseen = append(c.Unseen, Unseen{Why: u.Why.Words("{exporter}", "{viewer}"), From: u.From})
+	unseen := state.Unseen(key)
+	for n := range i.Clusters {
+		by := &i.Clusters[n]
+		for _, u := range unseen[by.Name] {
+			by.Unseen = append(by.Unseen, Unseen{Why: u.Why.Words("{exporter}", "{viewer}"), From: u.From})
 		}
-		all = append(all, c)
 	}
-	return all
+	return i
 }
 
-// Member is what a member that the console reads has of a service.
-type Member struct {
-	Cluster       string   `json:"cluster"`
-	Context       string   `json:"context"`
-	ClusterSetIPs []string `json:"clusterSetIPs,omitempty"`
-	// Extended says that its own Service leads to other clusters while it has no ready endpoint.
-	Extended bool `json:"extended,omitempty"`
-}
-
-// access adds how clients use the service. The rows say what its names are in each place.
-func (s *Service) access(key types.NamespacedName, sources []*Source) {
-	below := key.Name + "." + key.Namespace + ".svc."
-	s.Names = []string{below + explain.DefaultZone}
-	if slices.ContainsFunc(s.Rows, func(r preview.Cell) bool { return r.Before != nil && r.Before.Global.Result != preview.NXDomain }) {
-		s.Names = append(s.Names, below+"global")
-	}
-	for _, from := range sources {
-		if from.Local == nil {
-			continue
+// clusterSetIPs are those of a service in a member.
+func (s *Source) clusterSetIPs(key types.NamespacedName) []string {
+	for i := range s.Local.Imports {
+		if o := &s.Local.Imports[i]; o.Namespace == key.Namespace && o.Name == key.Name {
+			return o.Spec.IPs
 		}
-		m := Member{Cluster: from.Cluster, Context: from.Context}
-		for i := range from.Local.Imports {
-			if o := &from.Local.Imports[i]; o.Namespace == key.Namespace && o.Name == key.Name {
-				m.ClusterSetIPs = o.Spec.IPs
-			}
-		}
-		m.Extended = slices.ContainsFunc(from.Local.Asking, func(a view.Asking) bool {
-			return a.Is && a.Service.Namespace == key.Namespace && a.Service.Name == key.Name
-		})
-		s.Members = append(s.Members, m)
 	}
-	if slices.ContainsFunc(s.Members, func(m Member) bool { return m.Extended }) {
-		s.Names = append(s.Names, below+explain.OwnZone)
-	}
+	return nil
 }
 
 // Endpoints is the answer of /api/endpoints: explanations for one place. They are nil if the name doesn't exist there.

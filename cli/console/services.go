@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -27,7 +28,7 @@ type Services struct {
 	Items   []*Item `json:"items"`
 }
 
-// Item is a service in the list of services.
+// Item is a service as its exports state it.
 type Item struct {
 	Namespace string     `json:"namespace"`
 	Name      string     `json:"name"`
@@ -39,17 +40,28 @@ type Item struct {
 	Ports []string `json:"ports,omitempty"`
 	// Policy is what the service states.
 	Policy string `json:"policy,omitempty"`
-	// Conflicts is the number of fields in which exports differ that some cluster sees.
-	Conflicts int `json:"conflicts,omitempty"`
+	// Conflicts are those that some cluster sees.
+	Conflicts []preview.Conflict `json:"conflicts,omitempty"`
 }
 
-// Exporter is a cluster that exports a service.
+// Exporter is a cluster that exports a service. Its state is that of the Map.
 type Exporter struct {
-	Name      string `json:"name"`
-	Ready     int    `json:"ready"`
-	Endpoints int    `json:"endpoints"`
-	// Conflicts says that its export differs from the winner's.
-	Conflicts bool `json:"conflicts,omitempty"`
+	Name       string    `json:"name"`
+	Ready      int       `json:"ready"`
+	Endpoints  int       `json:"endpoints"`
+	ExportedAt time.Time `json:"exportedAt"`
+	ClusterIPs []string  `json:"clusterIPs,omitempty"`
+	// ExportTo are the clusters and communities that its export is for. Empty: all.
+	ExportTo []string `json:"exportTo,omitempty"`
+	// Unseen are the clusters that don't see its export, in the answer of /api/service.
+	Unseen []Unseen `json:"unseen,omitempty"`
+}
+
+// Unseen has the clusters, sorted, that don't see an export for one reason. Why is the sentence that `clusterset explain` has, with {exporter} and
+// {viewer} for the names of the two clusters.
+type Unseen struct {
+	Why  string   `json:"why"`
+	From []string `json:"from"`
 }
 
 // orders are the orders of /api/services. Equal services are ordered by namespace and name.
@@ -93,7 +105,7 @@ func (s *Server) services(_ context.Context, q query) (*Services, error) {
 func (q query) wants(i *Item) bool {
 	cluster := q.Get("cluster")
 	return (q.Get("type") == "" || q.Get("type") == i.Type) &&
-		(q.Get("conflicts") == "" || i.Conflicts > 0) &&
+		(q.Get("conflicts") == "" || len(i.Conflicts) > 0) &&
 		(q.Get("policy") == "" || i.Policy != "") &&
 		(q.Get("empty") == "" || i.Ready == 0) &&
 		(cluster == "" || slices.ContainsFunc(i.Clusters, func(e Exporter) bool { return e.Name == cluster }))
@@ -140,16 +152,11 @@ func item(e *preview.Exported) *Item {
 		return nil
 	}
 	i := &Item{Namespace: e.Namespace, Name: e.Name, Type: string(e.Type), Winner: e.Winner, Readiness: e.Readiness, Policy: e.Policy.String()}
-	differ, fields := map[string]bool{}, map[string]bool{}
-	for _, c := range e.Conflicts {
-		fields[c.Field] = true
-		for _, cluster := range c.Clusters {
-			differ[cluster] = true
-		}
+	for n := range e.Conflicts {
+		i.Conflicts = append(i.Conflicts, preview.ConflictOf(&e.Conflicts[n]))
 	}
-	i.Conflicts = len(fields)
 	for _, by := range e.By {
-		i.Clusters = append(i.Clusters, Exporter{Name: by.Cluster, Ready: by.Ready, Endpoints: by.Endpoints, Conflicts: differ[by.Cluster]})
+		i.Clusters = append(i.Clusters, Exporter{by.Cluster, by.Ready, by.Endpoints, by.ExportedAt, by.ClusterIPs, by.ExportTo, nil})
 	}
 	for _, p := range e.Ports {
 		i.Ports = append(i.Ports, strings.TrimSpace(fmt.Sprintf("%s %d/%s", p.Name, p.Port, p.Protocol)))

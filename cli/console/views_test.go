@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -87,12 +88,20 @@ func TestEndpointsOutsideTheSet(t *testing.T) {
 	s, _ := hub(t)
 	leaves := "/api/endpoints?service=shop/web&place=beijing/cn-north-1a/cn-north-1&changes=" + url.QueryEscape(`[{"leave":["beijing"]}]`)
 	for target, before := range map[string]bool{leaves: true, "/api/endpoints?service=shop/web&place=typo": false, "/api/endpoints?service=shop/web&place=-/z/r": false} {
-		var got Endpoints
-		reply := ask(t, s, target, nil)
-		if err := json.Unmarshal(reply.Body.Bytes(), &got); err != nil || reply.Code != http.StatusOK || (got.Before != nil) != before || got.After != nil {
-			t.Errorf("%s: status %d, %v, %s", target, reply.Code, err, reply.Body)
+		if got := answer[Endpoints](t, s, target); (got.Before != nil) != before || got.After != nil {
+			t.Errorf("%s: %+v", target, got)
 		}
 	}
+}
+
+// answer returns what a request is answered with.
+func answer[T any](t *testing.T, s *Server, target string) (is T) {
+	t.Helper()
+	got := ask(t, s, target, nil)
+	if err := json.Unmarshal(got.Body.Bytes(), &is); err != nil || got.Code != http.StatusOK {
+		t.Fatalf("%s: status %d, %v: %s", target, got.Code, err, got.Body)
+	}
+	return is
 }
 
 // answers compares the answer to a request with its file in testdata.
@@ -127,5 +136,27 @@ func TestAnAnswerStopsWithItsRequest(t *testing.T) {
 	}
 	if len(s.whole) != 0 {
 		t.Error("its place is still taken")
+	}
+}
+
+// However many pages ask, a cluster's metrics are read once in some seconds.
+func TestTrafficIsReadOnceForAll(t *testing.T) {
+	reads := 0
+	s := New(Options{Counted: func(_ context.Context, name string) (*Counted, error) {
+		reads++
+		if name == "away" {
+			return nil, errors.New("it doesn't answer")
+		}
+		return &Counted{At: time.Now()}, nil
+	}})
+	for range 3 {
+		if got := ask(t, s, "/api/traffic?context=beijing", nil); got.Code != http.StatusOK || reads != 1 {
+			t.Errorf("status %d, and the metrics were read %d times, want once", got.Code, reads)
+		}
+	}
+	for target, want := range map[string]int{"/api/traffic": http.StatusBadRequest, "/api/traffic?context=away": http.StatusBadGateway} {
+		if got := ask(t, s, target, nil); got.Code != want {
+			t.Errorf("%s: status %d, want %d", target, got.Code, want)
+		}
 	}
 }

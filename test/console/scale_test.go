@@ -18,7 +18,7 @@ const maxElements = 4500
 // With 250 clusters and 5,000 services the page contains only what is near the screen, and every view works.
 func TestScale(t *testing.T) {
 	c := inProcess(t, largeset.Records(2, 2))
-	p := blank(t, c)
+	p := open(t, c, "#/map")
 	few := func(what string) {
 		t.Helper()
 		n := eval[int](p, `document.querySelectorAll("*").length`)
@@ -27,11 +27,10 @@ func TestScale(t *testing.T) {
 			t.Errorf("%s has %d elements; want at most %d", what, n, maxElements)
 		}
 	}
-	p.visit(c.url + "#/map")
 	p.until(`document.querySelectorAll(".tile").length === 250`)
 	few("map")
 
-	p.visit(c.url + "#/services")
+	p.goTo("#/services")
 	p.sees("5,000 services")
 	few("services")
 	p.do(`document.querySelector('.rows [tabindex="0"]').focus()`)
@@ -41,7 +40,7 @@ func TestScale(t *testing.T) {
 	p.fill("#search", "svc-1234")
 	p.sees("1 of 5,000 services")
 
-	p.visit(c.url + "#/service/ns-0/svc-0")
+	p.goTo("#/service/ns-0/svc-0")
 	p.sees("250 places × 250 clusters")
 	few("matrix")
 	p.do(`document.querySelector('.matrix [tabindex="0"]').focus()`)
@@ -49,7 +48,7 @@ func TestScale(t *testing.T) {
 	p.until(`document.activeElement.dataset.at === "249,250"`)
 	few("matrix, at its far corner")
 
-	p.visit(c.url + "#/whatif?if=down+cluster-000")
+	p.goTo("#/whatif?if=down+cluster-000")
 	p.until(`document.querySelector("#result")?.innerText.includes("of 5000 services")`)
 	few("what if")
 }

@@ -116,9 +116,8 @@ func TestLinks(t *testing.T) {
 	p.do(`URL.createObjectURL = (blob) => { blob.text().then((text) => { window.csv = text; }); return "#"; }`)
 	p.do(`document.querySelector("a[download$=csv]").addEventListener("click", (e) => e.preventDefault())`)
 	p.click("a", "CSV")
-	p.until(`window.csv.includes("\ntianjin,beijing-2,3,,,,\n")`)
-	p.size(390, 844)
-	p.until(`document.documentElement.scrollWidth <= innerWidth`)
+	p.until(`window.csv.includes("\ntianjin,beijing-2,3,3,3,,,,\n")`)
+	p.narrow()
 }
 
 // Problems lists what is wrong, the most urgent first. It can be searched, and leads to what a problem is about.
@@ -140,9 +139,8 @@ func TestProblems(t *testing.T) {
 	p.click(".toggle", "Services")
 	about("infra/queue,infra/metrics,media/transcode")
 	p.click(".toggle", "Services")
-	p.size(390, 844)
+	p.narrow()
 	about("nanjing,nanning,infra/queue,infra/metrics,media/transcode")
-	p.until(`document.documentElement.scrollWidth <= innerWidth`)
 	p.accessible()
 	p.click(".problem a", "infra/metrics")
 	p.until(`document.querySelector("h1").innerText.includes("metrics")`)

@@ -61,7 +61,7 @@ func (m *Member) Run(ctx context.Context) {
 		}
 		m.set(console.Live, err, func(s *console.Source) {
 			if err == nil {
-				s.Cluster, s.Local = local.Cluster, local
+				s.Read(local)
 			}
 		})
 		m.more(ctx)

@@ -1,7 +1,6 @@
 package live
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"maps"
@@ -27,14 +26,12 @@ func counter(tier, n string) string {
 	return fmt.Sprintf("coredns_clusterset_answers_total{tier=%q} %s\n", tier, n)
 }
 
-// endless answers until nobody reads any more.
-func endless(status int, line string) http.HandlerFunc {
-	return func(w http.ResponseWriter, _ *http.Request) {
-		w.WriteHeader(status)
-		for {
-			if _, err := io.WriteString(w, line); err != nil {
-				return
-			}
+// endless answers with an error until nobody reads any more.
+func endless(w http.ResponseWriter, _ *http.Request) {
+	w.WriteHeader(http.StatusInternalServerError)
+	for {
+		if _, err := io.WriteString(w, "no "); err != nil {
+			return
 		}
 	}
 }
@@ -67,18 +64,13 @@ func TestHostileMetrics(t *testing.T) {
 		tiers.WriteString(counter(fmt.Sprintf("t%d", i), "1"))
 		fmt.Fprintf(&series, "coredns_clusterset_answers_total{tier=\"zone\",n=\"%d\"} 9e15\n", i)
 	}
-	megabyte := strings.Repeat("x", 1<<20)
 	for name, c := range map[string]struct {
 		pod  http.HandlerFunc
 		want string
 	}{
 		"too large":                       {answer(typeLine, counter("zone", "1"), strings.Repeat("# comment\n", maxMetrics/10)), "more than 4 MiB"},
-		"endless":                         {endless(http.StatusOK, "# comment\n"), "more than 4 MiB"},
-		"an endless error":                {endless(http.StatusInternalServerError, "no "), ""},
-		"an error of a megabyte":          {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, megabyte, http.StatusInternalServerError) }, ""},
+		"an endless error":                {endless, ""},
 		"not text":                        {answer("\x00\xff\x1f\x8b"), "read its metrics"},
-		"a number of a megabyte":          {answer(typeLine, counter("zone", megabyte)), "read its metrics"},
-		"NaN":                             {answer(typeLine, counter("zone", "NaN")), "can't be a DNS server's"},
 		"a huge number":                   {answer(typeLine, counter("zone", "1e308")), "can't be a DNS server's"},
 		"a tier with markup":              {answer(typeLine, counter("<img src=x onerror=alert(1)>", "1")), "can't be a DNS server's"},
 		"thousands of tiers":              {answer(typeLine, tiers.String()), "can't be a DNS server's"},
@@ -107,19 +99,5 @@ func TestMetricsThatRedirect(t *testing.T) {
 	m := memberAt(t, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, elsewhere.URL, http.StatusFound) })
 	if _, err := m.answers(t.Context(), dnsPod); err == nil || !strings.Contains(m.unread(dnsPod, err), "redirects") {
 		t.Errorf("got %v", err)
-	}
-}
-
-// A pod that answers slowly for ever doesn't outlast the request.
-func TestMetricsThatDoNotEnd(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	m := memberAt(t, func(w http.ResponseWriter, r *http.Request) {
-		_, _ = io.WriteString(w, "# so")
-		_ = http.NewResponseController(w).Flush()
-		cancel()
-		<-r.Context().Done()
-	})
-	if _, err := m.answers(ctx, dnsPod); err == nil {
-		t.Error("want an error")
 	}
 }

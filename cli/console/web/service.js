@@ -13,7 +13,7 @@ export function ServiceView({ address, map, problems, changes, parameter }) {
   const [namespace = "", name = ""] = rest;
   const service = namespace + "/" + name;
   const got = useApi("api/service?service=" + encodeURIComponent(service) + (parameter && "&" + parameter), { key: service });
-  const data = got.data && { ...got.data, rows: got.data.rows ?? [], columns: columns(got.data.columns, got.data.columnsAfter, map.data?.clusters ?? []) };
+  const data = got.data && { ...got.data, rows: got.data.rows ?? [], columns: columns(got.data.item, changes.length > 0 && (got.data.itemAfter ?? {}), map.data?.clusters ?? []) };
   const networks = useMemo(() => networksOf(map.data?.clusters ?? []), [map.data]);
   const wrong = problems.data && [...problems.data.items, ...problems.data.answered ?? []].filter((p) => p.cluster && p.namespace === namespace && p.name === name);
   const fold = params.get("fold") === "1";
@@ -33,7 +33,7 @@ export function ServiceView({ address, map, problems, changes, parameter }) {
       <p class="tags">
         ${data.effects?.length > 0 && html`<${Effects} list=${data.effects} />`}
         ${!data.item && html`<${Tag} icon="plus" tone="what">nobody exports it now<//>`}
-        ${data.item && data.columnsAfter && !data.itemAfter && html`<${Tag} icon="minus" tone="what">nobody would export it<//>`}
+        ${data.item && changes.length > 0 && !data.itemAfter && html`<${Tag} icon="minus" tone="what">nobody would export it<//>`}
       </p>
     </div>
     ${item && html`<dl class="facts across">
@@ -43,7 +43,7 @@ export function ServiceView({ address, map, problems, changes, parameter }) {
       <div><dt>Policy</dt><dd>${item.policy || "the default"}</dd></div>
       <div><dt>Oldest export</dt><dd>${item.winner}, <${Age} time=${oldest?.exportedAt} /></dd></div>
     </dl>`}
-    <${Conflicts} list=${conflicts(data.conflicts, data.changed)} />
+    <${Conflicts} list=${conflicts(data.item?.conflicts, data.changed)} />
     ${wrong?.length > 0 && html`<ul class="notices">${wrong.map((p, i) => html`<li key=${i} class="notice warn"><${Icon} name="alert" /> ${p.cluster}: ${p.what}: ${p.reason}: ${p.message}</li>`)}</ul>`}
     ${data.notes?.map((n) => html`<p class="notice">${n}</p>`)}
 
@@ -66,18 +66,23 @@ export function ServiceView({ address, map, problems, changes, parameter }) {
     </section>
 
     <section aria-labelledby="exporters"><h2 id="exporters">Exported by</h2><${Exporters} columns=${data.columns} oldest=${oldest} changes=${changes} service=${service} /></section>
-    <section aria-labelledby="access"><h2 id="access">Names and addresses</h2><${Access} names=${data.names} members=${data.members} type=${item?.type} service=${service} flags=${map.data?.flags} /></section>`;
+    <section aria-labelledby="access"><h2 id="access">Names and addresses</h2><${Access} data=${data} namespace=${namespace} name=${name} type=${item?.type} map=${map.data} /></section>`;
 }
 
 /** Access has what clients use, and commands that show what they get. */
-function Access({ names, members = [], type, service, flags }) {
-  const at = members.length ? members.map((m) => [...(flags?.members ?? []), "--context", m.context]) : [[]];
+function Access({ data, namespace, name, type, map }) {
+  const service = namespace + "/" + name, ips = data.clusterSetIPs ?? {};
+  const members = map?.sources.filter((s) => s.role === "member" && s.context in ips) ?? [];
+  const extended = members.filter((s) => s.extended?.includes(service));
+  const zones = ["clusterset.local", ...(data.rows.some((r) => r.before && r.before.global.result !== "NXDOMAIN") ? ["global"] : []), ...(extended.length ? ["cluster.local"] : [])];
+  const names = zones.map((zone) => `${name}.${namespace}.svc.${zone}`);
+  const at = members.length ? members.map((m) => [...(map.flags.members ?? []), "--context", m.context]) : [[]];
   const commands = [...names.map((n) => inShell("dig", "+short", n)), ...at.map((where) => inShell("clusterset", "explain", service, ...where))];
   return html`<dl class="facts">
       <div><dt>Names</dt><dd>${names.map((n) => html`<div key=${n}><code>${n}</code></div>`)}</dd></div>
-      ${type !== "Headless" && html`<div><dt>ClusterSetIPs</dt><dd>${members.map((m) => html`<div key=${m.context}>${m.cluster || m.context}: ${m.clusterSetIPs?.length ? html`<code>${m.clusterSetIPs.join(", ")}</code>` : html`<span class="faint">none</span>`}</div>`)}
+      ${type !== "Headless" && html`<div><dt>ClusterSetIPs</dt><dd>${members.map((m) => html`<div key=${m.context}>${m.cluster || m.context}: ${ips[m.context]?.length ? html`<code>${ips[m.context].join(", ")}</code>` : html`<span class="faint">none</span>`}</div>`)}
         ${members.length === 0 && html`<span class="faint">Each cluster assigns its own. Start the console with --context to see those of a cluster.</span>`}</dd></div>`}
-      ${members.some((m) => m.extended) && html`<div><dt>Own name</dt><dd>${members.filter((m) => m.extended).map((m) => html`<div key=${m.context}>${m.cluster}: <${Tag} icon="out" tone="good">extended<//> leads to other clusters while it has no ready endpoint</div>`)}</dd></div>`}
+      ${extended.length > 0 && html`<div><dt>Own name</dt><dd>${extended.map((m) => html`<div key=${m.context}>${m.cluster}: <${Tag} icon="out" tone="good">extended<//> leads to other clusters while it has no ready endpoint</div>`)}</dd></div>`}
     </dl>
     <p class="faint small above">In a pod of a member, and in your shell:</p>
     ${commands.map((c) => html`<${Command} key=${c} text=${c} />`)}`;
@@ -87,11 +92,11 @@ function Access({ names, members = [], type, service, flags }) {
 function columns(now, then, clusters) {
   const at = new Map(clusters.map((c) => [c.name, c]));
   const state = ({ phase = "Unknown", drain, down, zones, region } = {}) => ({ phase, drain, down, zones, region });
-  now = now.map((c) => ({ ...state(at.get(c.name)), ...c }));
-  if (!then) return now;
-  then = then.map((c) => ({ ...state(at.get(c.name)?.after ?? at.get(c.name)), ...c }));
-  const after = new Map(then.map((c) => [c.name, c])), before = new Set(now.map((c) => c.name));
-  return [...now.map((c) => ({ ...c, after: after.get(c.name), leaves: !after.has(c.name) })), ...then.filter((c) => !before.has(c.name)).map((c) => ({ ...c, joins: true }))]
+  const all = (item, of) => (item?.clusters ?? []).map((c) => ({ ...state(of(at.get(c.name))), ...c, conflicts: item.conflicts?.some((x) => x.clusters.includes(c.name)) }));
+  const before = all(now, (c) => c);
+  if (!then) return before;
+  const after = new Map(all(then, (c) => c?.after ?? c).map((c) => [c.name, c])), old = new Set(before.map((c) => c.name));
+  return [...before.map((c) => ({ ...c, after: after.get(c.name), leaves: !after.has(c.name) })), ...[...after.values()].filter((c) => !old.has(c.name)).map((c) => ({ ...c, joins: true }))]
     .sort((a, b) => (a.name < b.name ? -1 : 1));
 }
 
@@ -111,7 +116,7 @@ function arrange(rows, fold) {
 }
 
 /** conflicts are those that exist and those that the changes begin, with what these do. */
-function conflicts(now, changed = []) {
+function conflicts(now = [], changed = []) {
   const key = (c) => [c.reason, c.winner, ...c.clusters].join();
   const ended = changed.filter((c) => c.ends).map(key);
   return [...now.map((c) => ({ ...c, ends: ended.includes(key(c)) })), ...changed.filter((c) => !c.ends).map((c) => ({ ...c, begins: true }))];
