@@ -46,10 +46,9 @@ kubectl get memberclusters,exportedservices,exportedendpoints,memberreports -A -
 		Example: `  clusterset console --hub-context hub
   clusterset console --hub-context hub --context beijing --context shanghai --no-open`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return c.run(cmd.Context(), cmd.OutOrStdout(), console.Flags{
-				Hub:     given(cmd.Flags(), "hub-kubeconfig", "hub-context", "manifests", "data-path", "default-prefer"),
-				Members: given(cmd.Flags(), "kubeconfig"),
-			})
+			given := map[string]string{}
+			cmd.Flags().Visit(func(f *pflag.Flag) { given[f.Name] = strings.Trim(f.Value.String(), "[]") }) // a list has brackets
+			return c.run(cmd.Context(), cmd.OutOrStdout(), given)
 		},
 	})
 	flags := cmd.Flags()
@@ -63,7 +62,7 @@ kubectl get memberclusters,exportedservices,exportedendpoints,memberreports -A -
 	return cmd
 }
 
-func (c *consoleCommand) run(ctx context.Context, w io.Writer, flags console.Flags) error {
+func (c *consoleCommand) run(ctx context.Context, w io.Writer, flags map[string]string) error {
 	o, err := c.assumed()
 	if err != nil {
 		return err
@@ -80,7 +79,7 @@ func (c *consoleCommand) run(ctx context.Context, w io.Writer, flags console.Fla
 		}
 	}
 	page := console.New(options)
-	run, err := c.sources(live.NewSources(page), &members)
+	run, err := c.sources(page, &members)
 	if err != nil {
 		return err
 	}
@@ -107,30 +106,15 @@ func (c *consoleCommand) run(ctx context.Context, w io.Writer, flags console.Fla
 	return err
 }
 
-// given returns those of some flags that are set, as arguments.
-func given(all *pflag.FlagSet, names ...string) (words []string) {
-	for _, name := range names {
-		flag := all.Lookup(name)
-		value := flag.Value.String()
-		if list, ok := flag.Value.(pflag.SliceValue); ok {
-			value = strings.Join(list.GetSlice(), ",")
-		}
-		if flag.Changed {
-			words = append(words, "--"+name, value)
-		}
-	}
-	return words
-}
-
 // sources sets up what the page reads, and returns what to run.
-func (c *consoleCommand) sources(all *live.Sources, members *live.Members) (run []func(context.Context), err error) {
+func (c *consoleCommand) sources(page *console.Server, members *live.Members) (run []func(context.Context), err error) {
 	if c.manifests != "" {
 		if c.hasHub() || len(c.contexts) > 0 {
 			return nil, usagef("--manifests and %s can't be used together", hubFlags)
 		}
 		_, found, err := readState(c.manifests)
 		if err == nil {
-			all.Files(c.manifests, found)
+			live.Files(page, c.manifests, found)
 		}
 		return nil, err
 	}
@@ -141,7 +125,7 @@ func (c *consoleCommand) sources(all *live.Sources, members *live.Members) (run 
 	case config == nil:
 		return nil, usagef("--hub-kubeconfig, --hub-context or --manifests is required: the console shows the hub's records")
 	}
-	hub, err := live.NewHub(config, c.hubContext, hubFlags, all)
+	hub, err := live.NewHub(config, c.hubContext, hubFlags, page)
 	if err != nil {
 		return nil, err
 	}
@@ -151,7 +135,7 @@ func (c *consoleCommand) sources(all *live.Sources, members *live.Members) (run 
 		if err != nil {
 			return nil, err
 		}
-		m, err := live.NewMember(config, name, localFlags, all)
+		m, err := live.NewMember(config, name, localFlags, page)
 		if err != nil {
 			return nil, err
 		}

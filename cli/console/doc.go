@@ -9,8 +9,7 @@
 //
 // The parameter changes of map, service, endpoints, links and whatif is a JSON array of preview.Change. The answers then have both the current
 // state and the state after the changes. Parameters: service=NAMESPACE/NAME; place and from=CLUSTER/ZONE/REGION, - for an unknown part; zone=mcs or global;
-// context=NAME, for traffic; for services: q, cluster, type, conflicts, policy, empty, sort, desc,
-// offset, limit.
+// context=NAME, for traffic; for services: q, cluster, type, conflicts, policy, empty, sort, desc, offset.
 //
 // Errors are {"error": "…"} with status 400 (the parameters), 404 (no such service) or 502 (an API server).
 package console

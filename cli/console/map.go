@@ -31,8 +31,8 @@ type Map struct {
 	ExpiryPaused bool `json:"expiryPaused,omitempty"`
 	// NotEnforced is why all clusters can read all exports although MemberClusters name communities, as in a view.Report.
 	NotEnforced string `json:"notEnforced,omitempty"`
-	// Flags are those with which other commands read the same.
-	Flags Flags `json:"flags"`
+	// Flags are those of the console, with which other commands read the same.
+	Flags map[string]string `json:"flags,omitempty"`
 }
 
 // Cluster is a cluster of the set.

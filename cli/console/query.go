@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"net/url"
 	"reflect"
-	"strconv"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -17,19 +16,6 @@ import (
 
 // query has the parameters of a request.
 type query struct{ url.Values }
-
-// number returns a parameter between 0 and most.
-func (q query) number(name string, usual, most int) (int, error) {
-	text := q.Get(name)
-	if text == "" {
-		return usual, nil
-	}
-	n, err := strconv.Atoi(text)
-	if err != nil || n < 0 || n > most {
-		return 0, badRequest("%s is %q; want a number from 0 to %d", name, text, most)
-	}
-	return n, nil
-}
 
 // maxChanges limits the changes of a request.
 const maxChanges = 32

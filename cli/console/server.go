@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"net/url"
 	"path"
 	"runtime"
 	"slices"
@@ -25,18 +24,12 @@ import (
 type Options struct {
 	// Preview has the agents' and servers' settings, which the hub doesn't know.
 	Preview preview.Options
-	Flags   Flags
+	// Flags are the flags that it was started with, for the commands that the page shows.
+	Flags map[string]string
 	// Counted reads what the DNS servers of a member have counted, for a context. Nil: there are no members.
 	Counted func(ctx context.Context, context string) (*Counted, error)
 	// Records fills in the records of an export that is to be previewed, in a set of several networks or of one. Nil: there are no members.
 	Records func(ctx context.Context, e *preview.Export, networks bool) (notes []string, err error)
-}
-
-// Flags are those with which other commands read what the console reads: those of clusterset preview that lead to the hub's records and say
-// what is assumed, and the kubeconfig of the members.
-type Flags struct {
-	Hub     []string `json:"hub,omitempty"`
-	Members []string `json:"members,omitempty"`
 }
 
 // Server is the console. Create it with New.
@@ -132,7 +125,7 @@ func (s *Server) Handler(address string) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /", file)
 	for path, answer := range map[string]http.HandlerFunc{
-		"map": data(nil, s.clusters), "services": data(nil, s.services),
+		"map": data(s.work, s.clusters), "services": data(s.work, s.services),
 		"problems": data(s.work, s.problems), "history": data(s.work, s.history), "service": data(s.work, s.service), "endpoints": data(s.work, s.endpoints),
 		"whatif": data(s.whole, s.whatIf), "links": data(s.whole, s.links), "traffic": data(s.asking, s.traffic),
 	} {
@@ -168,21 +161,13 @@ func badRequest(format string, a ...any) error {
 // data returns a handler that writes a value as JSON. It waits for one of the places.
 func data[T any](places chan struct{}, value func(ctx context.Context, q query) (T, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		if places != nil {
-			select {
-			case places <- struct{}{}:
-				defer func() { <-places }()
-			case <-r.Context().Done():
-				return
-			}
+		select {
+		case places <- struct{}{}:
+			defer func() { <-places }()
+		case <-r.Context().Done():
+			return
 		}
-		var v any
-		values, err := url.ParseQuery(r.URL.RawQuery)
-		if err != nil {
-			err = badRequest("the parameters of the address can't be read: %w", err)
-		} else {
-			v, err = value(r.Context(), query{values})
-		}
+		v, err := value(r.Context(), query{r.URL.Query()})
 		if r.Context().Err() != nil {
 			return // the client has gone
 		}
@@ -194,10 +179,11 @@ func data[T any](places chan struct{}, value func(ctx context.Context, q query) 
 		case err != nil:
 			w.WriteHeader(http.StatusBadGateway) // the error of an API server
 		}
+		var body any = v
 		if err != nil {
-			v = map[string]string{"error": err.Error()}
+			body = map[string]string{"error": err.Error()}
 		}
-		_ = json.NewEncoder(w).Encode(v) // it fails if the page has gone
+		_ = json.NewEncoder(w).Encode(body) // it fails if the page has gone
 	}
 }
 

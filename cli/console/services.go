@@ -4,9 +4,9 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"math"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -18,8 +18,8 @@ import (
 	"github.com/clusterset/clusterset/importer/desired"
 )
 
-// usualPage and maxPage are the numbers of services in an answer.
-const usualPage, maxPage = 100, 500
+// pageSize is the number of services in an answer.
+const pageSize = 100
 
 // Services is the answer of /api/services: one page of the services that match.
 type Services struct {
@@ -75,10 +75,9 @@ var orders = map[string]func(a, b *Item) int{
 
 // services answers /api/services.
 func (s *Server) services(_ context.Context, q query) (*Services, error) {
-	offset, wrong := q.number("offset", 0, math.MaxInt32)
-	limit, err := q.number("limit", usualPage, maxPage)
-	if err = cmp.Or(wrong, err); err != nil {
-		return nil, err
+	offset, err := strconv.ParseUint(cmp.Or(q.Get("offset"), "0"), 10, 31)
+	if err != nil {
+		return nil, badRequest("offset: %w", err)
 	}
 	order := orders[q.Get("sort")]
 	if order == nil {
@@ -97,8 +96,8 @@ func (s *Server) services(_ context.Context, q query) (*Services, error) {
 		}
 		return order(a, b)
 	})
-	page := found[min(offset, len(found)):]
-	return &Services{Total: len(is.set.items), Matched: len(found), Items: page[:min(limit, len(page))]}, nil
+	page := found[min(int(offset), len(found)):]
+	return &Services{Total: len(is.set.items), Matched: len(found), Items: page[:min(pageSize, len(page))]}, nil
 }
 
 // wants reports whether the filters of the query let a service pass.

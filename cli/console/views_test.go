@@ -57,7 +57,7 @@ func TestViews(t *testing.T) {
 		"map":              "/api/map",
 		"map-after":        "/api/map?" + after,
 		"services":         "/api/services",
-		"services-search":  "/api/services?q=shop/&conflicts=1&cluster=tianjin&sort=ready&desc=1&limit=1",
+		"services-search":  "/api/services?q=shop/&conflicts=1&cluster=tianjin&sort=ready&desc=1",
 		"services-address": "/api/services?q=10.97.0.10",
 		"services-name":    "/api/services?q=db.shop.svc.clusterset.local",
 		"service":          "/api/service?service=shop/web",

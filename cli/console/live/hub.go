@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"reflect"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -41,12 +42,12 @@ type Hub struct {
 }
 
 // NewHub returns a Hub for the kubeconfig context of that name. It sends no request yet, so the hub may be down.
-func NewHub(config *rest.Config, name, flags string, to *Sources) (*Hub, error) {
+func NewHub(config *rest.Config, name, flags string, to *console.Server) (*Hub, error) {
 	c, err := objects.Open(config, "hub", flags)
 	if err != nil {
 		return nil, err
 	}
-	h := &Hub{source: to.add(console.Source{Role: console.RoleHub, Context: name, Server: c.Server}), config: config}
+	h := &Hub{source: add(to, console.Source{Role: console.RoleHub, Context: name, Server: c.Server}), config: config}
 	h.cluster, h.controllers, h.asks = c, []string{"clusterset-hub"}, (&doctor.Gatherer{Hub: config, HubFlags: flags}).Ask
 	return h, nil
 }
@@ -77,17 +78,20 @@ func (h *Hub) run(ctx context.Context) error {
 		}
 		h.kinds = append(h.kinds, informer.(toolscache.SharedIndexInformer)) //nolint:forcetypeassert // as store.NewInformer made it
 	}
-	done := make(chan error, 1)
-	go func() { done <- hub.Start(ctx) }()
-	wait.UntilWithContext(ctx, func(ctx context.Context) {
-		if time.Since(h.heard) >= ask {
-			h.ask(ctx)
-			h.heard = time.Now()
-			h.more(ctx)
-		}
-		h.pass()
-	}, settle)
-	return <-done
+	var workers sync.WaitGroup
+	workers.Go(func() { wait.UntilWithContext(ctx, h.more, look) })
+	workers.Go(func() {
+		wait.UntilWithContext(ctx, func(ctx context.Context) {
+			if time.Since(h.heard) >= ask {
+				h.ask(ctx)
+				h.heard = time.Now()
+			}
+			h.pass()
+		}, settle)
+	})
+	err = hub.Start(ctx)
+	workers.Wait()
+	return err
 }
 
 // synced reports whether all records are there.

@@ -36,7 +36,7 @@ type Member struct {
 }
 
 // NewMember returns a Member for the kubeconfig context of that name. It sends no request yet, so the member may be down.
-func NewMember(config *rest.Config, name, flags string, all *Sources) (*Member, error) {
+func NewMember(config *rest.Config, name, flags string, to *console.Server) (*Member, error) {
 	c, err := objects.Open(config, "cluster", flags)
 	if err != nil {
 		return nil, err
@@ -45,7 +45,7 @@ func NewMember(config *rest.Config, name, flags string, all *Sources) (*Member, 
 	if err != nil {
 		return nil, c.Words(err)
 	}
-	m := &Member{all.add(console.Source{Role: console.RoleMember, Context: name, Server: c.Server}), name, pods}
+	m := &Member{add(to, console.Source{Role: console.RoleMember, Context: name, Server: c.Server}), name, pods}
 	// It reads no Secret, and asks for no rights: what the account may not read shows anyway.
 	asks := &doctor.Gatherer{Cluster: config, ClusterFlags: flags, Zones: doctor.Zones, ClusterDNS: doctor.ClusterDNS, NodeLocalDNS: doctor.NodeLocalDNS}
 	m.cluster, m.controllers, m.asks = c, []string{"clusterset-exporter", "clusterset-importer"}, asks.Ask

@@ -40,7 +40,7 @@ func endless(w http.ResponseWriter, _ *http.Request) {
 func memberAt(t *testing.T, pod http.HandlerFunc) *Member {
 	server := httptest.NewServer(pod)
 	t.Cleanup(server.Close)
-	m, err := NewMember(&rest.Config{Host: server.URL, BearerToken: "the-users-token"}, "bj", "", NewSources(console.New(console.Options{})))
+	m, err := NewMember(&rest.Config{Host: server.URL, BearerToken: "the-users-token"}, "bj", "", console.New(console.Options{}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,44 +21,30 @@ import (
 const (
 	// look is the time between two reads of a member, and of a source's Events.
 	look = 15 * time.Second
-	// checkUpEvery is the time between two check-ups of a source.
-	checkUpEvery = 5 * time.Minute
-	// checkUpPatience bounds one, and maxCheckUps how many sources are checked at once.
-	checkUpPatience = 30 * time.Second
-	maxCheckUps     = 4
+	// checkUpEvery is the time between two check-ups of a source, and checkUpPatience bounds one.
+	checkUpEvery, checkUpPatience = 5 * time.Minute, 30 * time.Second
 )
 
-// Sources are all sources of a console.
-type Sources struct {
-	console  *console.Server
-	checking chan struct{} // a place for each check-up that may be made at once
-}
-
-// NewSources returns the Sources of a console, which has none yet.
-func NewSources(c *console.Server) *Sources {
-	return &Sources{console: c, checking: make(chan struct{}, maxCheckUps)}
-}
-
-// Files shows the objects of files.
-func (s *Sources) Files(path string, objects []runtime.Object) {
-	s.add(console.Source{Role: console.RoleFiles, Context: path}).set(console.Live, nil, nil)
-	s.console.SetRecords(objects)
-}
-
-// source is one of the Sources. Only one goroutine may read it.
+// source is one of a console's sources.
 type source struct {
-	*Sources
+	console     *console.Server
 	number      int
 	cluster     *objects.Cluster
 	controllers []string // which write Events there
 	asks        func(context.Context) *doctor.Facts
-	told, asked time.Time // when Events were read, and when it was checked
+	asked       time.Time // when it was checked
 }
 
 // add adds a source that hasn't answered yet.
-func (s *Sources) add(o console.Source) *source {
+func add(to *console.Server, o console.Source) *source {
 	o.State, o.Since = console.Loading, time.Now()
-	return &source{Sources: s, number: s.console.AddSource(o)}
+	return &source{console: to, number: to.AddSource(o)}
+}
+
+// Files shows the objects of files.
+func Files(to *console.Server, path string, objects []runtime.Object) {
+	add(to, console.Source{Role: console.RoleFiles, Context: path}).set(console.Live, nil, nil)
+	to.SetRecords(objects)
 }
 
 func (s *source) get() console.Source { return s.console.Source(s.number) }
@@ -85,27 +71,20 @@ func (s *source) set(state console.State, err error, other func(*console.Source)
 	})
 }
 
-// more reads, from time to time, what controllers said in Events, and makes a check-up.
+// more passes on what controllers said in Events, and makes a check-up if it is time.
 func (s *source) more(ctx context.Context) {
-	if time.Since(s.told) >= look {
-		s.told = time.Now()
-		s.tell(ctx)
+	events, err := s.events(ctx)
+	if ctx.Err() == nil {
+		s.console.SetEvents(s.number, events, err)
 	}
 	if time.Since(s.asked) >= checkUpEvery {
 		s.checkUp(ctx)
 	}
 }
 
-// checkUp asks what only the doctor wants to know, unless the source can't be reached or others are being asked. If it doesn't answer, what it
-// said before is kept.
+// checkUp asks what only the doctor wants to know, unless the source can't be reached. If it doesn't answer, what it said before is kept.
 func (s *source) checkUp(ctx context.Context) {
 	if state := s.get().State; state == console.Away || state == console.Loading {
-		return
-	}
-	select {
-	case s.checking <- struct{}{}:
-		defer func() { <-s.checking }()
-	default:
 		return
 	}
 	within, cancel := context.WithTimeout(ctx, checkUpPatience)
@@ -124,14 +103,6 @@ func (s *source) checkUp(ctx context.Context) {
 
 // maxEvents bounds the Events that are read of one controller at a time. A storm of them is never the reason that the API server suffers.
 const maxEvents = 5000
-
-// tell passes on what controllers said in Events.
-func (s *source) tell(ctx context.Context) {
-	events, err := s.events(ctx)
-	if ctx.Err() == nil {
-		s.console.SetEvents(s.number, events, err)
-	}
-}
 
 func (s *source) events(ctx context.Context) (all []console.Happened, err error) {
 	from := s.get()

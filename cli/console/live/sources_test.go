@@ -7,8 +7,6 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -29,24 +27,21 @@ import (
 	"github.com/clusterset/clusterset/internal/connect"
 )
 
-// checked returns a source that answers, and which the doctor asks with ask.
-func checked(all *Sources, ask func(context.Context) *doctor.Facts) *source {
-	s := all.add(console.Source{Role: console.RoleMember})
-	s.asks, s.told = ask, time.Now().Add(time.Hour) // no Events
-	s.set(console.Live, nil, nil)
-	return s
-}
-
 // A source is asked every five minutes, and at the next look while it doesn't answer; what it said before is kept meanwhile. One that is known
 // to be away isn't asked.
 func TestCheckUps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked, began := 0, time.Now()
 		var away error
-		s := checked(NewSources(console.New(console.Options{})), func(context.Context) *doctor.Facts {
+		s := add(console.New(console.Options{}), console.Source{Role: console.RoleMember})
+		s.asks = func(ctx context.Context) *doctor.Facts {
 			asked++
+			if until, ends := ctx.Deadline(); !ends || time.Until(until) != checkUpPatience {
+				t.Errorf("it may take until %s", until)
+			}
 			return &doctor.Facts{Now: time.Now(), Cluster: &doctor.Server{Err: away}}
-		})
+		}
+		s.set(console.Live, nil, nil)
 		after := func(d time.Duration, times int, at time.Duration) {
 			t.Helper()
 			time.Sleep(d) //nolint:forbidigo // on the clock of synctest
@@ -66,38 +61,6 @@ func TestCheckUps(t *testing.T) {
 		away = nil
 		s.set(console.Live, nil, nil)
 		after(look, 5, 10*time.Minute+3*look)
-	})
-}
-
-// Few sources are asked at once, and none for longer than half a minute.
-func TestCheckUpsAreBounded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		all := NewSources(console.New(console.Options{}))
-		var now, asked atomic.Int32
-		var loops sync.WaitGroup
-		for range 2 * maxCheckUps {
-			s := checked(all, func(ctx context.Context) *doctor.Facts {
-				asked.Add(1)
-				now.Add(1)
-				defer now.Add(-1)
-				<-ctx.Done()
-				return &doctor.Facts{}
-			})
-			loops.Go(func() {
-				for s.asked.IsZero() {
-					s.more(t.Context())
-					time.Sleep(look) //nolint:forbidigo // on the clock of synctest
-				}
-			})
-		}
-		for _, want := range []struct{ now, asked int32 }{{maxCheckUps, maxCheckUps}, {maxCheckUps, 2 * maxCheckUps}, {0, 2 * maxCheckUps}} {
-			synctest.Wait()
-			if now.Load() != want.now || asked.Load() != want.asked {
-				t.Errorf("%d are asked, and %d were, want %+v", now.Load(), asked.Load(), want)
-			}
-			time.Sleep(checkUpPatience + look + time.Second) //nolint:forbidigo // on the clock of synctest
-		}
-		loops.Wait()
 	})
 }
 
@@ -123,12 +86,12 @@ func TestCheckUpsOnlyRead(t *testing.T) {
 	}))
 	defer server.Close()
 	config := &rest.Config{Host: server.URL}
-	all := NewSources(console.New(console.Options{}))
-	m, err := NewMember(config, "bj", "", all)
+	page := console.New(console.Options{})
+	m, err := NewMember(config, "bj", "", page)
 	if err != nil {
 		t.Fatal(err)
 	}
-	h, err := NewHub(config, "hub", "", all)
+	h, err := NewHub(config, "hub", "", page)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -165,7 +128,7 @@ func TestEventsOf(t *testing.T) {
 			return nil
 		},
 	}).Build()
-	hub := NewSources(console.New(console.Options{})).add(console.Source{Role: console.RoleHub, Context: "h"})
+	hub := add(console.New(console.Options{}), console.Source{Role: console.RoleHub, Context: "h"})
 	hub.cluster, hub.controllers = &objects.Cluster{Client: c, What: "hub"}, []string{"clusterset-hub"}
 	got, err := hub.events(t.Context())
 	want := console.Happened{ID: "1", Time: last, Count: 3, Context: "h", What: "MemberCluster", Name: "lyon", Reason: "HeartbeatMissed", Message: "silent", Warning: true}

@@ -1,7 +1,7 @@
 // Changes of "what if". In the address each is words, as on the command line: if=drain beijing, if=place tianjin zones=a,b region=r.
 // For the server they are those of `clusterset preview --file`.
 import { decode as dec } from "./address.js";
-import { inShell } from "./words.js";
+import { given, inShell, ofHub } from "./words.js";
 
 const ofClusters = ["down", "drain", "undrain", "leave"];
 
@@ -52,7 +52,7 @@ export function toParameter(changes) {
 
 /** command previews changes in a shell. */
 export function command(changes, { flags, sources }) {
-  const [kind] = Object.keys(changes[0]), { hub = [], members = [] } = flags;
+  const [kind] = Object.keys(changes[0]), hub = given(flags, ...ofHub, "manifests", "data-path", "default-prefer"), members = given(flags, "kubeconfig");
   if (changes.length === 1 && ofClusters.includes(kind)) return inShell("clusterset", "preview", kind, ...changes[0][kind], ...hub);
   const whole = (c) => (c.export ? { export: { ...c.export, context: sources.find((s) => s.cluster === c.export.from)?.context } } : c);
   const words = inShell("clusterset", "preview", ...hub, ...(changes.some((c) => c.export) ? members : []), "--file", "-");

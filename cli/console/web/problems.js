@@ -2,7 +2,7 @@
 import { html } from "./html.js";
 import { here, to } from "./address.js";
 import { Age, Command, Icon, Outcome, Search, Tag, Toggle } from "./parts.js";
-import { count, finder, inShell } from "./words.js";
+import { count, finder, given, inShell, ofHub } from "./words.js";
 
 const kinds = { Source: "Sources", Hub: "Hub", Doctor: "Checks", MemberCluster: "Clusters", Namespace: "Namespaces", Service: "Services" };
 const kindOf = (p) => (kinds[p.what] ? p.what : "Service");
@@ -49,9 +49,9 @@ function Problem({ p, map, level }) {
 }
 
 /** command cures a problem, or shows more about it, in a shell; undefined if there is none. */
-function command(p, { flags: { hub = [], members = [] }, sources }) {
-  hub = hub.filter((_, i) => hub[i - (i % 2)].startsWith("--hub-"));
-  const kubectl = (...words) => hub.length > 0 && inShell("kubectl", ...words, ...hub.map((w, i) => (i % 2 ? w : w.replace("--hub-", "--"))));
+function command(p, { flags, sources }) {
+  const hub = given(flags, ...ofHub), members = given(flags, "kubeconfig");
+  const kubectl = (...words) => hub.length > 0 && inShell("kubectl", ...words, ...hub.map((w) => w.replace(/^--hub-/, "--")));
   const isMember = (s) => s.role === "member" && (s.context === p.context && (s.cluster ?? "") === (p.cluster ?? ""));
   const from = sources.find(isMember) ?? sources.find((s) => s.role === "member" && s.cluster === p.name);
   const member = from && ((...words) => inShell(...words, ...members, "--context", from.context));

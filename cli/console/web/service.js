@@ -4,7 +4,7 @@ import { here, to } from "./address.js";
 import { toWords } from "./changes.js";
 import { useApi } from "./live.js";
 import { Age, Command, Effects, Icon, Outcome, Phase, Press, Search, Table, Tag, Toggle, Toggles } from "./parts.js";
-import { count, placeName, placeText, inShell, severity, ways } from "./words.js";
+import { count, given, inShell, placeName, placeText, severity, ways } from "./words.js";
 import { Matrix } from "./matrix.js";
 import { Answers } from "./answers.js";
 
@@ -76,7 +76,7 @@ function Access({ data, namespace, name, type, map }) {
   const extended = members.filter((s) => s.extended?.includes(service));
   const zones = ["clusterset.local", ...(data.rows.some((r) => r.before && r.before.global.result !== "NXDOMAIN") ? ["global"] : []), ...(extended.length ? ["cluster.local"] : [])];
   const names = zones.map((zone) => `${name}.${namespace}.svc.${zone}`);
-  const at = members.length ? members.map((m) => [...(map.flags.members ?? []), "--context", m.context]) : [[]];
+  const at = members.length ? members.map((m) => [...given(map.flags, "kubeconfig"), "--context", m.context]) : [[]];
   const commands = [...names.map((n) => inShell("dig", "+short", n)), ...at.map((where) => inShell("clusterset", "explain", service, ...where))];
   return html`<dl class="facts">
       <div><dt>Names</dt><dd>${names.map((n) => html`<div key=${n}><code>${n}</code></div>`)}</dd></div>

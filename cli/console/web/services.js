@@ -6,7 +6,7 @@ import { announce, Effects, Icon, Search, Tag, Toggle } from "./parts.js";
 import { useList } from "./rows.js";
 import { count } from "./words.js";
 
-const page = 100; // rows per request
+const page = 100; // rows per request, as the server has
 const filters = ["q", "cluster", "type", "conflicts", "policy", "empty", "sort", "desc"];
 
 export function ServicesView({ address, map, whatif }) {
@@ -95,7 +95,7 @@ function usePages(base, from, to) {
     for (let p = first; p <= last; p++) {
       if (ticks.get(p) === tick) continue;
       ticks.set(p, tick);
-      get(`${base}&offset=${p * page}&limit=${page}`, aborter.signal).then((data) => put((was) => {
+      get(`${base}&offset=${p * page}`, aborter.signal).then((data) => put((was) => {
         const items = new Map(was);
         for (let i = 0; i < page; i++) items.delete(p * page + i);
         (data.items ?? []).forEach((item, i) => items.set(p * page + i, item));
