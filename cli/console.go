@@ -67,19 +67,10 @@ func (c *consoleCommand) run(ctx context.Context, w io.Writer, flags map[string]
 	if err != nil {
 		return err
 	}
-	var members live.Members
-	options := console.Options{Preview: o, Flags: flags}
-	if len(c.contexts) > 0 {
-		options.Counted = members.Counted
-		options.Records = func(ctx context.Context, e *preview.Export, networks bool) ([]string, error) {
-			if e.Context = members.Of(e.From); e.Context == "" {
-				return nil, usagef("no context that the console was started with is for %s", e.From)
-			}
-			return c.read(ctx, e, networks, nil, metav1.NewTime(time.Now()))
-		}
-	}
-	page := console.New(options)
-	run, err := c.sources(page, &members)
+	page := console.New(console.Options{Preview: o, Flags: flags, Records: func(ctx context.Context, e *preview.Export, networks bool) ([]string, error) {
+		return c.read(ctx, e, networks, nil, metav1.NewTime(time.Now()))
+	}})
+	run, err := c.sources(page)
 	if err != nil {
 		return err
 	}
@@ -107,7 +98,7 @@ func (c *consoleCommand) run(ctx context.Context, w io.Writer, flags map[string]
 }
 
 // sources sets up what the page reads, and returns what to run.
-func (c *consoleCommand) sources(page *console.Server, members *live.Members) (run []func(context.Context), err error) {
+func (c *consoleCommand) sources(page *console.Server) (run []func(context.Context), err error) {
 	if c.manifests != "" {
 		if c.hasHub() || len(c.contexts) > 0 {
 			return nil, usagef("--manifests and %s can't be used together", hubFlags)
@@ -139,7 +130,7 @@ func (c *consoleCommand) sources(page *console.Server, members *live.Members) (r
 		if err != nil {
 			return nil, err
 		}
-		*members, run = append(*members, m), append(run, m.Run)
+		run = append(run, m.Run)
 	}
 	return run, nil
 }

@@ -136,6 +136,8 @@ type Source struct {
 	// Local is what was read of a member, and Asked what only `clusterset doctor` asks, as of its Now. Nil: that hasn't been read.
 	Local *view.LocalFacts `json:"-"`
 	Asked *doctor.Facts    `json:"-"`
+	// Counted reads what the DNS servers of a member have counted.
+	Counted func(context.Context) (*Counted, error) `json:"-"`
 }
 
 // Read sets what was read of a member.
@@ -177,6 +179,16 @@ func (s *shown) hub() *Source {
 	return &Source{}
 }
 
+// member returns a member that is as wanted, nil if there is none.
+func (s *shown) member(wanted func(*Source) bool) *Source {
+	for _, from := range s.sources {
+		if from.Role == RoleMember && wanted(from) {
+			return from
+		}
+	}
+	return nil
+}
+
 // Counted is the answer of /api/traffic: what the DNS servers of a cluster have counted since each of them started.
 type Counted struct {
 	At time.Time `json:"at"`
@@ -192,14 +204,15 @@ const trafficEvery = 5 * time.Second
 
 // traffic answers /api/traffic. Only one request at a time may call it.
 func (s *Server) traffic(ctx context.Context, q query) (*Counted, error) {
-	name := q.Get("context")
-	if s.options.Counted == nil || name == "" {
+	name, is := q.Get("context"), s.current()
+	from := is.member(func(from *Source) bool { return from.Context == name })
+	if from == nil {
 		return nil, badRequest("context is %q; want one of those that the console was started with", name)
 	}
 	if last := s.lastTraffic[name]; last != nil && time.Since(last.At) < trafficEvery {
 		return last, nil
 	}
-	counted, err := s.options.Counted(ctx, name)
+	counted, err := from.Counted(ctx)
 	if err == nil {
 		s.lastTraffic[name] = counted
 	}

@@ -45,10 +45,13 @@ func (s *Server) asked(ctx context.Context, q query) (a question, err error) {
 	}
 	for i := range a.list {
 		if e := a.list[i].Export; e != nil {
-			if s.options.Records == nil {
+			is := s.current()
+			from := is.member(func(from *Source) bool { return from.Cluster == e.From })
+			if from == nil {
 				return a, badRequest("%s: the Service is read in the cluster that would export it; start the console with --context for it", &a.list[i])
 			}
-			notes, err := s.options.Records(ctx, e, s.current().set.state.Networks(a.list...))
+			e.Context = from.Context
+			notes, err := s.options.Records(ctx, e, is.set.state.Networks(a.list...))
 			if err != nil {
 				return a, badRequest("%s: %w", &a.list[i], err)
 			}

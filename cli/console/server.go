@@ -26,9 +26,7 @@ type Options struct {
 	Preview preview.Options
 	// Flags are the flags that it was started with, for the commands that the page shows.
 	Flags map[string]string
-	// Counted reads what the DNS servers of a member have counted, for a context. Nil: there are no members.
-	Counted func(ctx context.Context, context string) (*Counted, error)
-	// Records fills in the records of an export that is to be previewed, in a set of several networks or of one. Nil: there are no members.
+	// Records reads the records of an export that is to be previewed, in a set of several networks or of one, in the export's Context.
 	Records func(ctx context.Context, e *preview.Export, networks bool) (notes []string, err error)
 }
 

@@ -142,13 +142,9 @@ func TestAnAnswerStopsWithItsRequest(t *testing.T) {
 // However many pages ask, a cluster's metrics are read once in some seconds.
 func TestTrafficIsReadOnceForAll(t *testing.T) {
 	reads := 0
-	s := New(Options{Counted: func(_ context.Context, name string) (*Counted, error) {
-		reads++
-		if name == "away" {
-			return nil, errors.New("it doesn't answer")
-		}
-		return &Counted{At: time.Now()}, nil
-	}})
+	s := New(Options{})
+	s.AddSource(Source{Role: RoleMember, Context: "beijing", Counted: func(context.Context) (*Counted, error) { reads++; return &Counted{At: time.Now()}, nil }})
+	s.AddSource(Source{Role: RoleMember, Context: "away", Counted: func(context.Context) (*Counted, error) { return nil, errors.New("it doesn't answer") }})
 	for range 3 {
 		if got := ask(t, s, "/api/traffic?context=beijing", nil); got.Code != http.StatusOK || reads != 1 {
 			t.Errorf("status %d, and the metrics were read %d times, want once", got.Code, reads)

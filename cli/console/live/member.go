@@ -25,14 +25,10 @@ import (
 	"github.com/clusterset/clusterset/cli/view"
 )
 
-// Members are the members for which kubeconfig contexts were given.
-type Members []*Member
-
 // Member reads a member. It doesn't watch, because a user doesn't need a member's objects within a second.
 type Member struct {
 	*source
-	context string
-	pods    kubernetes.Interface
+	pods kubernetes.Interface
 }
 
 // NewMember returns a Member for the kubeconfig context of that name. It sends no request yet, so the member may be down.
@@ -45,7 +41,8 @@ func NewMember(config *rest.Config, name, flags string, to *console.Server) (*Me
 	if err != nil {
 		return nil, c.Words(err)
 	}
-	m := &Member{add(to, console.Source{Role: console.RoleMember, Context: name, Server: c.Server}), name, pods}
+	m := &Member{pods: pods}
+	m.source = add(to, console.Source{Role: console.RoleMember, Context: name, Server: c.Server, Counted: m.counted})
 	// It reads no Secret, and asks for no rights: what the account may not read shows anyway.
 	asks := &doctor.Gatherer{Cluster: config, ClusterFlags: flags, Zones: doctor.Zones, ClusterDNS: doctor.ClusterDNS, NodeLocalDNS: doctor.NodeLocalDNS}
 	m.cluster, m.controllers, m.asks = c, []string{"clusterset-exporter", "clusterset-importer"}, asks.Ask
@@ -68,16 +65,6 @@ func (m *Member) Run(ctx context.Context) {
 	}, look)
 }
 
-// Of returns the context of a cluster, or "" if none is known.
-func (m *Members) Of(cluster string) string {
-	for _, member := range *m {
-		if member.get().Cluster == cluster {
-			return member.context
-		}
-	}
-	return ""
-}
-
 const (
 	answersMetric = "coredns_clusterset_answers_total"
 	// metricsPatience is for all metrics of a member's DNS servers, maxServers is how many servers are read, and maxMetrics how much of one.
@@ -89,16 +76,11 @@ const (
 	maxAnswers = 1 << 53
 )
 
-// Counted reads the metrics of a member's DNS servers through its API server.
-func (m *Members) Counted(ctx context.Context, name string) (*console.Counted, error) {
-	i := slices.IndexFunc(*m, func(m *Member) bool { return m.context == name })
-	if i < 0 {
-		return nil, fmt.Errorf("the console wasn't started with --context %s", name)
-	}
-	member := (*m)[i]
+// counted reads the metrics of the member's DNS servers through its API server.
+func (m *Member) counted(ctx context.Context) (*console.Counted, error) {
 	ctx, cancel := context.WithTimeout(ctx, metricsPatience)
 	defer cancel()
-	pods, err := view.Pods(ctx, member.cluster)
+	pods, err := view.Pods(ctx, m.cluster)
 	if err != nil {
 		return nil, err
 	}
@@ -112,11 +94,11 @@ func (m *Members) Counted(ctx context.Context, name string) (*console.Counted, e
 	group.SetLimit(4)
 	for _, p := range pods {
 		group.Go(func() error {
-			answers, err := member.answers(ctx, p)
+			answers, err := m.answers(ctx, p)
 			mu.Lock()
 			defer mu.Unlock()
 			if err != nil {
-				counted.Unread = append(counted.Unread, member.unread(p, err))
+				counted.Unread = append(counted.Unread, m.unread(p, err))
 			} else {
 				counted.Answers[p.Namespace+"/"+p.Name] = answers
 			}
