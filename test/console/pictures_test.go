@@ -1,6 +1,7 @@
 package console
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -18,37 +19,27 @@ const maxPicture = 250 << 10
 
 // The pictures in the documentation exist and are small enough. PICTURES=1 takes them again from the page that the tests use.
 func TestPictures(t *testing.T) {
-	dir := filepath.Join(root, "docs", "pictures")
+	take := os.Getenv("PICTURES") != ""
 	var p *tab
+	if take {
+		p = open(t, theSet(t), "#/map")
+		p.size(1280, 800)
+	}
 	for name, fragment := range pictures {
 		for _, theme := range []string{"light", "dark"} {
-			path := filepath.Join(dir, "console-"+name+"-"+theme+".png")
-			if os.Getenv("PICTURES") != "" {
-				if p == nil {
-					p = open(t, theSet(t), "#/map")
-					p.size(1280, 800)
-				}
+			path := filepath.Join(root, "docs", "pictures", "console-"+name+"-"+theme+".png")
+			if take {
 				p.goTo(fragment + "&theme=" + theme)
 				p.until(`document.documentElement.dataset.theme === ` + quote(theme))
 				p.until(`!document.querySelector("main .loading") && !document.querySelector("[aria-busy=true]") && !document.querySelector(".whatifsum > .faint") && !!document.querySelector(".panel, #result")`)
 				p.do(`document.activeElement.blur()`)
 				picture, err := chromedp.Run(p.ctx, chromedp.CaptureScreenshot())
-				if err != nil {
-					t.Fatal(err)
-				}
-				if err := os.MkdirAll(dir, 0o755); err != nil {
-					t.Fatal(err)
-				}
-				if err := os.WriteFile(path, picture, 0o644); err != nil { //nolint:gosec // a document
+				if err = errors.Join(err, os.WriteFile(path, picture, 0o644)); err != nil { //nolint:gosec // a document
 					t.Fatal(err)
 				}
 			}
-			info, err := os.Stat(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if info.Size() > maxPicture {
-				t.Errorf("%s has %d bytes; want at most %d", path, info.Size(), maxPicture)
+			if info, err := os.Stat(path); err != nil || info.Size() > maxPicture {
+				t.Errorf("%s: %v; want at most %d bytes", path, err, maxPicture)
 			}
 		}
 	}
