@@ -13,7 +13,8 @@ export function ServiceView({ address, map, problems, changes, parameter }) {
   const [namespace = "", name = ""] = rest;
   const service = namespace + "/" + name;
   const got = useApi("api/service?service=" + encodeURIComponent(service) + (parameter && "&" + parameter), { key: service });
-  const data = got.data && { ...got.data, rows: got.data.rows ?? [], columns: columns(got.data.item, changes.length > 0 && (got.data.itemAfter ?? {}), map.data?.clusters ?? []) };
+  const then = got.url?.includes("&changes="); // what is shown is an answer to that
+  const data = got.data && { ...got.data, rows: got.data.rows ?? [], columns: columns(got.data.item, then && (got.data.itemAfter ?? {}), map.data?.clusters ?? []) };
   const networks = useMemo(() => networksOf(map.data?.clusters ?? []), [map.data]);
   const wrong = problems.data && [...problems.data.items, ...problems.data.answered ?? []].filter((p) => p.cluster && p.namespace === namespace && p.name === name);
   const fold = params.get("fold") === "1";
@@ -33,7 +34,7 @@ export function ServiceView({ address, map, problems, changes, parameter }) {
       <p class="tags">
         ${data.effects?.length > 0 && html`<${Effects} list=${data.effects} />`}
         ${!data.item && html`<${Tag} icon="plus" tone="what">nobody exports it now<//>`}
-        ${data.item && changes.length > 0 && !data.itemAfter && html`<${Tag} icon="minus" tone="what">nobody would export it<//>`}
+        ${data.item && then && !data.itemAfter && html`<${Tag} icon="minus" tone="what">nobody would export it<//>`}
       </p>
     </div>
     ${item && html`<dl class="facts across">
