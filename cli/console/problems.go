@@ -62,10 +62,8 @@ func (s *Server) problems(context.Context, query) (*Problems, error) {
 	order := map[bool]int{true: -1} // otherwise as found: what is the cause of others comes first
 	slices.SortStableFunc(out.Items, func(a, b Found) int { return cmp.Compare(order[a.Urgent], order[b.Urgent]) })
 	out.Total = len(out.Items)
-	for i := range out.Items {
-		if out.Items[i].Urgent {
-			out.Urgent++
-		}
+	if out.Urgent = slices.IndexFunc(out.Items, func(f Found) bool { return !f.Urgent }); out.Urgent < 0 {
+		out.Urgent = out.Total
 	}
 	for _, list := range []*[]Found{&out.Items, &out.Answered, &out.Unchecked} {
 		*list = (*list)[:min(len(*list), maxProblems)]
@@ -83,9 +81,7 @@ func (s *shown) found(now time.Time) *Problems {
 			if from.Role == RoleMember && known[fact] {
 				continue
 			}
-			if from.Role != RoleMember {
-				known[fact] = true
-			}
+			known[fact] = known[fact] || from.Role != RoleMember
 			*to = append(*to, Found{Context: from.Context, Cluster: from.Cluster, Problem: p, Urgent: to == &out.Items && !later[p.Reason]})
 		}
 	}
@@ -100,19 +96,15 @@ func (s *shown) found(now time.Time) *Problems {
 	add(&out.Items, hub, append(set.All(), s.elsewhere(records)...))
 	add(&out.Answered, hub, slices.Concat(set.Services.Conflicts, set.Services.LastResort))
 	for _, from := range s.sources {
-		var own *view.Report
+		var own view.Report
 		facts := s.ofMember(from, records, now)
 		if facts != nil {
-			report := view.Build(*facts)
-			own = &report
-		}
-		findings := s.findings(from, facts, own)
-		if own != nil {
+			own = view.Build(*facts)
 			own.Elsewhere = nil // which the hub knows for all
-			add(&out.Items, from, own.All())
-			add(&out.Answered, from, slices.Concat(own.Services.Conflicts, own.Services.LastResort))
 		}
-		for _, finding := range findings {
+		add(&out.Items, from, own.All())
+		add(&out.Answered, from, slices.Concat(own.Services.Conflicts, own.Services.LastResort))
+		for _, finding := range s.findings(from, facts, own) {
 			to := &out.Items
 			if finding.Level == doctor.Skipped {
 				to = &out.Unchecked
@@ -180,14 +172,14 @@ var (
 )
 
 // findings are those of the doctor in a member, or on the hub if facts is nil, that nothing else reports. set adds what else is wrong in a member.
-func (s *shown) findings(from *Source, facts *view.Facts, set *view.Report) []doctor.Finding {
+func (s *shown) findings(from *Source, facts *view.Facts, set view.Report) []doctor.Finding {
 	if from.Asked == nil {
 		return nil
 	}
 	f := *from.Asked
 	switch {
 	case from.Role == RoleMember && facts != nil:
-		f.See(facts, *set)
+		f.See(facts, set)
 	case from.Role == RoleMember:
 		f.SetErr = errors.New(cmp.Or(from.Error, "it hasn't been read"))
 	}

@@ -92,7 +92,7 @@ func (s *Server) services(_ context.Context, q query) (*Services, error) {
 	}
 	slices.SortStableFunc(found, func(a, b *Item) int {
 		if q.Get("desc") != "" {
-			return order(b, a)
+			a, b = b, a
 		}
 		return order(a, b)
 	})
