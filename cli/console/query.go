@@ -46,7 +46,7 @@ func (s *Server) asked(ctx context.Context, q query) (a question, err error) {
 	for i := range a.list {
 		if e := a.list[i].Export; e != nil {
 			is := s.current()
-			from := is.member(func(from *Source) bool { return from.Cluster == e.From })
+			from := is.member(func(from *Source) bool { return from.Local != nil && from.Cluster == e.From })
 			if from == nil {
 				return a, badRequest("%s: the Service is read in the cluster that would export it; start the console with --context for it", &a.list[i])
 			}

@@ -3,7 +3,6 @@ package page
 import (
 	"os"
 	"path/filepath"
-	"slices"
 	"testing"
 )
 
@@ -37,12 +36,6 @@ func TestFreshFailsForAnyDifference(t *testing.T) {
 		if !w.failed {
 			t.Errorf("%q passes", text)
 		}
-	}
-}
-
-func TestMissingNamesTheLinesThatDiffer(t *testing.T) {
-	if got := missing("a\nb\nc\n", "a\nc\nd\n"); !slices.Equal(got, []string{"b\n"}) {
-		t.Errorf("got %q", got)
 	}
 }
 
