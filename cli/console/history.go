@@ -10,6 +10,7 @@ import (
 	"time"
 
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/cli/view"
 )
 
 const (
@@ -37,13 +38,8 @@ type Happened struct {
 	// Context and Cluster are where it was seen: both are empty for the hub of one context.
 	Context string `json:"context,omitempty"`
 	Cluster string `json:"cluster,omitempty"`
-	// What, Namespace and Name are the object that it is about.
-	What      string `json:"what"`
-	Namespace string `json:"namespace,omitempty"`
-	Name      string `json:"name"`
-	Reason    string `json:"reason"`
-	Message   string `json:"message"`
-	Warning   bool   `json:"warning,omitempty"`
+	view.Problem
+	Warning bool `json:"warning,omitempty"` // else it is no problem
 	// ID is unique in its source: that of the Event.
 	ID string `json:"-"`
 }
@@ -76,16 +72,14 @@ func (s *Server) remember(key int, all ...Happened) {
 
 // changed is that a source stopped answering, or answers again.
 func (s *Source) changed(now time.Time) Happened {
-	return Happened{
-		ID: s.name() + now.String(), Time: now, Context: s.Context, Cluster: s.Cluster, What: whatSource, Name: s.name(), Reason: string(s.State),
-		Message: cmp.Or(s.Error, "it answers again"), Warning: s.lost(),
-	}
+	p := view.Problem{What: whatSource, Name: s.name(), Reason: string(s.State), Message: cmp.Or(s.Error, "it answers again")}
+	return Happened{ID: p.Name + now.String(), Time: now, Context: s.Context, Cluster: s.Cluster, Problem: p, Warning: s.lost()}
 }
 
 // changes are the changes of clusters from one set to the next that no Event says: who joined, left, was drained or is no longer drained.
 func (s *set) changes(earlier *set, now time.Time) (all []Happened) {
 	add := func(name, reason, message string) {
-		all = append(all, Happened{Time: now, What: "MemberCluster", Name: name, Reason: reason, Message: message, ID: name + now.String()})
+		all = append(all, Happened{ID: name + now.String(), Time: now, Problem: view.Problem{What: "MemberCluster", Name: name, Reason: reason, Message: message}})
 	}
 	was := map[string]*clustersetv1alpha1.MemberCluster{}
 	for _, m := range earlier.members {
@@ -135,8 +129,8 @@ func (s *Server) history(context.Context, query) (*History, error) {
 			c := &m.Status.Conditions[i]
 			told := slices.ContainsFunc(said["MemberCluster "+m.Name+" "+c.Reason], func(at time.Time) bool { return at.Sub(c.LastTransitionTime.Time).Abs() <= sameTime })
 			if !told && !c.LastTransitionTime.IsZero() {
-				message := fmt.Sprintf("%s is %s: %s", c.Type, c.Status, c.Message)
-				out.Items = append(out.Items, Happened{Time: c.LastTransitionTime.Time, What: "MemberCluster", Name: m.Name, Reason: c.Reason, Message: message})
+				p := view.Problem{What: "MemberCluster", Name: m.Name, Reason: c.Reason, Message: fmt.Sprintf("%s is %s: %s", c.Type, c.Status, c.Message)}
+				out.Items = append(out.Items, Happened{Time: c.LastTransitionTime.Time, Problem: p})
 			}
 		}
 	}

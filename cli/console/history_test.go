@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/cli/view"
 )
 
 func member(name string, drain bool, conditions ...metav1.Condition) runtime.Object {
@@ -29,7 +30,7 @@ func TestHistory(t *testing.T) {
 	s.SetRecords([]runtime.Object{member("beijing", false, ready, valid), member("lyon", false)})
 	hub := s.AddSource(Source{Role: RoleHub, Context: "hub", State: Live})
 	bj := s.AddSource(Source{Role: RoleMember, Context: "bj", Cluster: "beijing", State: Live})
-	s.SetEvents(hub, []Happened{{ID: "1", Context: "hub", Time: long.Add(2 * time.Second), What: "MemberCluster", Name: "beijing", Reason: "HeartbeatMissed", Message: "no heartbeat for 40s", Warning: true}}, nil)
+	s.SetEvents(hub, []Happened{{ID: "1", Context: "hub", Time: long.Add(2 * time.Second), Warning: true, Problem: view.Problem{What: "MemberCluster", Name: "beijing", Reason: "HeartbeatMissed", Message: "no heartbeat for 40s"}}}, nil)
 	s.SetEvents(bj, nil, errors.New("forbidden"))
 
 	s.SetRecords([]runtime.Object{member("beijing", true, ready, valid), member("tianjin", false)})
@@ -66,7 +67,7 @@ func TestHistoryIsBounded(t *testing.T) {
 		var events []Happened
 		for i := range maxHappened {
 			n := round*maxHappened + i
-			events = append(events, Happened{ID: fmt.Sprint(n), Time: start.Add(time.Duration(n) * time.Second), What: "MemberCluster", Name: "a", Reason: fmt.Sprint(n)})
+			events = append(events, Happened{ID: fmt.Sprint(n), Time: start.Add(time.Duration(n) * time.Second), Problem: view.Problem{What: "MemberCluster", Name: "a"}})
 		}
 		s.SetEvents(hub, events, nil)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/clusterset/clusterset/cli/console"
 	"github.com/clusterset/clusterset/cli/doctor"
 	"github.com/clusterset/clusterset/cli/objects"
+	"github.com/clusterset/clusterset/cli/view"
 )
 
 const (
@@ -114,8 +115,8 @@ func (s *source) events(ctx context.Context) (all []console.Happened, err error)
 		for i := range list.Items {
 			e := &list.Items[i]
 			h := console.Happened{
-				ID: string(e.UID), Time: e.EventTime.Time, Context: from.Context, Cluster: from.Cluster,
-				What: e.Regarding.Kind, Namespace: e.Regarding.Namespace, Name: e.Regarding.Name, Reason: e.Reason, Message: e.Note, Warning: e.Type == corev1.EventTypeWarning,
+				ID: string(e.UID), Time: e.EventTime.Time, Context: from.Context, Cluster: from.Cluster, Warning: e.Type == corev1.EventTypeWarning,
+				Problem: view.Problem{What: e.Regarding.Kind, Namespace: e.Regarding.Namespace, Name: e.Regarding.Name, Reason: e.Reason, Message: e.Note},
 			}
 			if e.Series != nil {
 				h.Time, h.Count = e.Series.LastObservedTime.Time, int(e.Series.Count)

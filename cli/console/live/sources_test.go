@@ -131,7 +131,7 @@ func TestEventsOf(t *testing.T) {
 	hub := add(console.New(console.Options{}), console.Source{Role: console.RoleHub, Context: "h"})
 	hub.cluster, hub.controllers = &objects.Cluster{Client: c, What: "hub"}, []string{"clusterset-hub"}
 	got, err := hub.events(t.Context())
-	want := console.Happened{ID: "1", Time: last, Count: 3, Context: "h", What: "MemberCluster", Name: "lyon", Reason: "HeartbeatMissed", Message: "silent", Warning: true}
+	want := console.Happened{ID: "1", Time: last, Count: 3, Context: "h", Warning: true, Problem: view.Problem{What: "MemberCluster", Name: "lyon", Reason: "HeartbeatMissed", Message: "silent"}}
 	if err != nil || len(got) != 1 || got[0] != want {
 		t.Errorf("got %+v, %v", got, err)
 	}
