@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	dryrun "github.com/clusterset/clusterset/cli/rehearse"
+	"github.com/clusterset/clusterset/cli/dryrun"
 	"github.com/clusterset/clusterset/internal/connect"
 	"github.com/clusterset/clusterset/test/kube"
 )
@@ -101,7 +101,8 @@ spec: {type: Headless, ports: [{port: 80}]}
 	if err != nil || !token.MatchString(issued) {
 		t.Errorf("a dry run of a TokenRequest returned %.12q, %v; want a token", issued, err)
 	}
-	if kept, err := connect.RequestToken(t.Context(), dryrun.New(c), "beijing", time.Hour); err != nil || kept != "" {
+	recorder, _ := dryrun.New(c, "")
+	if kept, err := connect.RequestToken(t.Context(), recorder, "beijing", time.Hour); err != nil || kept != "" {
 		t.Errorf("a rehearsed TokenRequest keeps %.12q, %v", kept, err)
 	}
 
