@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/clusterset/clusterset/cli/objects"
 	"github.com/clusterset/clusterset/cli/versions"
 	"github.com/clusterset/clusterset/internal/version"
 )
@@ -57,26 +58,21 @@ func (v *versionCommand) run(ctx context.Context, w io.Writer) error {
 	return err
 }
 
-// read returns the versions of this program, and of what runs in the clusters that are given.
 func (v *versionCommand) read(ctx context.Context) ([]versions.Part, error) {
 	set := []versions.Part{{What: versions.CLI, Version: version.String()}}
-	hub, err := v.openHub()
+	local, hub, err := v.given(false)
 	if err != nil {
 		return nil, err
 	}
-	if hub != nil {
-		parts, err := versions.In(ctx, hub, "")
-		if err != nil {
-			return nil, err
+	for _, c := range []*objects.Cluster{hub, local} {
+		if c == nil {
+			continue
 		}
-		set = append(set, parts...)
-	}
-	if v.hasLocal() {
-		c, err := v.openLocal()
-		if err != nil {
-			return nil, err
+		name := ""
+		if c == local {
+			name = c.Name(ctx)
 		}
-		parts, err := versions.In(ctx, c, c.Name(ctx))
+		parts, err := versions.In(ctx, c, name)
 		if err != nil {
 			return nil, err
 		}
@@ -85,7 +81,6 @@ func (v *versionCommand) read(ctx context.Context) ([]versions.Part, error) {
 	return set, nil
 }
 
-// programVersion is what --version prints.
 func programVersion() string {
 	return fmt.Sprintf("clusterset %s (%s, %s/%s)\n", version.String(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
