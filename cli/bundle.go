@@ -86,7 +86,6 @@ type bundled struct {
 	flags []string
 }
 
-// open returns the clusters to collect from.
 func (b *bundleCommand) open() (all []bundled, err error) {
 	hub := []string{"--hub-kubeconfig", b.hubKubeconfig, "--hub-context", b.hubContext} // without values if there is none
 	add := func(folder string, c *objects.Cluster, kubeconfig, context string) error {
@@ -123,7 +122,6 @@ func (b *bundleCommand) open() (all []bundled, err error) {
 	return all, nil
 }
 
-// output is what a command prints about the cluster.
 func (c *bundled) output(ctx context.Context, command string) []byte {
 	args := []string{command}
 	for i := 0; i < len(c.flags); i += 2 {

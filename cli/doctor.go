@@ -81,7 +81,6 @@ func (d *doctorCommand) run(ctx context.Context, w io.Writer) error {
 	return fmt.Errorf("%d problems, shown above with their fixes", diagnosis.Problems)
 }
 
-// gatherer returns the Gatherer for the flags.
 func (d *doctorCommand) gatherer() (*doctor.Gatherer, error) {
 	g := &doctor.Gatherer{Roles: d.roles, As: d.as, ClusterFlags: localFlags, HubFlags: hubFlags}
 	for _, role := range d.roles {
@@ -124,7 +123,6 @@ func (d *doctorCommand) gatherer() (*doctor.Gatherer, error) {
 	return g, nil
 }
 
-// withPort adds the DNS port to an address without one.
 func withPort(address string) (string, error) {
 	if address == "" {
 		return "", nil

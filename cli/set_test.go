@@ -41,7 +41,7 @@ func TestTheHubIsShownWithoutTheCurrentContext(t *testing.T) {
 		s := statusCommand{output: output{format: "table"}}
 		s.context = chosen
 		var out strings.Builder
-		err := s.show(t.Context(), &out, func(ctx context.Context) (view.Facts, error) { return s.look(ctx, down, smallHub()) })
+		err := s.show(t.Context(), &out, func(ctx context.Context) (view.Facts, error) { return s.look(ctx, down, smallHub(), nil) })
 		if !strings.Contains(out.String(), "beijing") || !strings.Contains(out.String(), "only the hub is read: the cluster at : no route to host") {
 			t.Errorf("--context %q: %v\n%s", chosen, err, out.String())
 		}

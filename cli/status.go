@@ -98,36 +98,32 @@ func (s *statusCommand) run(ctx context.Context, w io.Writer) error {
 	}
 }
 
-// prepare returns a function that reads the configured clusters.
 func (s *statusCommand) prepare() (func(context.Context) (view.Facts, error), error) {
 	hub, err := s.openHub()
 	if err != nil {
 		return nil, err
 	}
-	var notes []string
 	local, err := s.openLocal()
 	if err != nil && (hub == nil || s.hasLocal()) {
 		return nil, err
-	} else if err != nil {
-		notes = append(notes, "only the hub is read: "+err.Error())
 	}
-	return func(ctx context.Context) (view.Facts, error) {
-		f, err := s.look(ctx, local, hub)
-		f.Notes = append(f.Notes, notes...)
-		return f, err
-	}, nil
+	return func(ctx context.Context) (view.Facts, error) { return s.look(ctx, local, hub, err) }, nil
 }
 
-// look reads the clusters, or the hub alone if the local one can't be read. That is an error only if the local one was chosen.
-func (s *statusCommand) look(ctx context.Context, local, hub *objects.Cluster) (view.Facts, error) {
-	f, err := view.Fetch(ctx, local, hub)
-	if err == nil || hub == nil || ctx.Err() != nil {
-		return f, err
+// look reads the clusters, or the hub alone if the local one is unknown or can't be read. That is an error only if the local one was chosen.
+func (s *statusCommand) look(ctx context.Context, local, hub *objects.Cluster, unknown error) (view.Facts, error) {
+	why := unknown
+	if why == nil {
+		f, err := view.Fetch(ctx, local, hub)
+		if err == nil || hub == nil || ctx.Err() != nil {
+			return f, err
+		}
+		why = err
 	}
 	alone, _ := view.Fetch(ctx, nil, hub) // that the hub can't be read is one of the facts
-	alone.Notes = []string{"only the hub is read: " + err.Error()}
+	alone.Notes = []string{"only the hub is read: " + why.Error()}
 	if s.hasLocal() {
-		return alone, err
+		return alone, why
 	}
 	return alone, nil
 }

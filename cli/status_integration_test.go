@@ -28,7 +28,6 @@ func TestLookingAtASet(t *testing.T) {
 	t.Run("explain", func(t *testing.T) { testExplain(t, s) })
 	t.Run("preview", func(t *testing.T) { testPreview(t, s) })
 	t.Run("drain", func(t *testing.T) { testDrain(t, s) })
-	t.Run("completion", func(t *testing.T) { testCompletion(t, s) })
 	t.Run("doctor", func(t *testing.T) { testDoctor(t, s) })
 	t.Run("rights", func(t *testing.T) { testWithoutRights(t, s) })
 	t.Run("errors", func(t *testing.T) { testErrors(t, s) })

@@ -68,3 +68,14 @@ func TestCompletionScripts(t *testing.T) {
 		}
 	}
 }
+
+func TestVersionFlag(t *testing.T) {
+	_, flag, _ := cli(t, "--version")
+	_, command, _ := cli(t, "version")
+	if flag != command || !strings.HasPrefix(flag, "clusterset ") {
+		t.Errorf("--version prints %q, version %q", flag, command)
+	}
+	if _, data, _ := cli(t, "version", "-o", "json"); !strings.Contains(data, `"what": "command line"`) {
+		t.Error(data)
+	}
+}

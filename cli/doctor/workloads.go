@@ -10,7 +10,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/clusterset/clusterset/cli/objects"
-	"github.com/clusterset/clusterset/cli/view"
 )
 
 // Workload is a Deployment or DaemonSet of ours.
@@ -35,7 +34,7 @@ func workloads(ctx context.Context, c *objects.Cluster) (all []Workload, err err
 				w.Corefile = v.ConfigMap.Name
 			}
 		}
-		if view.Program(&pods.Spec, w.Part) != nil {
+		if objects.Program(&pods.Spec, w.Part) != nil {
 			all = append(all, *w)
 		}
 	}

@@ -2,13 +2,22 @@ package join_test
 
 import (
 	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/discovery"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/clusterset/clusterset/api"
@@ -89,4 +98,138 @@ func TestRejoinOfTheOldHubKeepsTheAgeOfItsExports(t *testing.T) {
 			t.Errorf("%s: %v, %v, want %v", name, o.Joined, err, c.want)
 		}
 	}
+}
+
+// A cluster's ServiceCIDRs say where its ClusterIPs are: the one that the API server makes of its flags, and others. Before Kubernetes 1.33,
+// which make test-oldest runs, there are none.
+func TestServiceNetworks(t *testing.T) {
+	t.Parallel()
+	plane := kube.Start(t, kube.WithServiceCIDRs("10.96.0.0/16", "fd00:10:96::/112"))
+	c := newClient(t, plane.Config())
+	if minor(t, plane) < 33 {
+		if all, err := join.ServiceNetworks(t.Context(), c); !errors.Is(err, join.ErrNoServiceCIDR) {
+			t.Errorf("%v, %v; want %v", all, err, join.ErrNoServiceCIDR)
+		}
+		return
+	}
+	more := &networkingv1.ServiceCIDR{ObjectMeta: metav1.ObjectMeta{Name: "later"}, Spec: networkingv1.ServiceCIDRSpec{CIDRs: []string{"10.97.0.0/24"}}}
+	if err := c.Create(t.Context(), more); err != nil {
+		t.Fatal(err)
+	}
+	want := []join.StatedNetwork{
+		{CIDR: "10.96.0.0/16", From: "ServiceCIDR kubernetes"},
+		{CIDR: "fd00:10:96::/112", From: "ServiceCIDR kubernetes"},
+		{CIDR: "10.97.0.0/24", From: "ServiceCIDR later"},
+	}
+	kube.Eventually(t, func() error { // the API server makes the first one a moment after its start
+		all, err := join.ServiceNetworks(t.Context(), c)
+		if err != nil || !slices.Equal(all, want) {
+			return fmt.Errorf("%v, %w; want %v", all, err, want)
+		}
+		return nil
+	})
+}
+
+// minor returns the minor version of an API server.
+func minor(t *testing.T, plane *kube.ControlPlane) int {
+	t.Helper()
+	d, err := discovery.NewDiscoveryClientForConfig(plane.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := d.ServerVersion()
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := strconv.Atoi(v.Minor)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// The CRD of about.k8s.io (KEP-2149), reduced to the form of a ClusterProperty.
+const clusterPropertyCRD = `
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata:
+  name: clusterproperties.about.k8s.io
+  annotations: {api-approved.kubernetes.io: "https://github.com/kubernetes/enhancements/issues/2149"}
+spec:
+  group: about.k8s.io
+  scope: Cluster
+  names: {kind: ClusterProperty, plural: clusterproperties, singular: clusterproperty}
+  versions:
+  - name: v1beta1
+    served: true
+    storage: true
+    schema:
+      openAPIV3Schema:
+        type: object
+        required: [spec]
+        properties:
+          spec:
+            type: object
+            required: [value]
+            properties: {value: {type: string, minLength: 1, maxLength: 128000}}
+`
+
+const foreignProperty = `{apiVersion: about.k8s.io/v1beta1, kind: ClusterProperty, metadata: {name: clusterset.k8s.io}, spec: {value: theirs}}`
+
+// If a member has the kind, its ClusterProperties contain its name and the set's name from join to leave.
+func TestClusterProperties(t *testing.T) {
+	t.Parallel()
+	plane := kube.Start(t)
+	ctx := t.Context()
+	member := newClient(t, plane.Config())
+	if err := join.WriteProperties(ctx, member, "beijing", "china"); err != nil {
+		t.Errorf("without their CRD: %v", err)
+	}
+	if err := join.RemoveProperties(ctx, member); err != nil {
+		t.Errorf("without their CRD: %v", err)
+	}
+	plane.Apply(t, []byte(clusterPropertyCRD))
+	check := func(what string, want map[string]string) {
+		t.Helper()
+		all := &unstructured.UnstructuredList{}
+		all.SetAPIVersion("about.k8s.io/v1beta1")
+		all.SetKind("ClusterPropertyList")
+		if err := member.List(ctx, all); err != nil {
+			t.Fatal(err)
+		}
+		got := map[string]string{}
+		for _, p := range all.Items {
+			got[p.GetName()], _, _ = unstructured.NestedString(p.Object, "spec", "value")
+		}
+		if !maps.Equal(got, want) {
+			t.Errorf("%s: %v, want %v", what, got, want)
+		}
+	}
+	write := func(cluster, set string) {
+		t.Helper()
+		if err := join.WriteProperties(ctx, member, cluster, set); err != nil {
+			t.Error(err)
+		}
+	}
+	member = newClient(t, plane.Config()) // the first client has cached that the kind doesn't exist
+	write("beijing", "china")
+	check("after a join", map[string]string{"cluster.clusterset.k8s.io": "beijing", "clusterset.k8s.io": "china"})
+	write("beijing", "") // like the agent, which doesn't know the set's name
+	check("after a start of the agent", map[string]string{"cluster.clusterset.k8s.io": "beijing", "clusterset.k8s.io": "china"})
+	write("tianjin", "china")
+	check("after a join under another name", map[string]string{"cluster.clusterset.k8s.io": "tianjin", "clusterset.k8s.io": "china"})
+	if err := join.RemoveProperties(ctx, member); err != nil {
+		t.Error(err)
+	}
+	check("after a leave", map[string]string{})
+
+	plane.Apply(t, []byte(foreignProperty))
+	if err := join.WriteProperties(ctx, member, "", "china"); err == nil || !strings.Contains(err.Error(), `it says "theirs", not "china"; clusterset didn't create it`) {
+		t.Errorf("somebody else's property: %v", err)
+	}
+	write("beijing", "theirs")
+	if err := join.RemoveProperties(ctx, member); err != nil {
+		t.Error(err)
+	}
+	check("somebody else's stays", map[string]string{"clusterset.k8s.io": "theirs"})
 }

@@ -2,6 +2,7 @@
 package screen
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -125,12 +126,7 @@ func Printable(s string) string {
 }
 
 // Or returns s, or a dash for an empty one, so that a column is never blank.
-func Or(s string) string {
-	if s == "" {
-		return "-"
-	}
-	return s
-}
+func Or(s string) string { return cmp.Or(s, "-") }
 
 // Age is a time span in the one or two units that matter: 4s, 1m30s, 12m, 3h, 2d.
 func Age(d time.Duration) string {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/clusterset/clusterset/cli/objects"
 	"github.com/clusterset/clusterset/cli/screen"
+	"github.com/clusterset/clusterset/cli/view"
 )
 
 // What a Part is.
@@ -33,8 +34,8 @@ type Part struct {
 	Skew string `json:"skew,omitempty"`
 }
 
-// components are the values of objects.Component for the parts whose versions only their pods tell.
-var components = map[string]string{"hub": Hub, "dns": DNS}
+// programs are the parts whose versions only their pods tell.
+var programs = map[string]string{view.PartHub: Hub, view.PartDNS: DNS}
 
 // In reads what runs in a cluster: the agents of the set, as they report themselves, and pods of the chart. Accounts that may not read pods see
 // the agents.
@@ -49,20 +50,14 @@ func In(ctx context.Context, c *objects.Cluster, name string) ([]Part, error) {
 			parts = append(parts, Part{What: Agent, Cluster: members[i].Name, Version: v})
 		}
 	}
-	pods, err := c.Pods(ctx)
-	switch {
-	case apierrors.IsForbidden(err):
-		return parts, nil
-	case err != nil:
-		return nil, c.Words(err)
+	pods, err := view.Pods(ctx, c)
+	if err != nil && !apierrors.IsForbidden(err) {
+		return nil, err
 	}
-	for i := range pods {
-		what := components[pods[i].Labels[objects.Component]]
-		if what == "" {
-			continue
+	for _, p := range pods {
+		if what := programs[p.Part]; what != "" {
+			parts = append(parts, Part{What: what, Cluster: name, Version: cmp.Or(p.Version, p.Digest, "latest")})
 		}
-		tag, digest := objects.ImageTag(objects.Program(&pods[i]).Image)
-		parts = append(parts, Part{What: what, Cluster: name, Version: cmp.Or(tag, digest, "latest")})
 	}
 	return parts, nil
 }

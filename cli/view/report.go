@@ -1,3 +1,8 @@
+// Package view is what is known of a cluster set, as seen from one cluster, from the hub, or from both: the clusters, the hub, the services
+// that need attention, and what is wrong, with what to do about it.
+//
+// Every command and the console take it from here, so that none is green where another is red. fetch.go reads the objects, build.go turns
+// them into a Report, and text.go prints that for `clusterset status`. The last two are pure.
 package view
 
 import (
@@ -169,6 +174,9 @@ type Facts struct {
 	Hub   *HubFacts
 	Notes []string
 }
+
+// asked reports whether the hub was read.
+func (f *Facts) asked() bool { return f.Hub != nil && f.Hub.Err == nil }
 
 // hubNow is the time as of which the hub is known.
 func (f *Facts) hubNow() time.Time {
