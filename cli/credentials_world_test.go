@@ -152,15 +152,6 @@ func (w *credentials) imported(t *testing.T) {
 	}
 }
 
-func (w *credentials) secretInMember(t *testing.T) string {
-	t.Helper()
-	var s corev1.Secret
-	if err := w.here.Get(t.Context(), types.NamespacedName{Namespace: api.SystemNamespace, Name: api.HubSecret}, &s); err != nil {
-		t.Fatal(err)
-	}
-	return string(s.Data[api.HubSecretKey])
-}
-
 // said returns nil if a line of the logs contains all the words.
 func (w *credentials) said(words ...string) error {
 	for line := range strings.Lines(w.logs.String()) {
