@@ -4,61 +4,45 @@ import (
 	"context"
 	"encoding/base64"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
-	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/cli/join"
 	"github.com/clusterset/clusterset/cli/objects"
 	"github.com/clusterset/clusterset/internal/connect"
-	"github.com/clusterset/clusterset/test/kube"
 )
 
-// join --cidrs services reads the networks of the member's ClusterIPs, and says where each comes from.
+// join --cidrs services reads the networks of the member's ClusterIPs, and says where each comes from. A member of an older Kubernetes is refused
+// before anything is created, with the cure; its networks can be written, as for any other.
 func TestJoinReadsServiceNetworks(t *testing.T) {
-	planes := kube.StartAll(t, nil, nil)
-	hub, member := planes[0], planes[1]
-	onHub, err := connect.NewClient(hub.Config())
-	if err != nil {
-		t.Fatal(err)
-	}
-	kube.Eventually(t, func() error { // the API server makes its ServiceCIDR a moment after its start
-		code, stdout, stderr := cli(t, "join", "--hub-kubeconfig", hub.Kubeconfig(), "--kubeconfig", member.Kubeconfig(), "--install-crds",
-			"lyon", "--cidrs", "10.1.0.0/16,services", "--rejoin")
-		if want := "The networks of lyon: 10.1.0.0/16 (--cidrs), 10.96.0.0/16 (ServiceCIDR kubernetes).\n"; code != 0 || !strings.HasPrefix(stdout, want) {
-			return fmt.Errorf("exit code %d, %s%s", code, stdout, stderr)
+	its := &networkingv1.ServiceCIDR{ObjectMeta: metav1.ObjectMeta{Name: "kubernetes"}, Spec: networkingv1.ServiceCIDRSpec{CIDRs: []string{"10.96.0.0/16"}}}
+	there := fake.NewClientBuilder().WithScheme(connect.NewScheme()).WithObjects(its).Build()
+	for _, c := range []struct {
+		member           client.Client
+		services         bool
+		said, cidrs, err string
+	}{
+		{there, true, "The networks of lyon: 10.1.0.0/16 (--cidrs), 10.96.0.0/16 (ServiceCIDR kubernetes).\n", "10.1.0.0/16 10.96.0.0/16", ""},
+		{withoutServiceCIDRs{}, false, "", "10.1.0.0/16", ""},
+		{withoutServiceCIDRs{}, true, "", "10.1.0.0/16", "--cidrs services: the API server at https://192.0.2.1:6443 has no ServiceCIDRs, which Kubernetes has since 1.33; " +
+			"write the networks of its ClusterIPs instead of services: they are kube-apiserver's --service-cluster-ip-range"},
+	} {
+		j := joinCommand{services: c.services, options: join.Options{Cluster: "lyon", CIDRs: []string{"10.1.0.0/16"}}}
+		j.member = &objects.Cluster{Client: c.member, Server: "https://192.0.2.1:6443"}
+		var said strings.Builder
+		err := j.networks(t.Context(), &said)
+		if said.String() != c.said || strings.Join(j.options.CIDRs, " ") != c.cidrs || (err == nil) != (c.err == "") || err != nil && err.Error() != c.err {
+			t.Errorf("%q, %q, %v, want %+v", &said, j.options.CIDRs, err, c)
 		}
-		return nil
-	})
-	mc := &clustersetv1alpha1.MemberCluster{}
-	if err := onHub.Get(t.Context(), client.ObjectKey{Name: "lyon"}, mc); err != nil {
-		t.Fatal(err)
-	}
-	if want := []string{"10.1.0.0/16", "10.96.0.0/16"}; !slices.Equal(mc.Spec.CIDRs, want) {
-		t.Errorf("spec.cidrs is %q, want %q", mc.Spec.CIDRs, want)
-	}
-}
-
-// A member of an older Kubernetes is refused before anything is created, with the cure; its networks can be written, as for any other.
-func TestJoinWithoutServiceCIDRs(t *testing.T) {
-	j := joinCommand{services: true}
-	j.member = &objects.Cluster{Client: withoutServiceCIDRs{}, Server: "https://192.0.2.1:6443"}
-	var said strings.Builder
-	err := j.networks(t.Context(), &said)
-	want := "--cidrs services: the API server at https://192.0.2.1:6443 has no ServiceCIDRs, which Kubernetes has since 1.33; " +
-		"write the networks of its ClusterIPs instead of services: they are kube-apiserver's --service-cluster-ip-range"
-	if err == nil || err.Error() != want || said.Len() > 0 {
-		t.Errorf("%v and %q; want %s", err, &said, want)
-	}
-	j.services = false
-	if err := j.networks(t.Context(), &said); err != nil || said.Len() > 0 {
-		t.Errorf("without the word services: %v and %q", err, &said)
 	}
 }
 

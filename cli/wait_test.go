@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -156,60 +157,48 @@ func refreshed(t *testing.T, hub *objects.Cluster, m *clustersetv1alpha1.MemberC
 
 // An error at the start is the user's; later ones pass, or are said at the end.
 func TestWaitingThroughErrors(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		away, w, looks := errors.New("the hub is away"), waiting{timeout: time.Minute}, 0
-		if err := w.until(t.Context(), func(context.Context) (string, error) { return "", away }); !errors.Is(err, away) {
-			t.Errorf("at the start: %v", err)
-		}
-		err := w.until(t.Context(), func(context.Context) (string, error) {
-			looks++
-			switch looks {
-			case 1:
+	away := errors.New("the hub is away")
+	for _, c := range []struct {
+		looks []error // what each look finds: nil is a heartbeat that hasn't come, and after the last it has
+		want  string
+	}{
+		{[]error{away}, "the hub is away"},
+		{[]error{nil, away}, ""},
+		{append([]error{nil}, slices.Repeat([]error{away}, 1000)...), "gave up after 1m0s: the hub is away"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			looks := c.looks
+			err := (waiting{timeout: time.Minute}).until(t.Context(), func(context.Context) (string, error) {
+				if len(looks) == 0 {
+					return "", nil
+				}
+				found := looks[0]
+				if looks = looks[1:]; found != nil {
+					return "", found
+				}
 				return "a heartbeat", nil
-			case 2:
-				return "", away
+			})
+			if err == nil && c.want != "" || err != nil && err.Error() != c.want {
+				t.Errorf("%v, want %q", err, c.want)
 			}
-			return "", nil
 		})
-		if err != nil || looks != 3 {
-			t.Errorf("%v after %d looks", err, looks)
-		}
-		looks = 0
-		err = w.until(t.Context(), func(context.Context) (string, error) {
-			looks++
-			if looks == 1 {
-				return "a heartbeat", nil
-			}
-			return "", away
-		})
-		if err == nil || err.Error() != "gave up after 1m0s: the hub is away" {
-			t.Errorf("%v", err)
-		}
-	})
+	}
 }
 
 // A drain warns unless another cluster is in the set, heard and not drained itself. A cluster that has left can't be drained.
 func TestWhoIsDrainedAndWhoServes(t *testing.T) {
-	left := memberIn("shanghai", clustersetv1alpha1.MemberReady, false)
+	ready, left := clustersetv1alpha1.MemberReady, memberIn("shanghai", clustersetv1alpha1.MemberReady, false)
 	left.SetLeft(time.Now())
-	for _, c := range []struct {
-		name   string
-		other  *clustersetv1alpha1.MemberCluster
-		serves bool
-	}{
-		{"ready", memberIn("shanghai", clustersetv1alpha1.MemberReady, false), true},
-		{"drained", memberIn("shanghai", clustersetv1alpha1.MemberReady, true), false},
-		{"silent", memberIn("shanghai", clustersetv1alpha1.MemberSuspect, false), false},
-		{"never heard", memberIn("shanghai", "", false), false},
-		{"left", left, false},
+	for other, serves := range map[*clustersetv1alpha1.MemberCluster]bool{
+		memberIn("shanghai", ready, false): true, memberIn("shanghai", ready, true): false, memberIn("shanghai", clustersetv1alpha1.MemberSuspect, false): false,
+		memberIn("shanghai", "", false): false, left: false,
 	} {
-		all := []clustersetv1alpha1.MemberCluster{*memberIn("beijing", clustersetv1alpha1.MemberReady, false), *c.other}
-		if got := othersServe(all, "beijing"); got != c.serves {
-			t.Errorf("%s: another cluster serves: %v", c.name, got)
+		if othersServe([]clustersetv1alpha1.MemberCluster{*memberIn("beijing", ready, false), *other}, "beijing") != serves {
+			t.Errorf("%+v serves: %v", other, !serves)
 		}
-		mc, err := present(&objects.Cluster{Server: "https://hub"}, "shanghai", all)
-		if c.other.Left() && (err == nil || !strings.Contains(err.Error(), "there is no cluster shanghai; there are beijing")) || !c.other.Left() && (err != nil || mc.Name != "shanghai") {
-			t.Errorf("%s: %v, %v", c.name, mc, err)
-		}
+	}
+	all := []clustersetv1alpha1.MemberCluster{*memberIn("beijing", ready, false), *left}
+	if _, err := present(&objects.Cluster{Server: "https://hub"}, "shanghai", all); err == nil || !strings.Contains(err.Error(), "there is no cluster shanghai; there are beijing") {
+		t.Error(err)
 	}
 }
