@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -14,10 +14,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/discovery"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/clusterset/clusterset/api"
@@ -27,48 +27,32 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-func TestWhatIsPutIntoAMember(t *testing.T) {
-	t.Parallel()
-	member := kube.Start(t)
-	ctx := t.Context()
-	c := newClient(t, member.Config())
+// The Secret is installed, updated and removed. A renewal doesn't make it again, and someone else's stays.
+func TestTheSecretInAMember(t *testing.T) {
+	ctx, c := t.Context(), fake.NewClientBuilder().WithScheme(connect.NewScheme()).Build()
 	key := types.NamespacedName{Namespace: api.SystemNamespace, Name: api.HubSecret}
-	kubeconfigIn := func() string {
-		secret := &corev1.Secret{}
-		if err := c.Get(ctx, key, secret); err != nil {
-			return err.Error()
-		}
-		return string(secret.Data[api.HubSecretKey])
-	}
-
-	t.Run("the Secret is installed, updated and removed", func(t *testing.T) {
-		for _, content := range []string{"first", "second"} {
-			if err := join.InstallSecret(ctx, c, key, "beijing", []byte(content)); err != nil || kubeconfigIn() != content {
-				t.Fatalf("%q, %v", kubeconfigIn(), err)
-			}
-		}
-		if err := join.RemoveSecret(ctx, c, key); err != nil {
-			t.Error(err)
-		}
-		if err := c.Get(ctx, key, &corev1.Secret{}); !apierrors.IsNotFound(err) {
-			t.Errorf("the Secret is left: %v", err)
-		}
-		if err := (connect.SecretStore{Client: c, Key: key}).Save(ctx, "", []byte("renewed")); err == nil {
-			t.Error("a renewal made the Secret of a cluster that has left")
-		}
-	})
-	t.Run("someone else's Secret stays", func(t *testing.T) {
-		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
-		if err := c.Create(ctx, secret); err != nil {
+	secret := &corev1.Secret{}
+	for _, content := range []string{"first", "second"} {
+		if err := join.InstallSecret(ctx, c, key, "beijing", []byte(content)); err != nil {
 			t.Fatal(err)
 		}
-		if err := join.RemoveSecret(ctx, c, key); err != nil {
-			t.Error(err)
+		if err := c.Get(ctx, key, secret); err != nil || string(secret.Data[api.HubSecretKey]) != content {
+			t.Fatalf("%q, %v", secret.Data, err)
 		}
-		if err := c.Get(ctx, key, secret); err != nil {
-			t.Error(err)
-		}
-	})
+	}
+	if err := join.RemoveSecret(ctx, c, key); err != nil {
+		t.Error(err)
+	}
+	if err := (connect.SecretStore{Client: c, Key: key}).Save(ctx, "", []byte("renewed")); err == nil {
+		t.Error("a renewal made the Secret of a cluster that has left")
+	}
+	if err := c.Get(ctx, key, secret); !apierrors.IsNotFound(err) {
+		t.Errorf("the Secret is left: %v", err)
+	}
+	theirs := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
+	if err := errors.Join(c.Create(ctx, theirs), join.RemoveSecret(ctx, c, key), c.Get(ctx, key, theirs)); err != nil {
+		t.Errorf("someone else's: %v", err)
+	}
 }
 
 // Where the hub moves away from a cluster that is a member too, that cluster has no copy of its MemberCluster, but the old hub's own.
@@ -106,7 +90,7 @@ func TestServiceNetworks(t *testing.T) {
 	t.Parallel()
 	plane := kube.Start(t, kube.WithServiceCIDRs("10.96.0.0/16", "fd00:10:96::/112"))
 	c := newClient(t, plane.Config())
-	if minor(t, plane) < 33 {
+	if _, err := c.RESTMapper().RESTMapping(networkingv1.SchemeGroupVersion.WithKind("ServiceCIDR").GroupKind(), "v1"); meta.IsNoMatchError(err) {
 		if all, err := join.ServiceNetworks(t.Context(), c); !errors.Is(err, join.ErrNoServiceCIDR) {
 			t.Errorf("%v, %v; want %v", all, err, join.ErrNoServiceCIDR)
 		}
@@ -130,50 +114,6 @@ func TestServiceNetworks(t *testing.T) {
 	})
 }
 
-// minor returns the minor version of an API server.
-func minor(t *testing.T, plane *kube.ControlPlane) int {
-	t.Helper()
-	d, err := discovery.NewDiscoveryClientForConfig(plane.Config())
-	if err != nil {
-		t.Fatal(err)
-	}
-	v, err := d.ServerVersion()
-	if err != nil {
-		t.Fatal(err)
-	}
-	n, err := strconv.Atoi(v.Minor)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return n
-}
-
-// The CRD of about.k8s.io (KEP-2149), reduced to the form of a ClusterProperty.
-const clusterPropertyCRD = `
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata:
-  name: clusterproperties.about.k8s.io
-  annotations: {api-approved.kubernetes.io: "https://github.com/kubernetes/enhancements/issues/2149"}
-spec:
-  group: about.k8s.io
-  scope: Cluster
-  names: {kind: ClusterProperty, plural: clusterproperties, singular: clusterproperty}
-  versions:
-  - name: v1beta1
-    served: true
-    storage: true
-    schema:
-      openAPIV3Schema:
-        type: object
-        required: [spec]
-        properties:
-          spec:
-            type: object
-            required: [value]
-            properties: {value: {type: string, minLength: 1, maxLength: 128000}}
-`
-
 const foreignProperty = `{apiVersion: about.k8s.io/v1beta1, kind: ClusterProperty, metadata: {name: clusterset.k8s.io}, spec: {value: theirs}}`
 
 // If a member has the kind, its ClusterProperties contain its name and the set's name from join to leave.
@@ -188,7 +128,11 @@ func TestClusterProperties(t *testing.T) {
 	if err := join.RemoveProperties(ctx, member); err != nil {
 		t.Errorf("without their CRD: %v", err)
 	}
-	plane.Apply(t, []byte(clusterPropertyCRD))
+	crd, err := os.ReadFile("testdata/clusterproperties.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	plane.Apply(t, crd)
 	check := func(what string, want map[string]string) {
 		t.Helper()
 		all := &unstructured.UnstructuredList{}
