@@ -64,46 +64,7 @@ func TestBundleHasNoSecrets(t *testing.T) {
 	}
 	token := tokenOf(t, string(secret.Data[api.HubSecretKey]))
 	const planted = "planted-and-secret"
-	planes[1].Apply(t, []byte(`
-apiVersion: multicluster.x-k8s.io/v1beta1
-kind: ServiceExport
-metadata: {namespace: default, name: web, annotations: {example.com/note: "password: `+planted+`", example.com/token: `+token+`}}
----
-apiVersion: v1
-kind: ConfigMap
-metadata: {namespace: clusterset-system, name: clusterset}
-data: {key: `+planted+`}
----
-apiVersion: v1
-kind: ServiceAccount
-metadata: {namespace: clusterset-system, name: agent}
----
-apiVersion: v1
-kind: Pod
-metadata: {namespace: clusterset-system, name: agent, labels: {app.kubernetes.io/name: ours, app.kubernetes.io/component: member}}
-spec:
-  serviceAccountName: agent
-  containers: [{name: clusterset, image: clusterset, command: [/clusterset, member], env: [{name: KEY, value: `+planted+`}], ports: [{name: metrics, containerPort: 8080}]}]
----
-apiVersion: v1
-kind: Pod
-metadata: {namespace: clusterset-system, name: stranger, labels: {app.kubernetes.io/component: member}}
-spec:
-  serviceAccountName: agent
-  containers: [{name: stranger, image: stranger, command: [/stranger]}]
----
-apiVersion: v1
-kind: Event
-metadata: {namespace: default, name: one}
-involvedObject: {kind: ServiceExport, namespace: default, name: web}
-message: "the hub refuses it with Authorization: Bearer `+token+`"
----
-apiVersion: v1
-kind: Event
-metadata: {namespace: default, name: two}
-involvedObject: {kind: Pod, namespace: default, name: stranger}
-message: of no interest
-`))
+	planes[1].Apply(t, manifest(t, "bundled", "PLANTED", planted, "TOKEN", token))
 	file := filepath.Join(t.TempDir(), "set.tar.gz")
 	kubeconfig := contexts(t, map[string]string{"b": planes[1].Kubeconfig()})
 	args := []string{"bundle", "--kubeconfig", kubeconfig, "--context", "b", "--hub-kubeconfig", planes[0].Kubeconfig(), "--file", file}

@@ -66,16 +66,7 @@ func TestDryRunsChangeNothing(t *testing.T) {
 	}
 	do(append(both, "join", "beijing", "--region", "cn-north-1", "--install-crds")...)
 	do(append(hub, "join", "shanghai")...)
-	s.member.Apply(t, []byte(`
-apiVersion: v1
-kind: Namespace
-metadata: {name: shop}
----
-apiVersion: multicluster.x-k8s.io/v1beta1
-kind: ServiceImport
-metadata: {namespace: shop, name: web, labels: {clusterset.dev/managed-by: importer}}
-spec: {type: Headless, ports: [{port: 80}]}
-`))
+	s.member.Apply(t, manifest(t, "imported"))
 
 	rehearse(0, hub, "join", "lyon")
 	rehearse(exitFailure, hub, "join", "beijing")
@@ -109,18 +100,7 @@ spec: {type: Headless, ports: [{port: 80}]}
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.hub.Apply(t, []byte(`
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRole
-metadata: {name: reader}
-rules: [{apiGroups: ["*"], resources: ["*"], verbs: [get, list]}]
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRoleBinding
-metadata: {name: reader}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: reader}
-subjects: [{kind: User, name: reader, apiGroup: rbac.authorization.k8s.io}]
-`))
+	s.hub.Apply(t, manifest(t, "reader"))
 	rehearse(exitFailure, []string{"--hub-kubeconfig", reader}, "undrain", "beijing")
 	rehearse(exitFailure, []string{"--hub-kubeconfig", reader}, "join", "lyon")
 	s.same(t, "dry-run.txt", all.String())

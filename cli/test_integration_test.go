@@ -124,23 +124,7 @@ func TestTestCleansUp(t *testing.T) {
 		gone(t, "interrupted")
 	})
 	t.Run("missing rights", func(t *testing.T) {
-		planes[1].Apply(t, []byte(`
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRole
-metadata: {name: creator}
-rules:
-- {apiGroups: [""], resources: [namespaces], verbs: [get, create, delete]}
-- {apiGroups: [""], resources: [serviceaccounts], verbs: [create]}
-- {apiGroups: [clusterset.dev], resources: [memberclusters], verbs: [list]}
-- {apiGroups: [about.k8s.io], resources: [clusterproperties], verbs: [get]}
-- {apiGroups: [""], resources: [secrets], resourceNames: [clusterset-hub-credentials], verbs: [get]}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRoleBinding
-metadata: {name: creator}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: creator}
-subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: creator}]
-`))
+		planes[1].Apply(t, manifest(t, "creator"))
 		for as, want := range map[string]string{"stranger": "refuses: memberclusters", "creator": `cannot create resource "pods"`} {
 			if code, _, stderr := cli(t, command("rights", "--context", "b", "--context", as)...); code != exitFailure || !strings.Contains(stderr, want) || !strings.Contains(stderr, "an account that may") {
 				t.Errorf("%s: exit code %d, %s", as, code, stderr)
