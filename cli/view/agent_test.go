@@ -11,8 +11,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
@@ -25,7 +27,8 @@ import (
 	"github.com/clusterset/clusterset/internal/topology"
 )
 
-// The agent's own settings are those of its pod, from flags or its environment.
+// The agent's own settings are those of its pod, read as it reads them: from flags or its environment, lists may be repeated, and switches have
+// several words for true.
 func TestPods(t *testing.T) {
 	pod := func(part string, c corev1.Container) *corev1.Pod {
 		c.Name = "main"
@@ -37,11 +40,12 @@ func TestPods(t *testing.T) {
 	}
 	p := podOf(pod("member", corev1.Container{
 		Image: "registry.example:5000/clusterset:v1.2.3", Command: []string{"/clusterset", "member"},
-		Args: []string{"--import-namespaces=shop,team-*", "--extend-everywhere", "--leader-elect"}, Env: []corev1.EnvVar{{Name: "CLUSTERSET_CREATE_NAMESPACES", Value: "true"}},
+		Args: []string{"--metrics-bind-address", ":8080", "--import-namespaces=shop", "--import-namespaces", "team-*", "--create-namespaces=1", "--leader-elect", "--data-path=none"},
+		Env:  []corev1.EnvVar{{Name: "CLUSTERSET_EXTEND_EVERYWHERE", Value: "TRUE"}, {Name: "CLUSTERSET_DATA_PATH", Value: "pods"}, {Name: "CLUSTERSET_EXCLUDE_NAMESPACES", Value: "a,b"}},
 	}))
 	want := Pod{
 		Part: PartMember, Namespace: "clusterset-system", Name: "p", Version: "v1.2.3", Restarts: 3, Waits: "CrashLoopBackOff",
-		settings: Settings{Imports: namespaces.Filter{Include: []string{"shop", "team-*"}, Exclude: []string{"kube-*"}}, CreateNamespaces: true, ExtendEverywhere: true, DataPath: "pods"},
+		settings: Settings{Imports: namespaces.Filter{Include: []string{"shop", "team-*"}, Exclude: []string{"a", "b"}}, CreateNamespaces: true, ExtendEverywhere: true, DataPath: "none"},
 	}
 	if !reflect.DeepEqual(p, want) {
 		t.Errorf("%+v, want %+v", p, want)
@@ -81,17 +85,6 @@ func TestLocationOfAServer(t *testing.T) {
 	}
 }
 
-// An agent's flags are read as it reads them: lists may be repeated, and switches have several words for true.
-func TestSettingsAreReadAsTheAgentDoes(t *testing.T) {
-	got := settingsOf([]string{
-		"/clusterset", "member", "--metrics-bind-address", ":8080", "--import-namespaces=shop", "--import-namespaces", "team-*", "--create-namespaces=1", "--leader-elect", "--data-path=none",
-	}, []corev1.EnvVar{{Name: "CLUSTERSET_EXTEND_EVERYWHERE", Value: "TRUE"}, {Name: "CLUSTERSET_DATA_PATH", Value: "pods"}, {Name: "CLUSTERSET_EXCLUDE_NAMESPACES", Value: "a,b"}})
-	want := Settings{Imports: namespaces.Filter{Include: []string{"shop", "team-*"}, Exclude: []string{"a", "b"}}, CreateNamespaces: true, ExtendEverywhere: true, DataPath: "none"}
-	if !reflect.DeepEqual(got, want) {
-		t.Errorf("%+v, want %+v", got, want)
-	}
-}
-
 // A tenant's pod that looks like an agent's doesn't decide what the agents' settings are.
 func TestOnlyTheAgentsOwnPodsDecide(t *testing.T) {
 	agent := func(namespace string, ready, creates bool) Pod {
@@ -115,9 +108,29 @@ func TestOnlyTheAgentsOwnPodsDecide(t *testing.T) {
 	}
 }
 
-// byName is the index of Leases that an API server has.
-func byName() (o client.Object, field string, extract client.IndexerFunc) {
-	return &coordinationv1.Lease{}, "metadata.name", func(o client.Object) []string { return []string{o.GetName()} }
+// cluster has objects. Where refuses has an error for a kind, it can't be read.
+func cluster(refuses map[string]error, all ...client.Object) *objects.Cluster {
+	scheme := connect.NewScheme()
+	refused := func(o runtime.Object) error {
+		gvk, _ := apiutil.GVKForObject(o, scheme) // of an unknown kind the client says so
+		return refuses[strings.TrimSuffix(gvk.Kind, "List")]
+	}
+	b := fake.NewClientBuilder().WithScheme(scheme).WithObjects(all...).WithInterceptorFuncs(interceptor.Funcs{
+		List: func(ctx context.Context, w client.WithWatch, list client.ObjectList, o ...client.ListOption) error {
+			if err := refused(list); err != nil {
+				return err
+			}
+			return w.List(ctx, list, o...)
+		},
+		Get: func(ctx context.Context, w client.WithWatch, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
+			if err := refused(o); err != nil {
+				return err
+			}
+			return w.Get(ctx, key, o, options...)
+		},
+	})
+	b.WithIndex(&coordinationv1.Lease{}, metav1.ObjectNameField, func(o client.Object) []string { return []string{o.GetName()} })
+	return &objects.Cluster{What: "cluster", Client: b.Build()}
 }
 
 // What the agent of the cluster here shows by its Lease, its pod and its Secret, its problem says (C82 of docs/spec/control-plane.md).
@@ -132,15 +145,13 @@ func TestTheAgentHereIsKnownByItsLease(t *testing.T) {
 		m.Labels = desired.Labels()
 		return &m
 	}
-	left := func(m *clustersetv1alpha1.MemberCluster) {
-		m.SetLeft(now)
-	}
+	left := func(m *clustersetv1alpha1.MemberCluster) { m.SetLeft(now) }
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: api.SystemNamespace, Name: api.HubSecret, Labels: map[string]string{api.LabelCluster: "beijing"}}}
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: api.SystemNamespace, Name: "agent", Labels: map[string]string{objects.Component: PartMember}}}
 	pod.Spec.Containers = []corev1.Container{{Command: []string{"/clusterset", "member"}, Args: []string{"--hub-secret=" + api.SystemNamespace + "/" + api.HubSecret}}}
 	for name, c := range map[string]struct {
 		objects []client.Object
-		refused string // the list or object that the account may not read
+		refused string // the kind that the account may not read
 		want    string // the reasons and beginnings of messages, which leave out the seconds that the test itself may take
 	}{
 		"it runs":                         {[]client.Object{copied(), pod, secret, lease(api.SystemNamespace, 5*time.Second, 15)}, "", ""},
@@ -148,35 +159,15 @@ func TestTheAgentHereIsKnownByItsLease(t *testing.T) {
 		"it has stopped in good order":    {[]client.Object{copied(), secret, lease(api.SystemNamespace, 12*time.Second, 1)}, "", "AgentStopped: the agent of this cluster has not renewed its Lease clusterset-system/clusterset-member-leader for 1"},
 		"the next is about to take over":  {[]client.Object{copied(), pod, secret, lease(api.SystemNamespace, 3*time.Second, 1)}, "", ""},
 		"it was elsewhere before":         {[]client.Object{copied(), pod, secret, lease("old", time.Hour, 15), lease(api.SystemNamespace, time.Second, 15)}, "", ""},
-		"its Leases may not be read":      {[]client.Object{copied(), pod, secret, lease(api.SystemNamespace, time.Minute, 15)}, "leases", ""},
+		"its Leases may not be read":      {[]client.Object{copied(), pod, secret, lease(api.SystemNamespace, time.Minute, 15)}, "Lease", ""},
 		"a program without a Lease":       {[]client.Object{copied(), secret}, "", ""},
 		"its cluster has left":            {[]client.Object{copied(left), secret, lease(api.SystemNamespace, time.Hour, 1)}, "", "Left: this cluster has left"},
 		"its cluster has been cleaned up": {[]client.Object{lease(api.SystemNamespace, time.Hour, 1)}, "", "NotAMember: it is in no cluster set"},
 		"it waits":                        {[]client.Object{pod}, "", "NoCredentials: there is no Secret clusterset-system/clusterset-hub-credentials with its agent's credentials for the hub: one that starts waits for it"},
-		"few may see that it waits":       {[]client.Object{pod}, "secrets", "NotAMember: it is in no cluster set"},
+		"few may see that it waits":       {[]client.Object{pod}, "Secret", "NotAMember: it is in no cluster set"},
 		"its Secret is gone":              {[]client.Object{copied(), pod, lease(api.SystemNamespace, time.Second, 15)}, "", "NoCredentials: there is no Secret clusterset-system/clusterset-hub-credentials"},
 	} {
-		forbidden := func(resource string) error {
-			if resource != c.refused {
-				return nil
-			}
-			return apierrors.NewForbidden(corev1.Resource(resource), "", nil)
-		}
-		b := fake.NewClientBuilder().WithScheme(connect.NewScheme()).WithObjects(c.objects...).WithIndex(byName()).WithInterceptorFuncs(interceptor.Funcs{
-			List: func(ctx context.Context, w client.WithWatch, list client.ObjectList, o ...client.ListOption) error {
-				if _, of := list.(*coordinationv1.LeaseList); of && forbidden("leases") != nil {
-					return forbidden("leases")
-				}
-				return w.List(ctx, list, o...)
-			},
-			Get: func(ctx context.Context, w client.WithWatch, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
-				if o.GetObjectKind().GroupVersionKind().Kind == "Secret" && forbidden("secrets") != nil {
-					return forbidden("secrets")
-				}
-				return w.Get(ctx, key, o, options...)
-			},
-		})
-		f, err := Fetch(t.Context(), &objects.Cluster{What: "cluster", Client: b.Build()}, nil)
+		f, err := Fetch(t.Context(), cluster(map[string]error{c.refused: apierrors.NewForbidden(corev1.Resource("it"), "", nil)}, c.objects...), nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -2,13 +2,11 @@ package view
 
 import (
 	"cmp"
-	"context"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -18,15 +16,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
-	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
-	"github.com/clusterset/clusterset/cli/objects"
 	"github.com/clusterset/clusterset/importer/desired"
-	"github.com/clusterset/clusterset/internal/connect"
 	"github.com/clusterset/clusterset/internal/namespaces"
 )
 
@@ -212,14 +206,8 @@ func TestAUsersMemberClusterMakesNoHub(t *testing.T) {
 		"without an agent": {[]client.Object{&written}, ""},
 		"a copy":           {[]client.Object{&copied, &young}, "young"},
 	} {
-		served := interceptor.Funcs{List: func(ctx context.Context, w client.WithWatch, list client.ObjectList, o ...client.ListOption) error {
-			if _, of := list.(*clustersetv1alpha1.ExportedServiceList); of {
-				return &meta.NoKindMatchError{GroupKind: schema.GroupKind{Kind: "ExportedService"}}
-			}
-			return w.List(ctx, list, o...)
-		}}
-		b := fake.NewClientBuilder().WithScheme(connect.NewScheme()).WithInterceptorFuncs(served).WithIndex(byName())
-		f, err := Fetch(t.Context(), &objects.Cluster{What: "cluster", Client: b.WithObjects(c.members...).Build()}, nil)
+		none := map[string]error{"ExportedService": &meta.NoKindMatchError{GroupKind: schema.GroupKind{Kind: "ExportedService"}}}
+		f, err := Fetch(t.Context(), cluster(none, c.members...), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -250,12 +238,8 @@ func TestServicesThatAskToBeExtended(t *testing.T) {
 	}
 	alone := web(func(*Asking) {})
 	alone.Local.Imports[0].Status.Clusters = alone.Local.Imports[0].Status.Clusters[:1]
-	portless := web(func(a *Asking) { a.Service.Spec.Ports = []corev1.ServicePort{{Name: "http", Port: 80}} })
-	portless.Local.Imports[0].Spec.Ports = []mcsv1beta1.ServicePort{{Name: "grpc", Protocol: corev1.ProtocolTCP, Port: 8080}}
 	said := web(func(*Asking) {})
 	said.Now, said.Local.Refusals = now, map[client.ObjectKey]Refusal{{Namespace: "shop", Name: "web"}: {"the API server refuses its slices", now.Add(-time.Minute)}}
-	headless := web(func(*Asking) {})
-	headless.Local.Imports[0].Spec.Type = mcsv1beta1.Headless
 	for _, c := range []struct {
 		name     string
 		facts    Facts
@@ -265,9 +249,6 @@ func TestServicesThatAskToBeExtended(t *testing.T) {
 		{"extended", web(func(a *Asking) { a.Is = true }), 1, ""},
 		{"nobody else has a ready endpoint", web(func(*Asking) {}), 0, ""},
 		{"not allowed", web(func(a *Asking) { a.Allowed = false }), 0, "kubectl label namespace shop clusterset.dev/extend=allowed"},
-		{"headless", web(func(a *Asking) { a.Service.Spec.ClusterIP = corev1.ClusterIPNone }), 0, "remove clusterIP: None"},
-		{"no port in common", portless, 0, "no other cluster exports one of its ports"},
-		{"headless elsewhere", headless, 0, "exported as a headless one"},
 		{"what only the agent knows", said, 0, "the API server refuses its slices (its agent said so 1m0s ago)"},
 		{"nobody else exports it", alone, 0, "no other cluster exports the service"},
 	} {
@@ -380,15 +361,7 @@ func TestStatusWithTheRightsOfCLI(t *testing.T) {
 		reach []client.Object
 		left  bool
 	}{"measured": {[]client.Object{reach}, true}, "not measured": {nil, false}} {
-		forbidden := interceptor.Funcs{Get: func(ctx context.Context, w client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
-			if o.GetObjectKind().GroupVersionKind().Kind == "Secret" {
-				return apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, key.Name, nil)
-			}
-			return w.Get(ctx, key, o, opts...)
-		}}
-		b := fake.NewClientBuilder().WithScheme(connect.NewScheme()).WithInterceptorFuncs(forbidden)
-		b.WithIndex(byName())
-		f, err := Fetch(t.Context(), &objects.Cluster{What: "cluster", Client: b.WithObjects(append(c.reach, &copied)...).Build()}, nil)
+		f, err := Fetch(t.Context(), cluster(map[string]error{"Secret": apierrors.NewForbidden(corev1.Resource("secrets"), "", nil)}, append(c.reach, &copied)...), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -412,7 +385,7 @@ func TestUnusedMarksAndOtherSystemsAreProblems(t *testing.T) {
 	}
 	copied := member("beijing", "", clustersetv1alpha1.MemberReady, nil)
 	copied.Labels = desired.Labels()
-	objects := &objects.Cluster{What: "cluster", Client: fake.NewClientBuilder().WithScheme(connect.NewScheme()).WithObjects(
+	read := cluster(nil,
 		&copied,
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "pay", Labels: map[string]string{api.KeyGlobalService: "yes"}}},
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop", Labels: map[string]string{api.KeyGlobalService: "true"}}},
@@ -420,8 +393,8 @@ func TestUnusedMarksAndOtherSystemsAreProblems(t *testing.T) {
 		&corev1.Service{ObjectMeta: meta("local", nil, map[string]string{api.KeyGlobalService: "false"})},
 		slice("web", "endpointslice-dispatch-controller.karmada.io"), slice("db", "endpointslice-controller.k8s.io"),
 		slice("vm", "kubectl"), slice("theirs", "endpointslice.reflection.liqo.io"),
-	).WithIndex(&coordinationv1.Lease{}, metav1.ObjectNameField, func(o client.Object) []string { return []string{o.GetName()} }).Build()}
-	f, err := Fetch(t.Context(), objects, nil)
+	)
+	f, err := Fetch(t.Context(), read, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -451,7 +424,7 @@ func TestUnusedMarksAndOtherSystemsAreProblems(t *testing.T) {
 	}
 	// Of a service that the set exports, a ServiceImport that another wrote.
 	f.Local.Members, f.Hub = []clustersetv1alpha1.MemberCluster{copied}, &HubFacts{Exports: []clustersetv1alpha1.ExportedService{exported("shanghai", "ledger", "http", now)}}
-	f.Local.Others = others(t.Context(), objects, []mcsv1beta1.ServiceImport{{ObjectMeta: meta("ledger", nil, nil)}, {ObjectMeta: meta("other", nil, nil)}})
+	f.Local.Others = others(t.Context(), read, []mcsv1beta1.ServiceImport{{ObjectMeta: meta("ledger", nil, nil)}, {ObjectMeta: meta("other", nil, nil)}})
 	if got := problems(); len(got) != 4 || !strings.HasPrefix(got[1], "Service shop/ledger: OtherSystem: somebody else's ServiceImport has its name") {
 		t.Errorf("a ServiceImport: %q", got)
 	}

@@ -28,6 +28,7 @@ import (
 // What the agents have measured is shown, and what they can't reach is a problem with its cure. Rules D47, D51 and D52 of
 // docs/spec/data-path.md.
 func TestReach(t *testing.T) {
+	const yes, no, unknown = metav1.ConditionTrue, metav1.ConditionFalse, metav1.ConditionUnknown
 	verdict := func(name string, is metav1.ConditionStatus, reason string) clustersetv1alpha1.ClusterReachability {
 		return clustersetv1alpha1.ClusterReachability{
 			Name: name, Reachable: is, Reason: reason, Since: *ago(5 * time.Minute), RoundTripMicroseconds: 1234, Beacons: []string{"10.2.0.1:9471"},
@@ -36,8 +37,11 @@ func TestReach(t *testing.T) {
 	measured := func(age time.Duration, all ...clustersetv1alpha1.ClusterReachability) *clustersetv1alpha1.Reachability {
 		return &clustersetv1alpha1.Reachability{ObjectMeta: metav1.ObjectMeta{Name: clustersetv1alpha1.ReachabilityName}, Cluster: "beijing", Stamp: metav1.NewMicroTime(now.Add(-age)), Clusters: all}
 	}
-	says := func(cluster string, age time.Duration, cantReach ...string) map[string]Heartbeat {
-		return map[string]Heartbeat{cluster: {Renewed: now.Add(-age), CantReach: cantReach, Measures: true}}
+	shanghai := func(is metav1.ConditionStatus, reason string) *clustersetv1alpha1.Reachability {
+		return measured(0, verdict("shanghai", is, reason))
+	}
+	says := func(cluster string, age time.Duration, unmeasured []string, cantReach ...string) map[string]Heartbeat {
+		return map[string]Heartbeat{cluster: {Renewed: now.Add(-age), CantReach: cantReach, Measures: true, Unmeasured: unmeasured}}
 	}
 	for _, c := range []struct {
 		name     string
@@ -46,26 +50,20 @@ func TestReach(t *testing.T) {
 		cell     string // of shanghai
 		problems string // about, reason and a part of message or cure
 	}{
-		{"answers", measured(0, verdict("shanghai", metav1.ConditionTrue, "Answers")), nil, "1.2ms", ""},
-		{"nothing is measured", measured(0, verdict("shanghai", metav1.ConditionUnknown, "NoBeacon")), nil, "", ""},
-		{
-			"one isn't measured", measured(0, verdict("shanghai", metav1.ConditionUnknown, "NoBeacon"), verdict("tianjin", metav1.ConditionTrue, "Answers")), nil,
-			"not measured", "",
-		},
+		{"answers", shanghai(yes, "Answers"), nil, "1.2ms", ""},
+		{"nothing is measured", shanghai(unknown, "NoBeacon"), nil, "", ""},
+		{"one isn't measured", measured(0, verdict("shanghai", unknown, "NoBeacon"), verdict("tianjin", yes, "Answers")), nil, "not measured", ""},
 		{"nothing is known", nil, nil, "", ""},
-		{"no answer", measured(0, verdict("shanghai", metav1.ConditionFalse, "NoAnswer")), nil, "NO, for 5m", "shanghai Unreachable on the way to 10.2.0.1:9471"},
-		{"refused", measured(0, verdict("shanghai", metav1.ConditionFalse, "Refused")), nil, "NO, for 5m", "shanghai Unreachable what refuses connections to 10.2.0.1:9471"},
-		{"another cluster", measured(0, verdict("shanghai", metav1.ConditionFalse, "WrongCluster")), nil, "NO, for 5m", "shanghai Unreachable their networks overlap"},
-		{"back for a moment", measured(0, verdict("shanghai", metav1.ConditionFalse, "Returning")), nil, "NO, for 5m", "shanghai Unreachable it answers again"},
-		{
-			"cut off itself", measured(0, verdict("shanghai", metav1.ConditionTrue, "AllUnreachable"), verdict("tianjin", metav1.ConditionTrue, "AllUnreachable")), nil, "1.2ms",
-			"beijing AllUnreachable more likely cut off itself",
-		},
-		{"an agent that has stopped", measured(23*time.Minute, verdict("shanghai", metav1.ConditionFalse, "NoAnswer")), nil, "", ""}, // its Lease says that
-		{"one that wrote in time", measured(3*time.Minute+30*time.Second, verdict("shanghai", metav1.ConditionTrue, "Answers")), nil, "1.2ms", ""},
-		{"who reaches whom", measured(0, verdict("shanghai", metav1.ConditionTrue, "Answers")), map[string]Heartbeat{"tianjin": {Renewed: now, Measures: true, Unmeasured: []string{"shanghai"}}}, "tianjin   none         shanghai", ""},
-		{"others, as they say on the hub", nil, says("shanghai", 0, "tianjin"), "", "shanghai CannotReach can't reach tianjin"},
-		{"one that said so an hour ago", nil, says("shanghai", time.Hour, "tianjin"), "", "shanghai Unwatched its last heartbeat"},
+		{"no answer", shanghai(no, "NoAnswer"), nil, "NO, for 5m", "shanghai Unreachable on the way to 10.2.0.1:9471"},
+		{"refused", shanghai(no, "Refused"), nil, "NO, for 5m", "shanghai Unreachable what refuses connections to 10.2.0.1:9471"},
+		{"another cluster", shanghai(no, "WrongCluster"), nil, "NO, for 5m", "shanghai Unreachable their networks overlap"},
+		{"back for a moment", shanghai(no, "Returning"), nil, "NO, for 5m", "shanghai Unreachable it answers again"},
+		{"cut off itself", measured(0, verdict("shanghai", yes, "AllUnreachable"), verdict("tianjin", yes, "AllUnreachable")), nil, "1.2ms", "beijing AllUnreachable more likely cut off itself"},
+		{"an agent that has stopped", measured(23*time.Minute, verdict("shanghai", no, "NoAnswer")), nil, "", ""}, // its Lease says that
+		{"one that wrote in time", measured(210*time.Second, verdict("shanghai", yes, "Answers")), nil, "1.2ms", ""},
+		{"who reaches whom", shanghai(yes, "Answers"), says("tianjin", 0, []string{"shanghai"}), "tianjin   none         shanghai", ""},
+		{"others, as they say on the hub", nil, says("shanghai", 0, nil, "tianjin"), "", "shanghai CannotReach can't reach tianjin"},
+		{"one that said so an hour ago", nil, says("shanghai", time.Hour, nil, "tianjin"), "", "shanghai Unwatched its last heartbeat"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f := Facts{Now: now, Local: &LocalFacts{Cluster: "beijing", Reach: c.reach}}
@@ -132,15 +130,7 @@ func TestTheHubProcessIsKnownByItsLease(t *testing.T) {
 		"moved":     {[]client.Object{of, lease("a", api.HubLeaderLease, time.Hour), lease("b", api.HubLeaderLease, time.Minute), lease("c", api.HubLeaderLease, 2*time.Hour)}, nil, now.Add(-time.Minute)},
 		"refused":   {nil, apierrors.NewForbidden(coordinationv1.Resource("leases"), "", nil), time.Time{}},
 	} {
-		hub := &objects.Cluster{What: "hub", Client: fake.NewClientBuilder().WithScheme(connect.NewScheme()).WithObjects(c.leases...).
-			WithIndex(of, "metadata.name", func(o client.Object) []string { return []string{o.GetName()} }).
-			WithInterceptorFuncs(interceptor.Funcs{List: func(ctx context.Context, w client.WithWatch, list client.ObjectList, o ...client.ListOption) error {
-				if _, of := list.(*coordinationv1.LeaseList); of && c.refused != nil {
-					return c.refused
-				}
-				return w.List(ctx, list, o...)
-			}}).Build()}
-		f, err := Fetch(t.Context(), nil, hub)
+		f, err := Fetch(t.Context(), nil, cluster(map[string]error{"Lease": c.refused}, c.leases...))
 		if err != nil || f.Hub.Err != nil || !f.Hub.Process.Equal(c.want) {
 			t.Errorf("%s: %s, %v, %v; want %s", name, f.Hub.Process, err, f.Hub.Err, c.want)
 		}
@@ -156,9 +146,7 @@ func TestAReportNamesOnlyClusters(t *testing.T) {
 		Unmeasured:  []string{"UPPER", "tianjin"}, CantFollow: "nothing; run this",
 	}
 	lease.Spec.RenewTime = ptr.To(metav1.NewMicroTime(now))
-	hub := &objects.Cluster{What: "hub", Client: fake.NewClientBuilder().WithScheme(connect.NewScheme()).WithObjects(&lease, &report).
-		WithIndex(&lease, "metadata.name", func(o client.Object) []string { return []string{o.GetName()} }).Build()}
-	heard, err := Heartbeats(t.Context(), hub)
+	heard, err := Heartbeats(t.Context(), cluster(nil, &lease, &report))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -186,66 +174,30 @@ func TestAHubThatIsCutOffIsOneProblem(t *testing.T) {
 
 // Rule D97 of docs/spec/data-path.md; what status lists is in testdata/networks.txt.
 func TestAcrossNetworks(t *testing.T) {
-	for _, tc := range []struct {
-		name   string
-		from   string
-		kind   mcsv1beta1.ServiceImportType
-		by     []string
-		slices []discoveryv1.EndpointSlice
-		change func([]clustersetv1alpha1.MemberCluster)
-		want   string
+	const vip, headless = mcsv1beta1.ClusterSetIP, mcsv1beta1.Headless
+	for name, tc := range map[string]struct {
+		from, by string // the cluster, and those that export the service
+		kind     mcsv1beta1.ServiceImportType
+		slices   []discoveryv1.EndpointSlice
+		want     string
 	}{
-		{"the same network", "beijing", mcsv1beta1.ClusterSetIP, []string{"tianjin", "beijing"}, nil, nil, ""},
-		{
-			"a load balancer", "beijing", mcsv1beta1.ClusterSetIP,
-			[]string{"shanghai", "tianjin"},
-			[]discoveryv1.EndpointSlice{external("web", 80, "192.0.2.10")},
-			nil,
-			"shanghai is in network edge, and reached at 192.0.2.10, at the service's own ports, as at a load balancer",
-		},
-		{
-			"nodes", "beijing", mcsv1beta1.ClusterSetIP,
-			[]string{"shanghai"},
-			[]discoveryv1.EndpointSlice{external("web", 31234, "192.0.2.22", "192.0.2.21")},
-			nil,
-			"shanghai is in network edge, and reached at 192.0.2.21, 192.0.2.22, at other ports, as at nodes: http 31234",
-		},
-		{
-			"no pod is ready", "lyon", mcsv1beta1.ClusterSetIP,
-			[]string{"shanghai"},
-			[]discoveryv1.EndpointSlice{external("web", 80, "-192.0.2.10")},
-			nil,
-			"shanghai is in network edge, and reached at 192.0.2.10, at the service's own ports, as at a load balancer; no endpoint behind is ready",
-		},
-		{
-			"another service's", "beijing", mcsv1beta1.ClusterSetIP,
-			[]string{"shanghai"},
-			[]discoveryv1.EndpointSlice{external("api", 80, "192.0.2.10")},
-			nil,
-			"NoExternalAddress: shanghai is in network edge, and isn't used: it has no external address, or none that may be used",
-		},
-		{
-			"headless", "beijing", mcsv1beta1.Headless,
-			[]string{"shanghai"},
-			nil, nil,
-			"Headless: shanghai is in network edge, and isn't used: the addresses of a headless service's pods mean nothing in another network",
-		},
-		{
-			"no externalCIDRs", "shanghai", mcsv1beta1.ClusterSetIP,
-			[]string{"tianjin", "lyon"},
-			nil, nil,
-			"NotInExternalCIDRs: lyon is in the network without a name, and isn't used: its MemberCluster states no spec.externalCIDRs\n" +
-				"NotInExternalCIDRs: tianjin is in network core, and isn't used: its MemberCluster states no spec.externalCIDRs",
-		},
-		{"the network is taken back", "lyon", mcsv1beta1.ClusterSetIP, []string{"shanghai"}, nil, func(all []clustersetv1alpha1.MemberCluster) { memberOf(all, "shanghai").Spec.Network = "" }, ""},
+		"the same network":  {"beijing", "tianjin beijing", vip, nil, ""},
+		"a load balancer":   {"beijing", "shanghai tianjin", vip, []discoveryv1.EndpointSlice{external("web", 80, "192.0.2.10")}, "shanghai is in network edge, and reached at 192.0.2.10, at the service's own ports, as at a load balancer"},
+		"nodes":             {"beijing", "shanghai", vip, []discoveryv1.EndpointSlice{external("web", 31234, "192.0.2.22", "192.0.2.21")}, "shanghai is in network edge, and reached at 192.0.2.21, 192.0.2.22, at other ports, as at nodes: http 31234"},
+		"no pod is ready":   {"lyon", "shanghai", vip, []discoveryv1.EndpointSlice{external("web", 80, "-192.0.2.10")}, "shanghai is in network edge, and reached at 192.0.2.10, at the service's own ports, as at a load balancer; no endpoint behind is ready"},
+		"another service's": {"beijing", "shanghai", vip, []discoveryv1.EndpointSlice{external("api", 80, "192.0.2.10")}, "NoExternalAddress: shanghai is in network edge, and isn't used: it has no external address, or none that may be used"},
+		"headless":          {"beijing", "shanghai", headless, nil, "Headless: shanghai is in network edge, and isn't used: the addresses of a headless service's pods mean nothing in another network"},
+		"no externalCIDRs": {"shanghai", "tianjin lyon", vip, nil, "NotInExternalCIDRs: lyon is in the network without a name, and isn't used: its MemberCluster states no spec.externalCIDRs\n" +
+			"NotInExternalCIDRs: tianjin is in network core, and isn't used: its MemberCluster states no spec.externalCIDRs"},
+		"the network is taken back": {"lyon", "shanghai", vip, nil, ""},
 	} {
 		all := inNetworks()
-		if tc.change != nil {
-			tc.change(all)
+		if name == "the network is taken back" {
+			memberOf(all, "shanghai").Spec.Network = ""
 		}
 		o := imported("web", tc.kind)
 		o.Spec.Ports = []mcsv1beta1.ServicePort{{Name: "http", Port: 80}}
-		for _, c := range tc.by {
+		for c := range strings.FieldsSeq(tc.by) {
 			o.Status.Clusters = append(o.Status.Clusters, mcsv1beta1.ClusterStatus{Cluster: c})
 		}
 		var slices []*discoveryv1.EndpointSlice
@@ -255,12 +207,12 @@ func TestAcrossNetworks(t *testing.T) {
 		var got []string
 		for _, a := range AcrossNetworks(tc.from, all, &o, slices) {
 			if (a.Cure == "") != (a.Reason == "") || (a.Cure == "") != (len(a.Addresses) > 0) {
-				t.Errorf("%s: %+v", tc.name, a)
+				t.Errorf("%s: %+v", name, a)
 			}
 			got = append(got, strings.TrimPrefix(a.Reason+": "+a.Message, ": "))
 		}
 		if text := strings.Join(got, "\n"); text != tc.want {
-			t.Errorf("%s:\n%s\nwant\n%s", tc.name, text, tc.want)
+			t.Errorf("%s:\n%s\nwant\n%s", name, text, tc.want)
 		}
 	}
 }

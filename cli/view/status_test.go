@@ -275,26 +275,6 @@ func TestRender(t *testing.T) {
 	}
 }
 
-// Clusters that share no community have no conflict with each other, but a cluster that sees both must merge their
-// exports, which can conflict.
-func TestConflictsAreThoseThatAClusterSees(t *testing.T) {
-	hub := &HubFacts{
-		Members: []clustersetv1alpha1.MemberCluster{
-			member("beijing", "", clustersetv1alpha1.MemberReady, nil, in(nil, "x")), member("lyon", "", clustersetv1alpha1.MemberReady, nil, in(nil, "y")),
-		},
-		Exports: []clustersetv1alpha1.ExportedService{exported("beijing", "web", "http", now.Add(-time.Hour)), exported("lyon", "web", "https", now)},
-	}
-	hub.Know(nil)
-	if r := Build(Facts{Now: now, Hub: hub}); len(r.Services.Conflicts) > 0 {
-		t.Errorf("conflicts that nobody sees: %+v", r.Services.Conflicts)
-	}
-	hub.Members = append(hub.Members, member("oslo", "", clustersetv1alpha1.MemberReady, nil, in(nil, "x", "y")))
-	hub.Know(nil)
-	if r := Build(Facts{Now: now, Hub: hub}); len(r.Services.Conflicts) != 1 {
-		t.Errorf("the conflict that oslo sees: %+v", r.Services.Conflicts)
-	}
-}
-
 // However many services have problems, the output fits one screen; each has its whole message and its cure.
 func TestManyProblemsAreCutOff(t *testing.T) {
 	l := local(members()...)
@@ -308,17 +288,6 @@ func TestManyProblemsAreCutOff(t *testing.T) {
 	}
 	if whole := "Failed: " + strings.TrimSpace(strings.Repeat("long ", 1000)) + "\n    → "; !strings.Contains(text, whole) {
 		t.Errorf("no whole message:\n%.9000s", text)
-	}
-}
-
-// Text from other clusters reaches the terminal without escape sequences.
-func TestOthersTextCannotSteerTheTerminal(t *testing.T) {
-	for name, f := range facts() {
-		for _, wide := range []bool{false, true} {
-			if text := (Screen{Wide: wide}).Render(Build(f)); strings.ContainsAny(text, "\x1b\x07") {
-				t.Errorf("%s: %q", name, text)
-			}
-		}
 	}
 }
 
