@@ -83,6 +83,10 @@ func TestWhatIsBrokenIsAProblem(t *testing.T) {
 				condition(clustersetv1alpha1.ConditionWithinCIDRs, metav1.ConditionFalse, "OutsideCIDRs", "spec.cidrs leaves out"),
 			}
 		})}, []string{"MemberCluster shanghai Suspect", "MemberCluster shanghai Invalid: spec.weight", "MemberCluster shanghai OutsideCIDRs: spec.cidrs leaves out"}},
+		"a hub that is cut off leaves all Ready": {Facts{Hub: hub(func(h *HubFacts) {
+			h.Heard = map[string]Heartbeat{"beijing": {Renewed: now.Add(-time.Hour)}, "shanghai": {Renewed: now.Add(-time.Hour)}}
+			h.Members[0].Status.Conditions = []metav1.Condition{condition(clustersetv1alpha1.ConditionExpiryPaused, metav1.ConditionTrue, "MostMembersSilent", "")}
+		})}, []string{"Hub hub ExpiryPaused"}},
 		"no hub process, and all are heard": {Facts{Hub: hub(func(h *HubFacts) { h.Process = now.Add(-4 * time.Minute) })}, []string{"Hub hub NoHubProcess"}},
 		"another hub process takes over":    {Facts{Hub: hub(func(h *HubFacts) { h.Process = now.Add(-2 * time.Minute) })}, nil},
 		"the hub is away for longer":        {Facts{Hub: hub(func(h *HubFacts) { h.Read, h.Process = now.Add(-time.Hour), now.Add(-time.Hour) })}, nil},
@@ -177,18 +181,6 @@ func TestHubThatAnswersIsNotUnreachable(t *testing.T) {
 		if r := Build(Facts{Now: now, Hub: &HubFacts{Err: err}}); r.Hub.State != want {
 			t.Errorf("%v: %s, want %s", err, r.Hub.State, want)
 		}
-	}
-}
-
-// Where the hub's own MemberClusters are read, the exports are counted, instead of shown as each agent reported them.
-func TestTheHubReadAsACluster(t *testing.T) {
-	l := LocalFacts{Members: []clustersetv1alpha1.MemberCluster{member("beijing", "", clustersetv1alpha1.MemberReady, nil)}}
-	if !l.isHub() {
-		t.Error("MemberClusters that no agent has copied are the hub's")
-	}
-	l.Members[0].Labels = map[string]string{"clusterset.dev/managed-by": "importer"}
-	if l.isHub() {
-		t.Error("copies aren't the hub's")
 	}
 }
 

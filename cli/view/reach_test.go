@@ -158,20 +158,6 @@ func TestAReportNamesOnlyClusters(t *testing.T) {
 	}
 }
 
-// A hub that considers itself cut off leaves all clusters Ready. That is one problem, not one more of each cluster.
-func TestAHubThatIsCutOffIsOneProblem(t *testing.T) {
-	hub := &HubFacts{Heard: map[string]Heartbeat{}}
-	for _, name := range []string{"beijing", "lyon", "shanghai"} {
-		hub.Heard[name] = Heartbeat{Renewed: now.Add(-time.Hour)}
-		hub.Members = append(hub.Members, member(name, "", clustersetv1alpha1.MemberReady, nil))
-	}
-	hub.Members[0].Status.Conditions = []metav1.Condition{condition(clustersetv1alpha1.ConditionExpiryPaused, metav1.ConditionTrue, "MostMembersSilent", "")}
-	r := Build(Facts{Now: now, Hub: hub})
-	if len(r.Problems) != 1 || r.Problems[0].Reason != "ExpiryPaused" {
-		t.Errorf("problems: %+v", r.Problems)
-	}
-}
-
 // Rule D97 of docs/spec/data-path.md; what status lists is in testdata/networks.txt.
 func TestAcrossNetworks(t *testing.T) {
 	const vip, headless = mcsv1beta1.ClusterSetIP, mcsv1beta1.Headless

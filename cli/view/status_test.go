@@ -207,13 +207,6 @@ func facts() map[string]Facts {
 	old := member("beijing", "cn-north-1a/cn-north-1", clustersetv1alpha1.MemberReady, nil, answers(metav1.ConditionFalse, 14*time.Minute))
 	refused := *old.DeepCopy()
 	refused.Status.Conditions[0].Reason = clustersetv1alpha1.ReasonHubRefuses
-	braked := member("beijing", "", clustersetv1alpha1.MemberSuspect, ago(time.Minute), func(mc *clustersetv1alpha1.MemberCluster) {
-		mc.Status.Conditions = []metav1.Condition{condition(clustersetv1alpha1.ConditionExpiryPaused, metav1.ConditionTrue, "MostMembersSilent", "")}
-	})
-	back := member("beijing", "cn-north-1a/cn-north-1", clustersetv1alpha1.MemberReady, nil, answers(metav1.ConditionTrue, time.Hour))
-	away := member("shanghai", "cn-east-1b/cn-east-1", clustersetv1alpha1.MemberReady, nil, func(mc *clustersetv1alpha1.MemberCluster) {
-		mc.Status.Conditions = []metav1.Condition{condition(clustersetv1alpha1.ConditionOnHub, metav1.ConditionFalse, clustersetv1alpha1.ReasonNotRejoined, "")}
-	})
 	held := local(members()...)
 	held.Imports[0].Status.Clusters = []mcsv1beta1.ClusterStatus{{Cluster: "beijing"}, {Cluster: "shanghai"}}
 	held.Exports, held.Held = held.Exports[1:], map[client.ObjectKey]Refusal{{Namespace: "shop", Name: "web"}: {}}
@@ -222,40 +215,19 @@ func facts() map[string]Facts {
 	worn.Imports[0] = imported("web", mcsv1beta1.ClusterSetIP)
 	worn.Slices = []discoveryv1.EndpointSlice{routed("web", "shanghai", "http", "10.2.0.1"), routed("web", "frankfurt", "http", "10.3.0.1")}
 	worn.Globals = []fabedgev1alpha1.GlobalService{global("api", "frankfurt")}
-	said := clustersetv1alpha1.ConditionCommunitiesEnforced
-	enforced := condition(said, metav1.ConditionTrue, clustersetv1alpha1.ReasonEnforced, "")
-	foreign := condition(said, metav1.ConditionFalse, clustersetv1alpha1.ReasonNotOurs, "ClusterRole clusterset-member-peer exists and isn't clusterset's, so communities can't be enforced; delete it")
-	lacking := func(mc *clustersetv1alpha1.MemberCluster) {
-		mc.Status.Namespaces = clustersetv1alpha1.NamespaceDigest([]string{"default", "kube-system"})
-	}
-	lack := &HubFacts{Server: "https://hub.example:6443", Exports: hub.Exports, Members: []clustersetv1alpha1.MemberCluster{
-		member("beijing", "", clustersetv1alpha1.MemberReady, nil, lacking), member("shanghai", "", clustersetv1alpha1.MemberReady, nil, lacking),
-		member("frankfurt", "", clustersetv1alpha1.MemberReady, nil, lacking), member("lyon", "", clustersetv1alpha1.MemberReady, nil),
-	}}
-	told := local(lack.Members...)
-	lack.Know([]clustersetv1alpha1.ExportedEndpoints{behind("beijing", "web"), behind("beijing", "api")})
-	told.Imports, told.Exports = nil, []mcsv1beta1.ServiceExport{export("web", condition("Ready", metav1.ConditionTrue, "Exported", ""), condition(api.ConditionImported, metav1.ConditionFalse, api.ReasonNamespaceMissing,
-		"not imported where there is no namespace shop: in frankfurt, shanghai; create it there (kubectl create namespace shop), or start the agents there with --create-namespaces"))}
-	told.Exports[0].Status.Conditions[1].LastTransitionTime = *ago(3 * time.Minute)
+	enforced := condition(clustersetv1alpha1.ConditionCommunitiesEnforced, metav1.ConditionTrue, clustersetv1alpha1.ReasonEnforced, "")
 	return map[string]Facts{
-		"namespace-elsewhere":   {Now: now, Hub: lack},
-		"namespace-told":        {Now: now, Local: told},
-		"last-resort":           {Now: now, Local: worn},
-		"held":                  {Now: now, Local: held},
-		"local":                 {Now: now, Local: local(members()...)},
-		"hub":                   {Now: now, Local: local(old), Hub: hub},
-		"hub-only":              {Now: now, Hub: hub, Notes: []string{"only the hub is read: no kubeconfig found"}},
-		"hub-down":              {Now: now, Local: local(old), Hub: &HubFacts{Server: "https://hub.example:6443", Err: errors.New("the hub at https://hub.example:6443 can't be reached: connection refused; check --hub-kubeconfig")}},
-		"quiet":                 {Now: now, Local: local(old)},
-		"refused":               {Now: now, Local: local(refused)},
-		"refused-hub":           {Now: now, Local: local(refused), Hub: &HubFacts{Server: "https://hub.example:6443", Members: []clustersetv1alpha1.MemberCluster{back}}},
-		"expiry-paused":         {Now: now, Local: &LocalFacts{Members: []clustersetv1alpha1.MemberCluster{braked}}},
-		"not-rejoined":          {Now: now, Local: &LocalFacts{Cluster: "beijing", Members: []clustersetv1alpha1.MemberCluster{back, away}}},
-		"communities":           {Now: now, Hub: &HubFacts{Server: "https://hub.example:6443", Members: inCommunities(&enforced)}},
-		"communities-not-ours":  {Now: now, Hub: &HubFacts{Server: "https://hub.example:6443", Members: inCommunities(&foreign)}},
-		"communities-by-nobody": {Now: now, Hub: &HubFacts{Server: "https://hub.example:6443", Members: inCommunities(nil)}},
-		"networks":              {Now: now, Local: acrossNetworks()},
-		"empty":                 {Now: now, Local: &LocalFacts{}},
+		"last-resort": {Now: now, Local: worn},
+		"held":        {Now: now, Local: held},
+		"local":       {Now: now, Local: local(members()...)},
+		"hub":         {Now: now, Local: local(old), Hub: hub},
+		"hub-only":    {Now: now, Hub: hub, Notes: []string{"only the hub is read: no kubeconfig found"}},
+		"hub-down":    {Now: now, Local: local(old), Hub: &HubFacts{Server: "https://hub.example:6443", Err: errors.New("the hub at https://hub.example:6443 can't be reached: connection refused; check --hub-kubeconfig")}},
+		"quiet":       {Now: now, Local: local(old)},
+		"refused":     {Now: now, Local: local(refused)},
+		"communities": {Now: now, Hub: &HubFacts{Server: "https://hub.example:6443", Members: inCommunities(&enforced)}},
+		"networks":    {Now: now, Local: acrossNetworks()},
+		"empty":       {Now: now, Local: &LocalFacts{}},
 	}
 }
 
