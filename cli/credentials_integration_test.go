@@ -46,7 +46,7 @@ func (w *credentials) renewed(t *testing.T) {
 		t.Fatalf("the API server doesn't take the test's token: %v", err)
 	}
 	w.install(t, withToken(t, w.installed(t), first))
-	w.startAgent(t)
+	w.startAgent()
 	w.exports(t, "web")
 	kube.Eventually(t, func() error {
 		o := serviceImport()
@@ -75,7 +75,7 @@ func (w *credentials) renewed(t *testing.T) {
 	})
 	w.exports(t, "after")
 	w.imported(t)
-	if strings.Contains(w.logs.String(), "doesn't accept this member's token") {
+	if strings.Contains(w.logs(), "doesn't accept this member's token") {
 		t.Error("the agent went on with the old token")
 	}
 	if got, err := w.metrics.Sum("clusterset_hub_token_renewals_total", "result", "ok"); got != 1 || err != nil {
@@ -166,7 +166,7 @@ func (w *credentials) forgeRecord(t *testing.T, name string, labels map[string]s
 func (w *credentials) expired(t *testing.T) {
 	now := time.Now()
 	w.install(t, withToken(t, w.installed(t), w.forge(t, now.Add(-15*24*time.Hour), now.Add(-24*time.Hour), nil)))
-	w.startAgent(t)
+	w.startAgent()
 	w.create(t, "while-expired")
 	kube.Eventually(t, func() error {
 		return w.said("it expired at "+now.Add(-24*time.Hour).UTC().Format(time.RFC3339), "Names stay answered as they are")

@@ -54,7 +54,7 @@ func (w *credentials) neverDisclosed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	said := map[string]string{"a process or command": w.logs.String(), "the agent's metrics": string(metrics)}
+	said := map[string]string{"a process or command": w.logs(), "the agent's metrics": string(metrics)}
 	events := 0
 	for where, plane := range map[string]*kube.ControlPlane{"the hub's ": w.hub, "the member's ": w.member} {
 		for name, o := range everything(t, plane) {
@@ -98,7 +98,7 @@ func (w *credentials) hear(t *testing.T, args ...string) {
 	defer cancel()
 	var stdout, stderr bytes.Buffer
 	code := run(ctx, args, &stdout, &stderr)
-	_, _ = fmt.Fprintf(&w.logs, "$ clusterset %s (exit code %d)\n%s%s", strings.Join(args, " "), code, stdout.String(), stderr.String())
+	_, _ = fmt.Fprintf(w.outputs[0], "$ clusterset %s (exit code %d)\n%s%s", strings.Join(args, " "), code, stdout.String(), stderr.String())
 	if code != 0 && !isAgent && strings.Count(stderr.String(), "\n") != 1 {
 		t.Errorf("clusterset %s: the error isn't one line: %q", strings.Join(args, " "), stderr.String())
 	}

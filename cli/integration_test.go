@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -50,26 +49,13 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// start runs a command in its own process. The function that it returns stops the command and returns its exit code.
-func start(t *testing.T, args ...string) (stop func() int) {
+// start runs a command in its own process, until stop, which returns its exit code, or the end of the test.
+func start(t *testing.T, args ...string) (stop func() int, output *testprocess.Output) {
 	t.Helper()
-	var stderr testprocess.Output
 	cmd := exec.Command(os.Args[0], args...)
 	cmd.Env = append(os.Environ(), asCommand+"=yes")
-	cmd.Stderr = &stderr
-	p, err := testprocess.Start(cmd)
-	if err != nil {
-		t.Fatal(err)
-	}
-	stop = sync.OnceValue(func() int {
-		code := p.Stop(time.Minute)
-		if code != 0 || t.Failed() {
-			t.Logf("clusterset %s: exit code %d\n%s", args[0], code, stderr.String())
-		}
-		return code
-	})
-	t.Cleanup(func() { stop() })
-	return stop
+	p, output := testprocess.StartFor(t, cmd, "clusterset "+args[0])
+	return func() int { return p.Stop(time.Minute) }, output
 }
 
 // TestAMembership follows a membership from join to leave, with the member and the hub process running in between.
@@ -117,7 +103,7 @@ kind: Service
 metadata: {namespace: shop, name: web, annotations: {fabedge.io/global-service: "true"}}
 spec: {ports: [{port: 80}]}
 `))
-	stopMember := start(t, "member", "--kubeconfig", member.Kubeconfig(), "--hub-kubeconfig", kubeconfig, "--hub-secret", key.String(),
+	stopMember, _ := start(t, "member", "--kubeconfig", member.Kubeconfig(), "--hub-kubeconfig", kubeconfig, "--hub-secret", key.String(),
 		"--heartbeat-interval", "1s", "--metrics-bind-address", "0", "--health-probe-bind-address", "0",
 		"--leader-elect", "--leader-elect-namespace", api.SystemNamespace)
 	export := func() error {
@@ -127,7 +113,7 @@ spec: {ports: [{port: 80}]}
 	if err := hub.StartAPIServer(ctx); err != nil {
 		t.Fatal(err)
 	}
-	stopHub := start(t, "hub", "--kubeconfig", hub.Kubeconfig(), "--metrics-bind-address", "0", "--health-probe-bind-address", "0")
+	stopHub, _ := start(t, "hub", "--kubeconfig", hub.Kubeconfig(), "--metrics-bind-address", "0", "--health-probe-bind-address", "0")
 	kube.Eventually(t, func() error {
 		mc := &clustersetv1alpha1.MemberCluster{}
 		if err := onHub.Get(ctx, types.NamespacedName{Name: "beijing"}, mc); err != nil || mc.Status.Phase != clustersetv1alpha1.MemberReady {
