@@ -1,9 +1,7 @@
 package cli
 
 import (
-	"context"
 	"encoding/json"
-	"fmt"
 	"net"
 	"path/filepath"
 	"strings"
@@ -14,8 +12,6 @@ import (
 
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/cli/view"
-	"github.com/clusterset/clusterset/test/kube"
-	testprocess "github.com/clusterset/clusterset/test/process"
 )
 
 // TestLookingAtASet tests the interactive commands on one hub and one member. The subtests share both, because starting them takes most of
@@ -51,25 +47,6 @@ func testStatus(t *testing.T, s lookedAt) {
 	var report view.Report
 	if err := json.Unmarshal([]byte(stdout), &report); err != nil || len(report.Clusters) != 2 || report.Hub.State != view.HubHeard {
 		t.Errorf("-o json: %v\n%s", err, stdout)
-	}
-	fails(t, exitUsage, "at least 100ms", "status", "--watch", "--interval", "1ms")
-
-	// --watch shows changes until it is interrupted. An interruption isn't a failure.
-	ctx, cancel := context.WithCancel(t.Context())
-	var out, stderr2 testprocess.Output
-	done := make(chan int)
-	go func() {
-		done <- run(ctx, []string{"status", "--kubeconfig", s.member.Kubeconfig(), "--watch", "--interval", "100ms"}, &out, &stderr2)
-	}()
-	kube.Eventually(t, func() error {
-		if n := strings.Count(out.String(), "CLUSTER"); n < 2 {
-			return fmt.Errorf("the table is there %d times, want 2", n)
-		}
-		return nil
-	})
-	cancel()
-	if code := <-done; code != 0 {
-		t.Errorf("--watch: exit code %d, %s", code, stderr2.String())
 	}
 }
 
