@@ -21,7 +21,7 @@ func (f *Facts) configMapInUse(ctx context.Context, c *objects.Cluster, asked cl
 	if asked != ClusterDNS || at < 0 || c.List(ctx, &pods, client.InNamespace(asked.Namespace), client.MatchingLabels{labelClusterDNS: clusterDNS}) != nil {
 		return asked
 	}
-	if slices.ContainsFunc(pods.Items, func(p corev1.Pod) bool { return objects.Program(&p.Spec, view.PartDNS) == nil }) {
+	if slices.ContainsFunc(pods.Items, func(p corev1.Pod) bool { return view.Program(&p.Spec, view.PartDNS) == nil }) {
 		return asked
 	}
 	return client.ObjectKey{Namespace: f.Workloads[at].Namespace, Name: f.Workloads[at].Corefile}

@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/clusterset/clusterset/cli/objects"
+	"github.com/clusterset/clusterset/cli/view"
 )
 
 // Workload is a Deployment or DaemonSet of ours.
@@ -34,7 +35,7 @@ func workloads(ctx context.Context, c *objects.Cluster) (all []Workload, err err
 				w.Corefile = v.ConfigMap.Name
 			}
 		}
-		if objects.Program(&pods.Spec, w.Part) != nil {
+		if view.Program(&pods.Spec, w.Part) != nil {
 			all = append(all, *w)
 		}
 	}

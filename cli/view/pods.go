@@ -33,6 +33,9 @@ const (
 	PartDNS    = objects.PartDNS
 )
 
+// Program returns the container that runs the program of a part, nil if none does.
+var Program = objects.Program
+
 // Pod is a pod of ours in the cluster.
 type Pod struct {
 	Part, Namespace, Name string
@@ -78,7 +81,7 @@ func Pods(ctx context.Context, c *objects.Cluster) ([]Pod, error) {
 
 func podOf(pod *corev1.Pod) Pod {
 	p := Pod{Part: pod.Labels[objects.Component], Namespace: pod.Namespace, Name: pod.Name}
-	c := objects.Program(&pod.Spec, p.Part)
+	c := Program(&pod.Spec, p.Part)
 	p.Version, p.Digest = objects.ImageTag(c.Image)
 	for _, port := range c.Ports {
 		if port.Name == "metrics" {
