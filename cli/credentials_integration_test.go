@@ -22,14 +22,15 @@ import (
 )
 
 // TestCredentials follows the life of an agent's credentials: they are renewed in time, revoked, and expire while no agent runs. The agent
-// exports in between, and the imports stay throughout. At the end, no process's output and no object except Secrets contains any of the
-// credentials.
+// exports in between, and the imports stay throughout. Then no process's output and no object except Secrets contains any of the
+// credentials. In the end the cluster leaves.
 func TestCredentials(t *testing.T) {
 	w := startCredentials(t)
 	t.Run("renewed without a gap", w.renewed)
 	t.Run("revoked, and replaced without a restart", w.revoked)
 	t.Run("expired while no agent ran", w.expired)
 	t.Run("never disclosed", w.neverDisclosed)
+	t.Run("gone with all that the agent wrote", w.left)
 }
 
 // renewed gives the agent a token that is past half of its lifetime, so that the agent renews it at once. The old token is revoked while
@@ -179,4 +180,28 @@ func (w *credentials) expired(t *testing.T) {
 	w.install(t, stdout)
 	kube.Eventually(t, func() error { return w.exported(t, "while-expired") })
 	w.imported(t)
+}
+
+// left takes the cluster out of the set: not while its agent runs, which would import everything again.
+func (w *credentials) left(t *testing.T) {
+	leave := []string{"leave", "beijing", "--yes", "--hub-kubeconfig", w.hub.Kubeconfig(), "--kubeconfig", w.member.Kubeconfig()}
+	fails(t, exitFailure, "its agent runs", leave...)
+	if code := w.stop(); code != 0 {
+		t.Errorf("the agent ended with %d", code)
+	}
+	if code, stdout, stderr := cli(t, leave...); code != 0 || !strings.Contains(stdout, "beijing has left") {
+		t.Errorf("exit code %d, %s%s", code, stdout, stderr)
+	}
+	if err := w.onHub.Get(t.Context(), types.NamespacedName{Name: api.MemberNamespace("beijing")}, &corev1.Namespace{}); !apierrors.IsNotFound(err) {
+		t.Errorf("its namespace on the hub: %v", err)
+	}
+	all := everything(t, w.member)
+	for name, o := range all {
+		if o.GetLabels()[api.LabelManagedBy] != "" {
+			t.Errorf("%s is left", name)
+		}
+	}
+	if all["services shop/web"] == nil {
+		t.Error("the user's Service is gone")
+	}
 }

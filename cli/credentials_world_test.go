@@ -71,7 +71,7 @@ func (w *credentials) startProcess(args ...string) (stop func() int, metrics str
 }
 
 func (w *credentials) startAgent() {
-	w.stop, w.metrics.Addr = w.startProcess("member", "--kubeconfig", w.member.Kubeconfig(), "--hub-kubeconfig", w.kubeconfig, "--hub-secret", hubSecret.String())
+	w.stop, w.metrics.Addr = w.startProcess("member", "--kubeconfig", w.member.Kubeconfig(), "--hub-kubeconfig", w.kubeconfig, "--hub-secret", hubSecret.String(), "--heartbeat-interval", "1s")
 }
 
 func (w *credentials) logs() string {

@@ -48,6 +48,19 @@ func testStatus(t *testing.T, s lookedAt) {
 	if err := json.Unmarshal([]byte(stdout), &report); err != nil || len(report.Clusters) != 2 || report.Hub.State != view.HubHeard {
 		t.Errorf("-o json: %v\n%s", err, stdout)
 	}
+	for command, words := range map[string][]string{
+		"services -A":              {"web ", "beijing, shanghai "},
+		"services shop/web":        {"web ", "beijing, shanghai "},
+		"services -n shop -o json": {`"name": "web"`, `"cluster": "beijing"`, `"everyone": true`},
+		"version":                  {"command line ", "agent ", "beijing "},
+	} {
+		_, stdout, stderr := cli(t, append(strings.Fields(command), "--kubeconfig", s.member.Kubeconfig(), "--hub-kubeconfig", s.hub.Kubeconfig())...)
+		for _, word := range words {
+			if !strings.Contains(stdout, word) {
+				t.Errorf("%s: no %q in\n%s%s", command, word, stdout, stderr)
+			}
+		}
+	}
 }
 
 func testExplain(t *testing.T, s lookedAt) {
