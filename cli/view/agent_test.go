@@ -111,6 +111,7 @@ func TestOnlyTheAgentsOwnPodsDecide(t *testing.T) {
 // cluster has objects. Where refuses has an error for a kind, it can't be read.
 func cluster(refuses map[string]error, all ...client.Object) *objects.Cluster {
 	scheme := connect.NewScheme()
+	delete(refuses, "") // none
 	refused := func(o runtime.Object) error {
 		gvk, _ := apiutil.GVKForObject(o, scheme) // of an unknown kind the client says so
 		return refuses[strings.TrimSuffix(gvk.Kind, "List")]
