@@ -120,18 +120,6 @@ func TestAgentWaitsForItsCredentials(t *testing.T) {
 	}
 }
 
-// The same rule: a file that a person names must be there.
-func TestAgentWithoutASecretDoesNotWait(t *testing.T) {
-	m := &member{hubKubeconfig: filepath.Join(t.TempDir(), "kubeconfig")}
-	m.kubeconfig = filepath.Join(t.TempDir(), "none")
-	if err := os.WriteFile(m.kubeconfig, []byte("{apiVersion: v1, kind: Config, clusters: [{name: a, cluster: {server: 'http://127.0.0.1:1'}}], contexts: [{name: a, context: {cluster: a}}], current-context: a}"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := m.run(t.Context()); err == nil || !strings.Contains(err.Error(), "there is no hub kubeconfig") {
-		t.Error(err)
-	}
-}
-
 // Rule D41 of docs/spec/data-path.md: an agent that is told to stop answers for as long as --beacon-linger says.
 func TestBeaconLingers(t *testing.T) {
 	for _, linger := range []time.Duration{0, time.Hour} {

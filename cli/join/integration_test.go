@@ -1,11 +1,9 @@
 package join_test
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"reflect"
-	"slices"
 	"testing"
 
 	"golang.org/x/sync/errgroup"
@@ -23,10 +21,8 @@ import (
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
-	"github.com/clusterset/clusterset/api/crds"
 	"github.com/clusterset/clusterset/cli/join"
 	"github.com/clusterset/clusterset/internal/connect"
-	"github.com/clusterset/clusterset/internal/schema"
 	"github.com/clusterset/clusterset/test/kube"
 )
 
@@ -292,33 +288,6 @@ func TestManyJoinAtOnce(t *testing.T) {
 	}
 	if err := group.Wait(); err != nil {
 		t.Error(err)
-	}
-}
-
-// A hub whose definitions lack a field drops it without an error. Then the cluster could read records that it must not read.
-func TestJoinRefusesAHubThatIsTooOld(t *testing.T) {
-	hub, admin := newHub(t)
-	known, err := crds.FS.ReadFile("clusterset.dev_memberclusters.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	hub.Apply(t, bytes.ReplaceAll(known, []byte(" communities:\n"), []byte(" yetUnknown:\n")))
-	member := join.Options{Cluster: "beijing", Communities: []string{"payments", "edge-asia"}, Rejoin: true}
-	kube.Eventually(t, func() error { // the API server needs a moment
-		_, err := join.Join(t.Context(), join.At(hub.Config()), member)
-		if !errors.Is(err, schema.ErrTooOld) {
-			return fmt.Errorf("joined a hub that drops communities: %w", err)
-		}
-		return nil
-	})
-
-	if err := join.InstallHubCRDs(t.Context(), join.At(hub.Config())); err != nil {
-		t.Fatal(err)
-	}
-	mc := &clustersetv1alpha1.MemberCluster{}
-	mustJoin(t, hub, member)
-	if err := admin.Get(t.Context(), client.ObjectKey{Name: "beijing"}, mc); err != nil || !slices.Equal(mc.Spec.Communities, member.Communities) {
-		t.Errorf("communities %v, %v", mc.Spec.Communities, err)
 	}
 }
 
