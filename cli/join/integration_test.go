@@ -122,23 +122,6 @@ func TestJoinMakesAMemberAndLeaveUndoesIt(t *testing.T) {
 			t.Errorf("MemberCluster %+v, %v", mc.Spec, err)
 		}
 	})
-	t.Run("revoke ends what was given before", func(t *testing.T) {
-		old := mustJoin(t, hub, join.Options{Cluster: "beijing", Rejoin: true})
-		again := mustJoin(t, hub, join.Options{Cluster: "beijing", Rejoin: true, Revoke: true})
-		if err := newClient(t, configOf(t, again)).Update(ctx, recordOn(t, admin)); err != nil {
-			t.Errorf("with the new token: %v", err)
-		}
-		for what, kubeconfig := range map[string][]byte{"the first": kubeconfig, "the one before": old} {
-			c := newClient(t, configOf(t, kubeconfig))
-			kube.Eventually(t, func() error { // the API server caches checked tokens for some seconds
-				if err := c.List(ctx, &clustersetv1alpha1.ExportedServiceList{}); !apierrors.IsUnauthorized(err) {
-					return fmt.Errorf("%s token still works: %w", what, err)
-				}
-				return nil
-			})
-		}
-		member = newClient(t, configOf(t, again))
-	})
 	t.Run("leave undoes all", func(t *testing.T) {
 		// The member tries to stay by adding a finalizer.
 		stay := recordOn(t, admin)
