@@ -1,7 +1,7 @@
 package view
 
 import (
-	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -61,6 +61,8 @@ func TestWhatIsBrokenIsAProblem(t *testing.T) {
 			h.Exports = h.Exports[1:]
 		})}, []string{"Hub hub NotEnforced"}},
 		"left the hub":      {Facts{Local: here("shop"), Hub: hub(func(h *HubFacts) { h.Members = h.Members[1:] })}, []string{"MemberCluster beijing NotAMember"}},
+		"the hub refuses":   {Facts{Hub: &HubFacts{Err: fmt.Errorf("it refuses; ask: %w", apierrors.NewForbidden(corev1.Resource("it"), "", nil))}}, []string{"Hub hub " + string(HubRefused)}},
+		"it is no hub":      {Facts{Hub: &HubFacts{Err: fmt.Errorf("it is none; check: %w", &meta.NoKindMatchError{GroupKind: schema.GroupKind{Kind: "MemberCluster"}})}}, []string{"Hub hub " + string(HubElsewhere)}},
 		"one has left":      {Facts{Hub: hub(func(h *HubFacts) { h.Members = append(h.Members, left) })}, nil},
 		"this one has left": {Facts{Local: &LocalFacts{Cluster: "gone"}, Hub: hub(func(h *HubFacts) { h.Members = append(h.Members, left) })}, []string{"MemberCluster gone Left"}},
 		"no hub process": {Facts{Hub: hub(func(h *HubFacts) {
@@ -121,47 +123,48 @@ func TestNamespacesThatOtherClustersLack(t *testing.T) {
 		mc.Status.Namespaces = clustersetv1alpha1.NamespaceDigest(there)
 		return mc
 	}
-	apart := with("lyon", "default")
-	apart.Spec.Communities = []string{"x"}
-	gone := with("lyon", "default")
-	gone.SetLeft(now)
-	web := exported("beijing", "web", "http", now)
-	toShanghai := exported("beijing", "web", "http", now)
-	toShanghai.Spec.ExportTo = []string{"shanghai"}
+	const atWorst = "as of 16m ago at worst"
 	for name, c := range map[string]struct {
-		other clustersetv1alpha1.MemberCluster
-		web   clustersetv1alpha1.ExportedService
+		there []string // the namespaces that lyon's MemberCluster has; without any it says nothing
+		lease []string // and its Lease, renewed 12 minutes ago
 		local *LocalFacts
-		want  bool
-		lease []string // the namespaces that lyon's Lease has, renewed 12 minutes ago
-		as    string
+		want  string // as of when it lacks one; empty: it doesn't
 	}{
-		"lacks it by its Lease":  {other: with("lyon"), web: web, want: true, lease: []string{"default"}, as: "as of 12m ago"},
-		"has it by its Lease":    {other: with("lyon", "default"), web: web, lease: []string{"default", "shop"}},
-		"creates it":             {other: with("lyon", "default"), web: web, lease: []string{}},
-		"lacks it":               {with("lyon", "default"), web, nil, true, nil, ""},
-		"has it":                 {with("lyon", "default", "shop"), web, nil, false, nil, ""},
-		"says nothing":           {with("lyon"), web, nil, false, nil, ""},
-		"in another community":   {apart, web, nil, false, nil, ""},
-		"left":                   {gone, web, nil, false, nil, ""},
-		"exported to others":     {with("lyon", "default"), toShanghai, nil, false, nil, ""},
-		"read itself":            {with("lyon", "default"), web, &LocalFacts{Cluster: "lyon", Namespaces: map[string]bool{"shop": true}}, false, nil, ""},
-		"read without the right": {with("lyon", "default"), web, &LocalFacts{Cluster: "lyon"}, true, nil, ""},
-		"another is read":        {with("lyon", "default"), web, &LocalFacts{Cluster: "beijing", Namespaces: map[string]bool{"shop": true}}, true, nil, ""},
+		"lacks it by its Lease":  {nil, []string{"default"}, nil, "as of 12m ago"},
+		"has it by its Lease":    {[]string{"default"}, []string{"default", "shop"}, nil, ""},
+		"creates it":             {[]string{"default"}, []string{}, nil, ""},
+		"lacks it":               {[]string{"default"}, nil, nil, atWorst},
+		"has it":                 {[]string{"default", "shop"}, nil, nil, ""},
+		"says nothing":           {nil, nil, nil, ""},
+		"in another community":   {[]string{"default"}, nil, nil, ""},
+		"left":                   {[]string{"default"}, nil, nil, ""},
+		"exported to others":     {[]string{"default"}, nil, nil, ""},
+		"read itself":            {[]string{"default"}, nil, &LocalFacts{Cluster: "lyon", Namespaces: map[string]bool{"shop": true}}, ""},
+		"read without the right": {[]string{"default"}, nil, &LocalFacts{Cluster: "lyon"}, atWorst},
+		"another is read":        {[]string{"default"}, nil, &LocalFacts{Cluster: "beijing", Namespaces: map[string]bool{"shop": true}}, atWorst},
 	} {
+		lyon, web := with("lyon", c.there...), exported("beijing", "web", "http", now)
+		switch name {
+		case "in another community":
+			lyon.Spec.Communities = []string{"x"}
+		case "left":
+			lyon.SetLeft(now)
+		case "exported to others":
+			web.Spec.ExportTo = []string{"shanghai"}
+		}
+		hub := &HubFacts{Members: []clustersetv1alpha1.MemberCluster{with("beijing", "default"), lyon}, Exports: []clustersetv1alpha1.ExportedService{web}}
 		if c.local != nil {
 			c.local.Members = []clustersetv1alpha1.MemberCluster{with("beijing", "shop")}
 		}
-		hub := &HubFacts{Members: []clustersetv1alpha1.MemberCluster{with("beijing", "default"), c.other}, Exports: []clustersetv1alpha1.ExportedService{c.web}}
 		if c.lease != nil {
 			digest := clustersetv1alpha1.NamespaceDigest(c.lease)
 			hub.Heard, hub.Members[1].Status.Phase = map[string]Heartbeat{"lyon": {Renewed: now.Add(-12 * time.Minute), Namespaces: &digest}}, clustersetv1alpha1.MemberSuspect
 		}
 		r := Build(Facts{Now: now, Local: c.local, Hub: hub})
-		if got := len(r.Elsewhere) == 1 && r.Elsewhere[0].Message == "its services aren't imported in lyon ("+cmp.Or(c.as, "as of 16m ago at worst")+"): there is no namespace shop"; got != c.want || len(r.Elsewhere) > 1 {
+		if is := len(r.Elsewhere) > 0; is != (c.want != "") || is && (len(r.Elsewhere) > 1 || r.Elsewhere[0].Message != "its services aren't imported in lyon ("+c.want+"): there is no namespace shop") {
 			t.Errorf("%s: %+v", name, r.Elsewhere)
 		}
-		if slices.ContainsFunc(r.All(), func(p Problem) bool { return p.What == "Namespace" }) != c.want {
+		if slices.ContainsFunc(r.All(), func(p Problem) bool { return p.What == "Namespace" }) != (c.want != "") {
 			t.Errorf("%s: the problems are %+v", name, r.All())
 		}
 	}
@@ -170,18 +173,6 @@ func TestNamespacesThatOtherClustersLack(t *testing.T) {
 func settings(l *LocalFacts, s Settings) *LocalFacts {
 	l.Agent = &s
 	return l
-}
-
-// An API server that refuses, or that isn't a hub, isn't unreachable.
-func TestHubThatAnswersIsNotUnreachable(t *testing.T) {
-	for want, err := range map[HubState]error{
-		HubRefused:   apierrors.NewForbidden(schema.GroupResource{Resource: "memberclusters"}, "", nil),
-		HubElsewhere: &meta.NoKindMatchError{GroupKind: schema.GroupKind{Kind: "MemberCluster"}},
-	} {
-		if r := Build(Facts{Now: now, Hub: &HubFacts{Err: err}}); r.Hub.State != want {
-			t.Errorf("%v: %s, want %s", err, r.Hub.State, want)
-		}
-	}
 }
 
 // People may write MemberClusters in a member, with or without an agent. They don't make it the hub, and nothing is heard of them.

@@ -67,23 +67,19 @@ func limited(mc *clustersetv1alpha1.MemberCluster) {
 		clustersetv1alpha1.ReasonTooManyServices, "the cluster has as many services on the hub as it may (--max-services), and more are refused"))
 }
 
-// in sets a cluster's communities, and adds the hub's condition about them if there is one.
-func in(said *metav1.Condition, communities ...string) func(*clustersetv1alpha1.MemberCluster) {
-	return func(mc *clustersetv1alpha1.MemberCluster) {
-		mc.Spec.Communities = communities
-		if said != nil {
-			mc.Status.Conditions = append(mc.Status.Conditions, *said)
+// inCommunities returns clusters in communities, which the hub enforces.
+func inCommunities() []clustersetv1alpha1.MemberCluster {
+	in := func(communities ...string) func(*clustersetv1alpha1.MemberCluster) {
+		return func(mc *clustersetv1alpha1.MemberCluster) {
+			mc.Spec.Communities = communities
+			mc.Status.Conditions = append(mc.Status.Conditions, condition(clustersetv1alpha1.ConditionCommunitiesEnforced, metav1.ConditionTrue, clustersetv1alpha1.ReasonEnforced, ""))
 		}
 	}
-}
-
-// inCommunities returns clusters in communities, with the conditions that the hub sets.
-func inCommunities(said *metav1.Condition) []clustersetv1alpha1.MemberCluster {
 	return []clustersetv1alpha1.MemberCluster{
-		member("beijing", "cn-north-1a/cn-north-1", clustersetv1alpha1.MemberReady, nil, in(said, "payments", "edge-asia")),
-		member("lyon", "", clustersetv1alpha1.MemberReady, nil, in(said, "payments", "a", "b", "c", "d")),
-		member("oslo", "", clustersetv1alpha1.MemberReady, nil, in(said)),
-		member("theirs", "", "", nil, in(said), func(mc *clustersetv1alpha1.MemberCluster) {
+		member("beijing", "cn-north-1a/cn-north-1", clustersetv1alpha1.MemberReady, nil, in("payments", "edge-asia")),
+		member("lyon", "", clustersetv1alpha1.MemberReady, nil, in("payments", "a", "b", "c", "d")),
+		member("oslo", "", clustersetv1alpha1.MemberReady, nil, in()),
+		member("theirs", "", "", nil, in(), func(mc *clustersetv1alpha1.MemberCluster) {
 			mc.Status.Conditions = append(mc.Status.Conditions, condition(clustersetv1alpha1.ConditionJoined, metav1.ConditionFalse,
 				clustersetv1alpha1.ReasonNotOurs, "ServiceAccount clusterset-member-theirs/clusterset-member exists and isn't clusterset's"))
 		}),
@@ -215,7 +211,6 @@ func facts() map[string]Facts {
 	worn.Imports[0] = imported("web", mcsv1beta1.ClusterSetIP)
 	worn.Slices = []discoveryv1.EndpointSlice{routed("web", "shanghai", "http", "10.2.0.1"), routed("web", "frankfurt", "http", "10.3.0.1")}
 	worn.Globals = []fabedgev1alpha1.GlobalService{global("api", "frankfurt")}
-	enforced := condition(clustersetv1alpha1.ConditionCommunitiesEnforced, metav1.ConditionTrue, clustersetv1alpha1.ReasonEnforced, "")
 	return map[string]Facts{
 		"last-resort": {Now: now, Local: worn},
 		"held":        {Now: now, Local: held},
@@ -225,7 +220,7 @@ func facts() map[string]Facts {
 		"hub-down":    {Now: now, Local: local(old), Hub: &HubFacts{Server: "https://hub.example:6443", Err: errors.New("the hub at https://hub.example:6443 can't be reached: connection refused; check --hub-kubeconfig")}},
 		"quiet":       {Now: now, Local: local(old)},
 		"refused":     {Now: now, Local: local(refused)},
-		"communities": {Now: now, Hub: &HubFacts{Server: "https://hub.example:6443", Members: inCommunities(&enforced)}},
+		"communities": {Now: now, Hub: &HubFacts{Server: "https://hub.example:6443", Members: inCommunities()}},
 		"networks":    {Now: now, Local: acrossNetworks()},
 		"empty":       {Now: now, Local: &LocalFacts{}},
 	}
