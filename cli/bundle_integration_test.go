@@ -74,7 +74,7 @@ func TestBundleHasNoSecrets(t *testing.T) {
 	files := untar(t, file)
 	for name, want := range map[string]string{
 		"hub/membercluster.yaml":                            "name: beijing",
-		"hub/version.txt":                                   "clusterset ",
+		"version.txt":                                       "clusterset ",
 		"hub/status.txt":                                    "beijing",
 		"member-b/serviceexport.yaml":                       "name: web",
 		"member-b/event.yaml":                               "the hub refuses it",

@@ -81,9 +81,9 @@ func (c *clusters) openHub() (*objects.Cluster, error) {
 	return objects.Open(config, "hub", hubFlags)
 }
 
-// given returns the clusters that are given, nil for one that isn't. If neither is, orLocal is for the local one.
-func (c *clusters) given(orLocal bool) (local, hub *objects.Cluster, err error) {
-	if hub, err = c.openHub(); err == nil && (c.hasLocal() || hub == nil && orLocal) {
+// given returns the clusters that are given, nil for one that isn't. If neither is, the local one counts as given.
+func (c *clusters) given() (local, hub *objects.Cluster, err error) {
+	if hub, err = c.openHub(); err == nil && (c.hasLocal() || hub == nil) {
 		local, err = c.openLocal()
 	}
 	return local, hub, err

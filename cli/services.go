@@ -65,7 +65,7 @@ func (s *servicesCommand) run(ctx context.Context, stdout, stderr io.Writer) err
 	if s.all && s.namespace != "" {
 		return usagef("--namespace and --all-namespaces can't be used together")
 	}
-	local, hub, err := s.given(true)
+	local, hub, err := s.given()
 	if err != nil {
 		return err
 	}

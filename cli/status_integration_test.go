@@ -52,7 +52,6 @@ func testStatus(t *testing.T, s lookedAt) {
 		"services -A":              {"web ", "beijing, shanghai "},
 		"services shop/web":        {"web ", "beijing, shanghai "},
 		"services -n shop -o json": {`"name": "web"`, `"cluster": "beijing"`, `"everyone": true`},
-		"version":                  {"command line ", "agent ", "beijing "},
 	} {
 		_, stdout, stderr := cli(t, append(strings.Fields(command), "--kubeconfig", s.member.Kubeconfig(), "--hub-kubeconfig", s.hub.Kubeconfig())...)
 		for _, word := range words {

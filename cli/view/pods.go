@@ -39,8 +39,8 @@ var Program = objects.Program
 // Pod is a pod of ours in the cluster.
 type Pod struct {
 	Part, Namespace, Name string
-	// Version and Digest are those of its image, empty if it has none.
-	Version, Digest string
+	// Version is its image's tag, empty if it has none.
+	Version string
 
 	Ready    bool
 	Restarts int32
@@ -82,7 +82,7 @@ func Pods(ctx context.Context, c *objects.Cluster) ([]Pod, error) {
 func podOf(pod *corev1.Pod) Pod {
 	p := Pod{Part: pod.Labels[objects.Component], Namespace: pod.Namespace, Name: pod.Name}
 	c := Program(&pod.Spec, p.Part)
-	p.Version, p.Digest = objects.ImageTag(c.Image)
+	p.Version, _ = objects.ImageTag(c.Image)
 	for _, port := range c.Ports {
 		if port.Name == "metrics" {
 			p.MetricsPort = port.ContainerPort
