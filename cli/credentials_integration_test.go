@@ -30,6 +30,7 @@ func TestCredentials(t *testing.T) {
 	t.Run("revoked, and replaced without a restart", w.revoked)
 	t.Run("expired while no agent ran", w.expired)
 	t.Run("never disclosed", w.neverDisclosed)
+	t.Run("not in a bundle either", w.bundled)
 	t.Run("gone with all that the agent wrote", w.left)
 }
 
