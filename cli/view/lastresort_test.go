@@ -124,19 +124,6 @@ func TestLastResort(t *testing.T) {
 	}
 }
 
-// A service at its last resort is answered, which is no problem. A name that has no address any more is one.
-func TestANameWithoutAddressesIsAProblem(t *testing.T) {
-	l := &LocalFacts{
-		Cluster: "beijing", Members: members(),
-		Imports: []mcsv1beta1.ServiceImport{imported("db", mcsv1beta1.Headless), imported("mq", mcsv1beta1.Headless)},
-		Slices:  []discoveryv1.EndpointSlice{slice("db", "edge-7", "pg", "10.4.0.1"), slice("mq", "shanghai", "mqtt", "10.2.0.1")},
-	}
-	s := Build(Facts{Now: now, Local: l}).Services
-	if len(s.LastResort) != 1 || s.LastResort[0].Name != "mq" || len(s.Problems) != 1 || s.Problems[0].Name != "db" || !strings.HasPrefix(s.Problems[0].Cure, "start its pods") {
-		t.Errorf("last resort %+v, problems %+v", s.LastResort, s.Problems)
-	}
-}
-
 // If many clusters are left, the message doesn't name them all.
 func TestLastResortIsShort(t *testing.T) {
 	l := &LocalFacts{Cluster: "here", Imports: []mcsv1beta1.ServiceImport{imported("web", mcsv1beta1.ClusterSetIP)}}
