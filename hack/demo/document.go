@@ -54,7 +54,7 @@ func (t *tour) keepsake() string {
 	var b strings.Builder
 	b.WriteString("\nEverything stays up until you press Ctrl-C here. In another terminal, in this directory:\n\n")
 	fmt.Fprintf(&b, "  export KUBECONFIG=%s/kubeconfig       # contexts: hub, xicheng, shijiazhuang, minhang\n", folder)
-	b.WriteString("  bin/clusterset status --context xicheng --hub-context hub\n")
+	b.WriteString("  bin/clusterset status --context xicheng --hub-context hub --watch\n")
 	b.WriteString("  bin/clusterset explain shop/web --context minhang\n")
 	b.WriteString("  bin/" + consoleArgs + "\n")
 	b.WriteString("  kubectl --context minhang get serviceimports,globalservices,endpointslices -A\n")

@@ -45,23 +45,36 @@ func TestHandover(t *testing.T) {
 }
 
 func TestReadersAreMembersWithAnAccountOfOurs(t *testing.T) {
-	var all []clustersetv1alpha1.MemberCluster
-	for _, name := range []string{"b", "a", "foreign", "anothers", "none", "left", "copy"} {
-		all = append(all, clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: name}})
+	account := func(cluster, by, of string) corev1.ServiceAccount {
+		return corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{
+			Namespace: api.MemberNamespace(cluster), Name: api.MemberServiceAccount, Labels: map[string]string{api.LabelManagedBy: by, api.LabelCluster: of},
+		}}
 	}
-	all[5].SetLeft(time.Now())
-	all[6].Labels = map[string]string{api.LabelManagedBy: api.ManagedByImporter}
-	var accounts []corev1.ServiceAccount
-	for _, a := range [][3]string{
-		{"b", api.ManagedByJoin, "b"}, {"a", api.ManagedByHub, "a"}, {"foreign", "someone", "foreign"}, {"anothers", api.ManagedByHub, "a"},
-		{"left", api.ManagedByHub, "left"}, {"copy", api.ManagedByHub, "copy"}, {"unknown", api.ManagedByHub, "unknown"},
-	} {
-		accounts = append(accounts, corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{
-			Namespace: api.MemberNamespace(a[0]), Name: api.MemberServiceAccount, Labels: map[string]string{api.LabelManagedBy: a[1], api.LabelCluster: a[2]},
-		}})
+	member := func(name string, change func(*clustersetv1alpha1.MemberCluster)) clustersetv1alpha1.MemberCluster {
+		mc := clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		if change != nil {
+			change(&mc)
+		}
+		return mc
 	}
-	got := readers(all, accounts).Subjects
-	if len(got) != 2 || got[0].Namespace != "clusterset-member-a" || got[1].Namespace != "clusterset-member-b" || got[1].Name != api.MemberServiceAccount {
+	binding := readers(
+		[]clustersetv1alpha1.MemberCluster{
+			member("b", nil), member("a", nil), member("foreign", nil), member("anothers", nil), member("none", nil),
+			member("left", func(mc *clustersetv1alpha1.MemberCluster) { mc.SetLeft(time.Now()) }),
+			member("copy", func(mc *clustersetv1alpha1.MemberCluster) {
+				mc.Labels = map[string]string{api.LabelManagedBy: api.ManagedByImporter}
+			}),
+		},
+		[]corev1.ServiceAccount{
+			account("b", api.ManagedByJoin, "b"), account("a", api.ManagedByHub, "a"), account("foreign", "someone", "foreign"), account("anothers", api.ManagedByHub, "a"),
+			account("left", api.ManagedByHub, "left"), account("copy", api.ManagedByHub, "copy"), account("unknown", api.ManagedByHub, "unknown"),
+		},
+	)
+	var got []string
+	for _, s := range binding.Subjects {
+		got = append(got, s.Namespace+"/"+s.Name)
+	}
+	if len(got) != 2 || got[0] != "clusterset-member-a/clusterset-member" || got[1] != "clusterset-member-b/clusterset-member" {
 		t.Errorf("bound to %v", got)
 	}
 }

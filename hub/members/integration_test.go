@@ -3,7 +3,6 @@ package members_test
 import (
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"testing"
 
@@ -42,6 +41,11 @@ func newWorld(t *testing.T) *world {
 		return errors.Join(hub.Setup(mgr, hub.Options{}), members.Setup(mgr, w.plane.URL()))
 	})
 	return w
+}
+
+func (w *world) apply(manifest string) {
+	w.Helper()
+	w.plane.Apply(w, []byte(manifest))
 }
 
 // awaitJoined waits until the MemberCluster's condition Joined has that reason.
@@ -115,7 +119,7 @@ func (w *world) bound() []string {
 func TestMembersByTheirMemberClusters(t *testing.T) {
 	w := newWorld(t)
 	in := api.MemberNamespace("beijing")
-	w.plane.Apply(t, []byte(`{apiVersion: clusterset.dev/v1alpha1, kind: MemberCluster, metadata: {name: beijing}, spec: {zone: cn-north-1a, cidrs: [10.1.0.0/16]}}`))
+	w.apply(`{apiVersion: clusterset.dev/v1alpha1, kind: MemberCluster, metadata: {name: beijing}, spec: {zone: cn-north-1a, cidrs: [10.1.0.0/16]}}`)
 	w.awaitJoined("beijing", clustersetv1alpha1.ReasonCredentialsWait)
 	agent := w.credentials("beijing")
 
@@ -170,11 +174,31 @@ func TestMembersByTheirMemberClusters(t *testing.T) {
 
 	t.Run("what is somebody else's isn't touched", func(t *testing.T) {
 		w := &world{t, w.plane, w.admin}
-		theirs, err := os.ReadFile("testdata/theirs.yaml")
-		if err != nil {
-			t.Fatal(err)
-		}
-		w.plane.Apply(t, theirs)
+		w.apply(`
+apiVersion: v1
+kind: Namespace
+metadata: {name: clusterset-member-theirs}
+---
+apiVersion: v1
+kind: ServiceAccount
+metadata: {namespace: clusterset-member-theirs, name: clusterset-member}
+---
+apiVersion: v1
+kind: Namespace
+metadata: {name: clusterset-member-half, labels: {clusterset.dev/managed-by: join, clusterset.dev/cluster: half}}
+---
+apiVersion: v1
+kind: ServiceAccount
+metadata: {namespace: clusterset-member-half, name: clusterset-member}
+---
+apiVersion: clusterset.dev/v1alpha1
+kind: MemberCluster
+metadata: {name: theirs}
+---
+apiVersion: clusterset.dev/v1alpha1
+kind: MemberCluster
+metadata: {name: half}
+`)
 		for _, name := range []string{"theirs", "half"} {
 			w.awaitJoined(name, clustersetv1alpha1.ReasonNotOurs)
 			if bound := w.bound(); slices.Contains(bound, api.MemberNamespace(name)) {
