@@ -115,7 +115,8 @@ func (r *recorder) change(ctx context.Context, obj client.Object, write func() e
 	case obj.GetDeletionTimestamp() != nil && len(obj.GetFinalizers()) == 0:
 		return r.record("delete", obj, "", nil)
 	}
-	obj.SetManagedFields(before.GetManagedFields()) // the API server sets these
+	before.GetObjectKind().SetGroupVersionKind(obj.GetObjectKind().GroupVersionKind()) // which not every response has
+	obj.SetManagedFields(before.GetManagedFields())                                    // the API server sets these
 	obj.SetResourceVersion(before.GetResourceVersion())
 	obj.SetGeneration(before.GetGeneration())
 	fields, err := client.MergeFrom(before).Data(obj)
