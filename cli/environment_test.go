@@ -67,36 +67,11 @@ func nowhere(t *testing.T) string {
 	return kubeconfig
 }
 
+// testdata/errors.txt has the codes of failures.
 func TestExitCodes(t *testing.T) {
-	none := filepath.Join(t.TempDir(), "none")
-	kubeconfig := nowhere(t)
-	for _, c := range []struct {
-		args string
-		code int
-		says string
-	}{
-		{"version", 0, ""},
-		{"", 0, ""},
-		{"help member", 0, ""},
-		{"version extra", exitUsage, `unexpected argument "extra"`},
-		{"member --no-such-flag", exitUsage, "unknown flag: --no-such-flag"},
-		{"member", exitUsage, "--hub-kubeconfig is required"},
-		{"member --hub-kubeconfig " + none + " --data-path tunnels", exitUsage, "pods, clusterips or none"},
-		{"member --hub-kubeconfig " + none + " --heartbeat-interval soon", exitUsage, "invalid argument"},
-		{"member --hub-kubeconfig " + none + " --heartbeat-interval 1ms", exitUsage, "at least 1s"},
-		{"member --hub-kubeconfig " + none + " --workers 0", exitUsage, "at least 1"},
-		{"member --hub-kubeconfig " + none + " --hub-secret x", exitUsage, "namespace/name"},
-		{"member --hub-kubeconfig " + none + " --log-level loud", exitUsage, "debug, info, warn or error"},
-		{"member --hub-kubeconfig " + kubeconfig + " --kubeconfig " + kubeconfig, exitUsage, "--cluster"},
-		{"member --hub-kubeconfig " + kubeconfig + " --kubeconfig " + none, exitUsage, "load kubeconfig"},
-		{"hub --suspect-after 10m", exitUsage, "--suspect-after is 10m0s, --expire-after 5m0s and --forget-after 24h0m0s; they must"},
-		{"hub --log-format xml", exitUsage, "text or json"},
-		{"join beijing --hub-context none", exitUsage, "there is no context"},
-	} {
-		if c.code != 0 {
-			fails(t, c.code, c.says, strings.Fields(c.args)...)
-		} else if code, _, stderr := cli(t, strings.Fields(c.args)...); code != 0 {
-			t.Errorf("clusterset %s: exit code %d, %s", c.args, code, stderr)
+	for _, args := range [][]string{{"version"}, {}, {"help", "member"}} {
+		if code, _, stderr := cli(t, args...); code != 0 {
+			t.Errorf("clusterset %s: exit code %d, %s", args, code, stderr)
 		}
 	}
 }

@@ -58,8 +58,3 @@ func TestServicesOfTheHubReadAsACluster(t *testing.T) {
 		t.Errorf("%+v, %v", list, err)
 	}
 }
-
-// A Service's own name has the zone cluster.local here. Whoever asks for it with the cluster's own domain is told so.
-func TestTheOwnNameInAnotherDomain(t *testing.T) {
-	fails(t, exitUsage, "of the cluster itself write .svc.cluster.local", "explain", "web.shop.svc.corp.example")
-}
