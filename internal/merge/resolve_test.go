@@ -85,12 +85,6 @@ func TestNoExportIsOlderThanItsClusterIsMember(t *testing.T) {
 	}
 }
 
-func TestOfNoExportsNothing(t *testing.T) {
-	if r := merge.Resolve(nil); len(r.Clusters) != 0 || r.Name != "" {
-		t.Errorf("got %+v", r)
-	}
-}
-
 // Rule C12 of docs/spec/control-plane.md.
 func TestTheOldestWinsWhole(t *testing.T) {
 	local, prefer := corev1.ServiceInternalTrafficPolicyLocal, "PreferClose"
