@@ -150,18 +150,6 @@ func TestSanitizedCutsWhatIsTooLong(t *testing.T) {
 	}
 }
 
-func TestIsReady(t *testing.T) {
-	yes, no := true, false
-	for _, tc := range []struct {
-		ready *bool
-		want  bool
-	}{{nil, true}, {&yes, true}, {&no, false}} {
-		if got := (&Endpoint{Ready: tc.ready}).IsReady(); got != tc.want {
-			t.Errorf("ready %v: %t", tc.ready, got)
-		}
-	}
-}
-
 // FuzzSanitized checks what callers rely on for any object that parses: Sanitized doesn't panic, doesn't change the
 // object, and returns a copy that is valid by its own rules and stays the same when sanitized again.
 func FuzzSanitized(f *testing.F) {
