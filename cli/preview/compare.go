@@ -75,7 +75,8 @@ func (s *State) Preview(ctx context.Context, changes []Change, o Options) (*Resu
 	return r, nil
 }
 
-// differences returns all services of two States, true if their answers may differ in any place, and the clusters in which all may differ.
+// differences returns all services of two States, true if their answers may differ in any place, and the clusters in which all may differ. A change of
+// a MemberCluster, or of who can reach it, replaces it, and so touches what it exports (SameExported).
 func (s *State) differences(after *State) (services map[types.NamespacedName]bool, clusters map[string]bool) {
 	services, clusters = map[types.NamespacedName]bool{}, map[string]bool{}
 	// An external address may lie in the networks of a cluster that is now in the same network.
@@ -86,8 +87,8 @@ func (s *State) differences(after *State) (services map[types.NamespacedName]boo
 			services[key] = services[key] || !s.SameExported(after, key) || slices.ContainsFunc(r.endpoints, external)
 		}
 	}
-	for name, kind := range after.kinds {
-		if s.kinds[name] != kind {
+	for name, m := range after.usable {
+		if where(s.usable[name]) != where(m) {
 			clusters[name] = true
 		}
 	}
@@ -101,21 +102,17 @@ func (c *comparison) known() error {
 			return near.Unknown("exported service", key.String(), names(slices.SortedFunc(maps.Keys(c.services), compareKeys)))
 		}
 	}
-	var clusters, all []string
+	var all []string
 	for _, p := range c.places {
 		if p.after.Matches(c.options.From) {
 			return nil
 		}
-		clusters, all = append(clusters, p.after.Cluster), append(all, p.after.String())
+		all = append(all, p.after.String())
 	}
-	from := place.Place(c.options.From)
-	if len(c.places) == 0 || from == (place.Place{}) {
-		return nil
+	if from := place.Place(c.options.From); len(all) > 0 {
+		return near.Unknown("place", from.String(), all)
 	}
-	if clusters = slices.Compact(clusters); from.Cluster != "" && !slices.Contains(clusters, from.Cluster) {
-		return near.Unknown("cluster with clients", from.Cluster, clusters)
-	}
-	return near.Unknown("place", from.String(), all)
+	return nil
 }
 
 // pair is a place before and after the changes. They differ if the cluster was moved.
