@@ -22,7 +22,7 @@ import (
 type doctorCommand struct {
 	clusters
 	output
-	dns, metrics, resolvConf, as  string
+	dns, resolvConf, as           string
 	zones, roles                  []string
 	clusterDNS, nodeLocal, secret string
 }
@@ -35,8 +35,7 @@ func newDoctor() *cobra.Command {
 		Long: `Checks the cluster, the hub with --hub-kubeconfig, and a DNS server with --dns for known problems: kinds that aren't served
 or are outdated, missing rights, cluster DNS and NodeLocal DNSCache without a stanza for the set's zones, search paths that get
 in the way, clocks that differ, servers that don't answer, a token that is about to expire, services that lead only to silent or
-drained clusters. With --dns it also tells whether the server's express path is on. Each problem comes with its cure. Nothing is
-changed.
+drained clusters. Each problem comes with its cure. Nothing is changed.
 
 It checks the rights of the kubeconfig's account, or of another with --as, for the parts given with --for.
 
@@ -49,7 +48,6 @@ Exit codes: 0 no problems; 1 problems, or failure; 2 usage error.`,
 	d.clusters.addFlags(flags)
 	d.addFlag(cmd, "table", "json", "yaml")
 	flags.StringVar(&d.dns, "dns", "", "`address` of a DNS server to query, with a port unless that is 53 (default: none)")
-	flags.StringVar(&d.metrics, "dns-metrics", "", "`address` of that server's metrics, which tell whether its express path is on (default: its port 9153)")
 	flags.StringSliceVar(&d.zones, "zones", doctor.Zones, "`zones` that clients query")
 	flags.StringSliceVar(&d.roles, "for", []string{"cli"}, "`parts` whose rights to check: "+strings.Join(doctor.Roles, ", "))
 	flags.StringVar(&d.as, "as", "", "`user` whose rights to check, such as system:serviceaccount:NAMESPACE:NAME (default: the kubeconfig's)")
@@ -110,7 +108,6 @@ func (d *doctorCommand) gatherer() (*doctor.Gatherer, error) {
 	if g.DNSServer, err = withPort(d.dns); err != nil {
 		return nil, usagef("--dns: %w", err)
 	}
-	g.DNSMetrics = d.metrics
 	if g.ResolvConf, err = d.readResolvConf(); err != nil {
 		return nil, usagef("--resolv-conf: %w", err)
 	}

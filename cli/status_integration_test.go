@@ -157,7 +157,7 @@ func testDrain(t *testing.T, s lookedAt) {
 
 func testDoctor(t *testing.T, s lookedAt) {
 	server := startDNS(t, "dns-version.clusterset.local.")
-	code, stdout, stderr := cli(t, "doctor", "--kubeconfig", s.member.Kubeconfig(), "--hub-kubeconfig", s.hub.Kubeconfig(), "--dns", server, "--dns-metrics", "127.0.0.1:1")
+	code, stdout, stderr := cli(t, "doctor", "--kubeconfig", s.member.Kubeconfig(), "--hub-kubeconfig", s.hub.Kubeconfig(), "--dns", server)
 	if code != exitFailure || !strings.Contains(stderr, "2 problems, shown above with their fixes") {
 		t.Errorf("doctor: exit code %d, %s", code, stderr)
 	}

@@ -26,7 +26,6 @@ var overlap = struct {
 		"hub":        "the agent's token is in a Secret, which the console doesn't read",
 		"searchpath": "takes a pod's file",
 		"dns":        "takes the address of a DNS server",
-		"express":    "takes the address of a DNS server",
 	},
 	current: map[string]bool{"pods": true, "location": true, "reach": true},
 }

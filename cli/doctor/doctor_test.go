@@ -66,8 +66,7 @@ func healthy() *Facts {
 		NodeLocalDNS: ConfigMap{Key: "kube-system/node-local-dns"},
 		ResolvConf:   "search shop.svc.cluster.local svc.cluster.local cluster.local\nnameserver 10.96.0.10\noptions ndots:5\n",
 		DNSServer:    "10.96.0.10:53", Replies: []Reply{{Zone: "clusterset.local", Texts: []string{"1.0.0"}}, {Zone: "svc.global", Texts: []string{"1.0.0"}}},
-		Express: &Express{Address: "10.96.0.53:9153", On: map[bool][]string{true: {"dns://:53"}}},
-		Set:     view.Report{Clusters: []view.Cluster{{Name: "beijing", Local: true}, {Name: "shanghai", Reach: &view.Reach{State: metav1.ConditionTrue, Reason: "Answers"}}}},
+		Set: view.Report{Clusters: []view.Cluster{{Name: "beijing", Local: true}, {Name: "shanghai", Reach: &view.Reach{State: metav1.ConditionTrue, Reason: "Answers"}}}},
 		Pods: []view.Pod{
 			{Part: view.PartMember, Namespace: "clusterset-system", Name: "clusterset-member-a", Version: "1.0.0", Ready: true, Restarts: 1},
 			{Part: view.PartDNS, Namespace: "clusterset-system", Name: "clusterset-dns-a", Version: "1.0.0", Ready: true, Location: here},
@@ -94,7 +93,7 @@ func TestRender(t *testing.T) {
 			for i := range f.Cluster.CRDs {
 				f.Cluster.CRDs[i].Served = nil
 			}
-			f.Hub, f.Credentials, f.Express, f.DNSServer, f.ResolvConf = nil, nil, nil, "", ""
+			f.Hub, f.Credentials, f.DNSServer, f.ResolvConf = nil, nil, "", ""
 			f.ClusterDNS.Data["Corefile"] = stock
 			f.NodeLocalDNS = ConfigMap{Key: "kube-system/node-local-dns", Found: true, Data: map[string]string{"Corefile": stock}}
 		},
@@ -107,7 +106,6 @@ func TestRender(t *testing.T) {
 			f.ClusterDNS.Data["Corefile"] = strings.ReplaceAll(stock, "cluster.local", "cluster.local clusterset.local")
 			f.ResolvConf = "search clusterset.local\noptions ndots:2\n"
 			f.Replies = []Reply{{Zone: "clusterset.local", Err: errors.New("server misbehaving")}, {Zone: "svc.global", Err: errors.New("no such host"), NotFound: true}}
-			f.Express.On = map[bool][]string{false: {"dns://:53"}}
 			f.Set.Problems = []view.Problem{{Name: "shanghai", What: "MemberCluster", Reason: "Suspect", Message: "no heartbeat for 1m10s; its endpoints are used only if no others are left", Cure: "read its log"}}
 			f.Set.Services.Problems = []view.Problem{{Namespace: "shop", Name: "gone", What: "ServiceExport", Reason: "NoService", Message: "there is no Service shop/gone", Cure: "kubectl describes it"}}
 		},
@@ -118,7 +116,6 @@ func TestRender(t *testing.T) {
 			f.SetErr = errors.New("the cluster refuses: memberclusters.clusterset.dev is forbidden")
 			f.Hub.Err = errors.New("the hub at https://hub:6443 can't be reached: connection refused; check --hub-kubeconfig")
 			f.Replies = []Reply{{Zone: "clusterset.local", Err: errors.New("i/o timeout"), Timeout: true}}
-			f.Express.Err = errors.New("connection refused")
 		},
 		"unmeasured": func(f *Facts) {
 			f.Set.Clusters = append(f.Set.Clusters, view.Cluster{Name: "tianjin"})

@@ -21,8 +21,6 @@ type Facts struct {
 	// Replies are the answers of DNSServer for each zone, in order. DNSServer is empty if none was given.
 	DNSServer string
 	Replies   []Reply
-	// Express is read from that server's metrics, nil if no server was given.
-	Express *Express
 	// Set is what the cluster, and the hub if it is checked, say of the set. SetErr is why they say nothing.
 	Set    view.Report
 	SetErr error

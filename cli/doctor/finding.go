@@ -18,7 +18,7 @@ const (
 
 // Finding is the result of a check.
 type Finding struct {
-	// Check names the check: server, crds, rights, clock, hub, clusterdns, nodelocaldns, searchpath, dns, express, workloads, pods, location, set,
+	// Check names the check: server, crds, rights, clock, hub, clusterdns, nodelocaldns, searchpath, dns, workloads, pods, location, set,
 	// reach, extended.
 	Check   string `json:"check"`
 	Level   Level  `json:"level"`
@@ -52,7 +52,6 @@ var (
 		{"nodelocaldns", checkNodeLocalDNS},
 		{"searchpath", checkSearchPath},
 		{"dns", checkDNS},
-		{"express", checkExpress},
 		{"workloads", checkWorkloads},
 		{"pods", checkPods},
 		{"location", checkLocation},

@@ -1,7 +1,6 @@
 package doctor
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -44,9 +43,8 @@ type Gatherer struct {
 	MemberNamespace string
 	// ClusterDNS and NodeLocalDNS are the names of the ConfigMaps, Secret that of the agent's credentials, empty if it isn't to be read.
 	ClusterDNS, NodeLocalDNS, Secret client.ObjectKey
-	// DNSServer is an address with a port, or empty. DNSMetrics is the address of its metrics, by default port 9153 there.
+	// DNSServer is an address with a port, or empty.
 	DNSServer  string
-	DNSMetrics string
 	Zones      []string
 	ResolvConf string
 }
@@ -97,7 +95,6 @@ func (g *Gatherer) ask(ctx context.Context) (f *Facts, c, hub *objects.Cluster) 
 		for _, zone := range g.Zones {
 			f.Replies = append(f.Replies, query(ctx, g.DNSServer, zone))
 		}
-		f.Express = express(ctx, cmp.Or(g.DNSMetrics, metricsAddress(g.DNSServer)))
 	}
 	return f, c, hub
 }
