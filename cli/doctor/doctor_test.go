@@ -151,10 +151,6 @@ func TestRender(t *testing.T) {
 		"left": func(f *Facts) { // and was cleaned up
 			f.Set, f.Pods, f.Workloads, f.Credentials = view.Build(view.Facts{Now: now, Local: &view.LocalFacts{}}), nil, nil, nil
 		},
-		"extended": func(f *Facts) {
-			f.Set.Services.Extended = 2
-			f.Set.Services.Limited = []view.Problem{{Namespace: "shop", Name: "web", Message: "internalTrafficPolicy is Local: clients in this cluster reach only pods of their own node"}}
-		},
 		"namespace-elsewhere": func(f *Facts) {
 			lyon := clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "lyon"}}
 			lyon.Status.Namespaces = clustersetv1alpha1.NamespaceDigest([]string{"default"})

@@ -18,8 +18,7 @@ const (
 
 // Finding is the result of a check.
 type Finding struct {
-	// Check names the check: server, crds, rights, clock, hub, clusterdns, nodelocaldns, searchpath, dns, workloads, pods, location, set,
-	// reach, extended.
+	// Check names the check: one of ofServers or ofCluster.
 	Check   string `json:"check"`
 	Level   Level  `json:"level"`
 	Message string `json:"message"`
@@ -57,7 +56,6 @@ var (
 		{"location", checkLocation},
 		{"set", checkSet},
 		{"reach", checkReach},
-		{"extended", checkExtended},
 	}
 )
 
