@@ -2,6 +2,7 @@ package explain_test
 
 import (
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -16,6 +17,7 @@ import (
 	"github.com/clusterset/clusterset/cli/place"
 	"github.com/clusterset/clusterset/cli/preview"
 	"github.com/clusterset/clusterset/cli/view"
+	"github.com/clusterset/clusterset/internal/connect"
 	"github.com/clusterset/clusterset/internal/index"
 	"github.com/clusterset/clusterset/internal/manifests"
 	"github.com/clusterset/clusterset/internal/topology"
@@ -85,8 +87,12 @@ func (a *agreement) explained(from topology.Location, policy topology.Policy) {
 			if string(e.Result) != string(answer.Result) {
 				a.Errorf("%s: explain has %s, preview %s", where, e.Result, answer.Result)
 			}
-			if vip := e.Result == explain.Answer && e.Tier == ""; vip != answer.ByClusterSetIP {
+			vip := e.Result == explain.Answer && e.Tier == ""
+			if vip != answer.ByClusterSetIP {
 				a.Errorf("%s: by explain it has ClusterSetIPs: %v, by preview: %v", where, vip, answer.ByClusterSetIP)
+			}
+			if marked := saidToBeAnswered(e); !vip && !slices.Equal(marked, e.Addresses) {
+				a.Errorf("%s: the answer is %v, and the endpoints that are said to be in it are %v", where, e.Addresses, marked)
 			}
 			if answer.ByClusterSetIP || e.Result != explain.Answer {
 				a.proxied(where, e, said)
@@ -156,20 +162,34 @@ func (a *agreement) atLastResort(cluster string, zones ...string) {
 	}
 }
 
-// For the golden corpus, explain, status, preview and the console agree, from every place and with every policy in the corpus.
-func TestExplainStatusPreviewAndConsoleAgree(t *testing.T) {
+// saidToBeAnswered returns the addresses of the endpoints that an explanation reports as answered, in the order of an answer.
+func saidToBeAnswered(e *explain.Explanation) (texts []string) {
+	var addrs []netip.Addr
+	for i := range e.Endpoints {
+		if e.Endpoints[i].Answered {
+			addrs = append(addrs, netip.MustParseAddr(e.Endpoints[i].Address))
+		}
+	}
+	for _, a := range index.SortAddrs(addrs) {
+		texts = append(texts, a.String())
+	}
+	return texts
+}
+
+// For the golden corpus, explain, status and preview agree, from every place and with every policy in the corpus.
+func TestExplainStatusAndPreviewAgree(t *testing.T) {
 	cases := readCorpus(t)
-	places := map[topology.Location]topology.Policy{}
+	places := map[string]*stanza{}
 	for _, c := range cases {
 		for _, s := range c.stanzas {
-			places[s.from] = s.policy
+			places[fmt.Sprint(s.from, s.policy)] = s
 		}
 	}
 	names, lastResorts := 0, 0
 	for _, c := range cases {
 		a := newAgreement(t, c.name, c.located)
-		for from, policy := range places {
-			a.explained(from, policy)
+		for _, s := range places {
+			a.explained(s.from, s.policy)
 		}
 		a.atLastResort("")
 		for _, m := range a.local.Members {
@@ -181,4 +201,34 @@ func TestExplainStatusPreviewAndConsoleAgree(t *testing.T) {
 		t.Errorf("only %d names and %d at their last resort were compared: does this test still read the corpus?", names, lastResorts)
 	}
 	t.Logf("%d names compared from %d places, %d at their last resort", names, len(places), lastResorts)
+}
+
+// They also agree about what the importers of a hub's members write, with its ClusterSetIPs.
+func TestExplainStatusAndPreviewAgreeAboutAHub(t *testing.T) {
+	vips, lastResorts := 0, 0
+	for _, path := range []string{"../console/testdata/hub.yaml", "../console/testdata/communities.yaml", "../../examples/preview"} {
+		objects, _, err := manifests.Objects(path, connect.NewScheme())
+		if err != nil {
+			t.Fatal(err)
+		}
+		state := preview.NewState(objects)
+		for _, p := range state.Places() {
+			for _, key := range state.Services() {
+				var located []manifests.Located
+				for _, o := range state.Objects(key, p.Cluster, preview.Options{}) {
+					if object, _, _ := index.Convert(o); object != nil {
+						located = append(located, manifests.Located{Object: object, Source: o})
+					}
+				}
+				a := newAgreement(t, path, located)
+				a.explained(topology.Location(p), topology.Policy{})
+				i := slices.IndexFunc(a.local.Members, func(m clustersetv1alpha1.MemberCluster) bool { return m.Name == p.Cluster })
+				a.atLastResort(p.Cluster, a.local.Members[i].Status.Zones...)
+				vips, lastResorts = vips+a.vips, lastResorts+a.lastResorts
+			}
+		}
+	}
+	if vips < 20 || lastResorts < 2 {
+		t.Errorf("only %d ClusterSetIPs and %d at their last resort were compared", vips, lastResorts)
+	}
 }
