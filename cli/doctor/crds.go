@@ -13,6 +13,8 @@ import (
 	"github.com/clusterset/clusterset/internal/schema"
 )
 
+const mcsGroup = "multicluster.x-k8s.io"
+
 // kinds are the kinds that must be served, by part.
 var kinds = map[string][]CRD{
 	"cluster": {
