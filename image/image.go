@@ -3,7 +3,6 @@ package main
 import (
 	"archive/tar"
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -21,26 +20,18 @@ import (
 // user runs the processes. It is a number, so that Kubernetes can see that it isn't root (runAsNonRoot).
 const user = "65532:65532"
 
-// image is the container image: an index that lists an image for each architecture.
-type image struct {
-	v1.ImageIndex
-	local v1.Image // of this machine's architecture
-}
-
-func newIndex(o options, notices []byte) (image, error) {
-	all := image{ImageIndex: mutate.Annotations(mutate.IndexMediaType(empty.Index, types.OCIImageIndex), annotations(o)).(v1.ImageIndex)}
+// newIndex returns the container image: an index that lists an image for each architecture.
+func newIndex(o options, notices []byte) (v1.ImageIndex, error) {
+	all := mutate.Annotations(mutate.IndexMediaType(empty.Index, types.OCIImageIndex), annotations(o)).(v1.ImageIndex)
 	for _, arch := range o.architectures() {
 		one, err := newImage(arch, o, notices)
 		if err != nil {
-			return image{}, fmt.Errorf("image for %s: %w", arch, err)
+			return nil, fmt.Errorf("image for %s: %w", arch, err)
 		}
-		all.ImageIndex = mutate.AppendManifests(all.ImageIndex, mutate.IndexAddendum{
+		all = mutate.AppendManifests(all, mutate.IndexAddendum{
 			Add:        one,
 			Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: linux, Architecture: arch}},
 		})
-		if arch == o.local() {
-			all.local = one
-		}
 	}
 	return all, nil
 }
@@ -128,43 +119,16 @@ func annotations(o options) map[string]string {
 	}
 }
 
-// writeImage writes the images of all architectures as one OCI layout, which docker load reads as well.
-func writeImage(path string, all image, o options) error {
+// writeImage writes the images of all architectures as one OCI layout.
+func writeImage(path string, all v1.ImageIndex, o options) error {
 	return writeArchive(path, o.created, func(dir string) error {
 		to, err := layout.Write(dir, empty.Index)
 		if err != nil {
 			return err
 		}
-		err = to.AppendIndex(all.ImageIndex, layout.WithAnnotations(map[string]string{
+		return to.AppendIndex(all, layout.WithAnnotations(map[string]string{
 			"org.opencontainers.image.ref.name": o.version,
 			"io.containerd.image.name":          o.reference(), // ctr and docker name the image by this
 		}))
-		if err != nil {
-			return err
-		}
-		entry, err := dockerManifest(all.local, o)
-		if err != nil {
-			return err
-		}
-		content, err := json.Marshal(tarball.Manifest{entry})
-		if err != nil {
-			return err
-		}
-		return os.WriteFile(filepath.Join(dir, "manifest.json"), content, 0o600)
 	})
 }
-
-// dockerManifest is what docker load reads, unless its image store is containerd's. It names only one architecture.
-func dockerManifest(image v1.Image, o options) (tarball.Descriptor, error) {
-	manifest, err := image.Manifest()
-	if err != nil {
-		return tarball.Descriptor{}, err
-	}
-	d := tarball.Descriptor{Config: blobPath(manifest.Config.Digest), RepoTags: []string{o.reference()}}
-	for _, layer := range manifest.Layers {
-		d.Layers = append(d.Layers, blobPath(layer.Digest))
-	}
-	return d, nil
-}
-
-func blobPath(h v1.Hash) string { return "blobs/" + h.Algorithm + "/" + h.Hex }

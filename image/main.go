@@ -8,8 +8,6 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"runtime"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -142,14 +140,6 @@ func (o options) architectures() (all []string) {
 		}
 	}
 	return all
-}
-
-// local is the architecture of this machine, or else the first there is an image for.
-func (o options) local() string {
-	if all := o.architectures(); !slices.Contains(all, runtime.GOARCH) {
-		return all[0]
-	}
-	return runtime.GOARCH
 }
 
 // binary is the path of a program that was built.

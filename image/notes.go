@@ -22,19 +22,10 @@ func notes(o options, image, chart v1.Hash) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return fmt.Appendf(nil, `# clusterset %s
-
-%s
-
-## Get it
-
-- Image: `+"`%s@%s`"+`
-- Chart: version %s, `+"`%s`"+`; as an archive `+"`clusterset-%s.tgz`"+`
-- Command line: `+"`clusterset-<os>-<arch>.tar.gz`"+`; for Homebrew `+"`clusterset.rb`"+`, for krew `+"`clusterset.yaml`"+`; or `+"`go install %s/cmd/clusterset@%s`"+`
-- `+"`clusterset-sbom.cdx.json`"+` lists the parts of both programs with their licences, whose texts are in `+"`THIRD_PARTY_NOTICES.txt`"+`. `+"`sha256sum -c SHA256SUMS`"+` checks what was downloaded.
-
-`+"`SOURCE_DATE_EPOCH=%d make release VERSION=%s`"+` with %s makes the same files again.
-`, o.version, changes, o.reference(), image, o.chartVersion(), chart, o.chartVersion(), module, o.version, o.created.Unix(), o.version, runtime.Version()), nil
+	return page("RELEASE_NOTES.md", map[string]any{
+		"Version": o.version, "Number": o.chartVersion(), "Changes": changes, "Image": o.reference() + "@" + image.String(), "Chart": chart, "Module": module,
+		"Created": o.created.Unix(), "Go": runtime.Version(),
+	})
 }
 
 var headingRE = regexp.MustCompile(`(?m)^## .*$`)
