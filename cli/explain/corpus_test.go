@@ -209,8 +209,8 @@ func TestExplainAgreesWithTheGoldenCorpus(t *testing.T) {
 			}
 			line, rest, _ := strings.Cut(block[at:], "\n")
 			dig := strings.Fields(line)[1:]
-			if dig[0] != "A" && dig[0] != "AAAA" || strings.Contains(line, "+class") || strings.Contains(line, "+opcode") || strings.Contains(line, "+count") || strings.Contains(rest, " tc") {
-				continue
+			if dig[0] != "A" && dig[0] != "AAAA" || strings.Contains(line, "+class") || strings.Contains(line, "+opcode") || strings.Contains(line, "+count") || strings.Contains(rest, " tc") || strings.Contains(dig[1], `\`) {
+				continue // explain takes names as people write them
 			}
 			asked++
 			want := parseReply(t, rest)

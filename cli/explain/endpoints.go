@@ -18,7 +18,7 @@ type judge struct {
 	clusters map[string]*index.Cluster
 	// nearest is the tier of the nearest endpoints in use.
 	nearest topology.Tier
-	// passedOver says that a nearer one isn't used because its cluster isn't healthy.
+	// passedOver says that a ready one isn't used. If all healthy ones are, its cluster isn't healthy.
 	passedOver bool
 	// elsewhere says that the ClusterSetIP is another cluster's than the one whose objects these are.
 	elsewhere bool

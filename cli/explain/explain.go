@@ -47,7 +47,8 @@ func Explain(q Query, f Facts) (*Explanation, error) {
 	e.Source, why = source(q.Name.Dialect, svc)
 	all := x.Ranking(svc, q.Name.Dialect)
 	clusters := clustersOf(f.Objects)
-	j := judge{query: q, at: at, clusters: clusters, nearest: nearest(all), passedOver: passedOver(q.From, clusters, all)}
+	j := judge{query: q, at: at, clusters: clusters, nearest: nearest(all)}
+	j.passedOver = !at.Set.Degraded && slices.ContainsFunc(all, func(p index.Ranked) bool { return p.Ready && !p.Used && p.Rank != topology.Outside })
 	if j.elsewhere = at.vip && f.Self != "" && q.From.Cluster != "" && q.From.Cluster != f.Self; j.elsewhere {
 		e.Addresses = nil
 	} else if at.vip {
@@ -198,19 +199,6 @@ func nearest(all []index.Ranked) topology.Tier {
 		}
 	}
 	return tier
-}
-
-// passedOver reports whether a ready endpoint isn't used because its cluster isn't healthy, although it is nearer than those in use.
-func passedOver(from topology.Location, clusters map[string]*index.Cluster, all []index.Ranked) bool {
-	used := nearest(all)
-	return slices.ContainsFunc(all, func(p index.Ranked) bool {
-		at := topology.Location{Cluster: p.Cluster, Zone: p.Zone, Region: p.Region}
-		if c := clusters[p.Cluster]; c != nil && at.Region == "" {
-			at.Region = c.Region
-		}
-		gone := p.Rank == topology.Gone && (from.Within(topology.Zone, at) || from.Within(topology.Region, at)) // it has no tier
-		return p.Ready && !p.Used && (gone || p.Rank.Degraded() && p.Tier > used)
-	})
 }
 
 func clustersOf(objects []index.Object) map[string]*index.Cluster {

@@ -18,7 +18,6 @@ func TestParseName(t *testing.T) {
 		"db-0.beijing.db.shop.svc.clusterset.local": "db-0.beijing.db.shop.svc.clusterset.local. mcs",
 		"_http._tcp.web.shop.svc":                   "_http._tcp.web.shop.svc.clusterset.local. mcs",
 		"svc.svc.svc.clusterset.local":              "svc.svc.svc.clusterset.local. mcs",
-		"we\\b.sh\\111p.svc.global":                 "web.shop.svc.global. global",
 		"svc.svc":                                   "svc.svc.svc.clusterset.local. mcs",
 		"a.b.c":                                     "isn't the name of a service",
 		"web":                                       "isn't the name of a service",
