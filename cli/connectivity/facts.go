@@ -1,10 +1,6 @@
 package connectivity
 
-import (
-	"net/netip"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-)
+import "net/netip"
 
 // Facts are what was seen in one cluster.
 type Facts struct {
@@ -21,10 +17,8 @@ type Facts struct {
 	Routed map[string]bool
 	// Endpoints has an address behind each imported service, by "name family", nil if that couldn't be read.
 	Endpoints map[string]string
-	// NotExtended is why the Service of a cluster's name isn't extended, as the agent's Event says.
-	NotExtended map[string]string
-	// Reached is what this cluster's agent has measured of the way to others.
-	Reached map[string]metav1.ConditionStatus
+	// Reached has the clusters that this cluster's agent reaches.
+	Reached map[string]bool
 	// Answers are the client's, nil if there are none.
 	Answers []Answer
 }

@@ -23,7 +23,7 @@ const notThere = "the pod isn't there"
 func (c *Cluster) look(ctx context.Context, namespace string) (*Facts, error) {
 	f := &Facts{
 		Cluster: c.Name, Context: c.Context, Exports: map[string]Export{}, Imports: map[string]Import{},
-		Routed: map[string]bool{}, NotExtended: map[string]string{}, Reached: map[string]metav1.ConditionStatus{},
+		Routed: map[string]bool{}, Reached: map[string]bool{},
 	}
 	ns := &corev1.Namespace{}
 	if err := c.Get(ctx, client.ObjectKey{Name: namespace}, ns); apierrors.IsNotFound(err) || err == nil && ns.DeletionTimestamp != nil {
@@ -58,7 +58,7 @@ func (c *Cluster) look(ctx context.Context, namespace string) (*Facts, error) {
 	}
 	if reach != nil {
 		for _, to := range reach.Clusters {
-			f.Reached[to.Name] = to.Reachable
+			f.Reached[to.Name] = to.Reachable == metav1.ConditionTrue
 		}
 	}
 	return f, nil
@@ -120,35 +120,25 @@ func importOf(i *mcsv1beta1.ServiceImport) Import {
 	return state
 }
 
-// behind finds out what is behind ClusterSetIPs and extended Services. With pods, a cluster's Service and its headless one lead to the same
-// address. A failure leaves it open, and then pods are asked.
+// behind finds out what is behind ClusterSetIPs. With pods, a cluster's Service and its headless one lead to the same address. A failure leaves it
+// open, and then pods are asked.
 func (f *Facts) behind(ctx context.Context, c *Cluster, namespace string) {
 	var all discoveryv1.EndpointSliceList
-	var events corev1.EventList
-	if c.List(ctx, &all, client.InNamespace(namespace)) != nil || c.List(ctx, &events, client.InNamespace(namespace)) != nil {
+	if c.List(ctx, &all, client.InNamespace(namespace)) != nil {
 		return
 	}
-	first, extended := map[string]string{}, map[string]bool{}
+	f.Endpoints = map[string]string{}
 	for i := range all.Items {
 		s := &all.Items[i]
-		extended[s.Labels[api.LabelExtends]] = true
 		if s.Labels[api.LabelSourceCluster] != "" && len(s.Endpoints) > 0 && len(s.Endpoints[0].Addresses) > 0 {
-			first[s.Labels[api.LabelServiceName]+" "+string(s.AddressType)] = s.Endpoints[0].Addresses[0]
+			f.Endpoints[s.Labels[api.LabelServiceName]+" "+string(s.AddressType)] = s.Endpoints[0].Addresses[0]
 		}
 	}
-	f.Endpoints = first
 	for i := range all.Items {
 		of, family := all.Items[i].Labels[api.LabelSourceCluster], string(all.Items[i].AddressType)
-		service, headless := first[serviceOf(of)+" "+family], first[headlessOf(of)+" "+family]
+		service, headless := f.Endpoints[serviceOf(of)+" "+family], f.Endpoints[headlessOf(of)+" "+family]
 		if of != f.Cluster && service != "" && headless != "" && service != headless {
 			f.Routed[of] = true
-		}
-	}
-	for i := range events.Items {
-		e := &events.Items[i]
-		of, ok := strings.CutPrefix(e.InvolvedObject.Name, serviceOf(""))
-		if ok && e.Reason == "NotExtended" && e.InvolvedObject.Kind == "Service" && !extended[e.InvolvedObject.Name] {
-			f.NotExtended[of] = e.Message
 		}
 	}
 }

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // Kind is what a question is about.
@@ -227,10 +225,6 @@ func (j *judge) failed(here, there *Facts, a Answer) {
 		j.problem("a DNS server that doesn't follow changes says so in its readiness and in coredns_clusterset_source_synced",
 			"%s: the name %s has the address %s, but the ClusterSetIP is %s", way, a.Host, strings.Join(a.Addresses, ", "), a.Want)
 	default:
-		if why := here.NotExtended[there.Cluster]; a.Kind == OwnName && why != "" {
-			j.problem("", "%s: the Service's own name leads nowhere: %s", way, why)
-			return
-		}
 		j.problem(fmt.Sprintf("clusterset explain %s --context %s (run the test with --keep)", strings.TrimSuffix(a.Host, "."), here.Context),
 			"%s: the name %s isn't resolved (%s)", way, a.Host, cmp.Or(a.Error, string(a.Outcome)))
 	}
@@ -243,44 +237,26 @@ func (j *judge) unreached(here, there *Facts, a Answer, way string) {
 	if a.Outcome == Refused {
 		what = "refuses connections"
 	}
-	if a.Kind == OwnName && here.NotExtended[there.Cluster] != "" {
-		j.problem("", "%s: the Service's own name leads nowhere: %s", way, here.NotExtended[there.Cluster])
-		return
-	}
 	pods := j.outcome(here, there, Headless, a.Family)
 	switch {
 	case a.Kind != Headless && here.lacksEndpoints(there, a.Family):
-		j.problem(j.whyBehind(here),
+		j.problem(fmt.Sprintf("its agent imports them from the hub; clusterset status --context %s says more", here.Context),
 			"%s: %s %s, because %s doesn't have the endpoints of what %s exports (yet)", way, a.At, what, here.Cluster, there.Cluster)
 	case a.Kind != Headless && pods == Works && a.Kind == ClusterSetIP:
 		j.problem("see whether this cluster's kube-proxy, or what replaces it, uses EndpointSlices of Services without a selector: docs/data-planes.md",
 			"%s: the pods answer, but the ClusterSetIP %s %s", way, a.At, what)
 	case a.Kind != Headless && pods == Works:
-		j.problem("see whether this cluster's kube-proxy, or what replaces it, uses serving, terminating endpoints: docs/data-planes.md",
+		j.problem("see whether this cluster's kube-proxy, or what replaces it, uses serving, terminating endpoints: docs/data-planes.md; an Event on the Service says if it isn't extended (run the test with --keep)",
 			"%s: the pods answer, but the Service's own address %s %s", way, a.At, what)
 	case a.Kind != Headless && (pods == NoAnswer || pods == Refused):
 		// The pods are reported.
-	case here.Reached[there.Cluster] == metav1.ConditionTrue:
+	case here.Reached[there.Cluster]:
 		j.problem(fmt.Sprintf("a network policy or a firewall between the clusters blocks TCP port %d; the agents' own port answers, so there is a route", port),
 			"%s: %s %s, although the clusters reach each other", way, a.At, what)
-	case here.Reached[there.Cluster] == metav1.ConditionFalse:
-		j.problem("routes between the clusters and firewalls decide that; clusterset only names addresses",
-			"%s: %s %s, and %s's agent can't reach that cluster either", way, a.At, what, here.Cluster)
-	case here.Cluster == there.Cluster:
-		j.problem("the cluster's own network, or a network policy in it, is in the way; clusterset isn't",
-			"%s: %s %s, in the cluster itself", way, a.At, what)
 	default:
 		j.problem(fmt.Sprintf("routes between the clusters' pod networks, firewalls and network policies decide that; clusterset only names addresses. The test uses TCP port %d", port),
 			"%s: the name leads to %s, which %s", way, a.At, what)
 	}
-}
-
-// whyBehind says what keeps a cluster from importing endpoints.
-func (j *judge) whyBehind(here *Facts) string {
-	if why := j.broken[here.Cluster]; why != "" {
-		return fmt.Sprintf("its agent imports them from the hub; see the problem above: %s", why)
-	}
-	return fmt.Sprintf("its agent imports them from the hub; clusterset status --context %s says more", here.Context)
 }
 
 // outcome returns how a question was answered.
