@@ -122,10 +122,9 @@ func TestRender(t *testing.T) {
 			for reason, name := range map[string]string{"NoBeacon": "a", "NotAllowed": "b", "NeverReached": "c", "WrongCluster": "d"} {
 				f.Set.Clusters = append(f.Set.Clusters, view.Cluster{Name: name, Reach: &view.Reach{State: metav1.ConditionUnknown, Reason: reason}})
 			}
-			f.Set.Clusters[len(f.Set.Clusters)-1].Reach.IgnoredBeacons = 2 // all of them: the reason says it
 			for i := range f.Set.Clusters {
 				if c := &f.Set.Clusters[i]; c.Name == "c" {
-					c.Reach.Beacons, c.Reach.IgnoredBeacons = []string{"10.7.0.1:19471", "[fd00::1]:19471"}, 3
+					c.Reach.Beacons = []string{"10.7.0.1:19471", "[fd00::1]:19471"}
 				}
 			}
 		},
@@ -219,9 +218,7 @@ func TestCorefiles(t *testing.T) {
 		"all of it besides svc.global":  {"clusterset.local svc.global {\n forward . 10.0.0.1\n}\nglobal {\n forward . 10.0.0.2 10.0.0.1\n}", "ok ok problem"},
 		"the rest to others":            {"clusterset.local svc.global {\n forward . 10.0.0.1\n}\nglobal {\n forward . 1.1.1.1\n}", "ok ok"},
 		"the rest to others, by plugin": {"clusterset.local svc.global {\n clusterset\n}\nglobal {\n forward . 1.1.1.1\n}", "ok ok"},
-		"plugin for all of it":          {"clusterset.local global {\n clusterset\n}", "ok ok problem"},
 		"plugin, and forward after it":  {"clusterset.local global {\n clusterset\n forward . 1.1.1.1\n}", "ok ok"},
-		"plugin for it in the root":     {".:53 {\n clusterset clusterset.local global\n forward . 1.1.1.1\n}", "ok ok"},
 		"forward without arguments":     {"clusterset.local svc.global {\n forward . 10.0.0.1\n}\nglobal {\n forward\n}", "ok ok"},
 	} {
 		var got []string

@@ -1,13 +1,104 @@
 package doctor
 
 import (
+	"cmp"
+	"context"
 	"fmt"
 	"slices"
 	"strings"
 
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/clusterset/clusterset/cli/objects"
 	"github.com/clusterset/clusterset/cli/screen"
 	"github.com/clusterset/clusterset/cli/view"
 )
+
+// Workload is a Deployment or DaemonSet of ours.
+type Workload struct {
+	Part, Kind, Namespace, Name string
+	// Labels are those of its pods.
+	Labels map[string]string
+	// Wanted is how many pods it should have, and Pods how many it has, ready or not.
+	Wanted, Pods int32
+	// Refused is why the API server refuses to create its pods. A DaemonSet has that only in its Events.
+	Refused string
+	// Corefile is the ConfigMap of a DNS server, empty if it isn't known.
+	Corefile string
+}
+
+// workloads reads ours, in whatever namespace they are. Other software has parts called dns and hub too.
+func workloads(ctx context.Context, c *objects.Cluster) (all []Workload, err error) {
+	add := func(o client.Object, pods *corev1.PodTemplateSpec, w *Workload) {
+		w.Part, w.Namespace, w.Name, w.Labels = pods.Labels[objects.Component], o.GetNamespace(), o.GetName(), pods.Labels
+		for _, v := range pods.Spec.Volumes {
+			if v.Name == "corefile" && v.ConfigMap != nil {
+				w.Corefile = v.ConfigMap.Name
+			}
+		}
+		if view.Program(&pods.Spec, w.Part) != nil {
+			all = append(all, *w)
+		}
+	}
+	var deployments appsv1.DeploymentList
+	if err := c.List(ctx, &deployments, client.HasLabels{objects.Component}); err != nil {
+		return nil, c.Words(err)
+	}
+	for i := range deployments.Items {
+		d := &deployments.Items[i]
+		w := Workload{Kind: "Deployment", Wanted: 1, Pods: d.Status.Replicas}
+		if d.Spec.Replicas != nil {
+			w.Wanted = *d.Spec.Replicas
+		}
+		for _, condition := range d.Status.Conditions {
+			if condition.Type == appsv1.DeploymentReplicaFailure && condition.Status == corev1.ConditionTrue {
+				w.Refused = cmp.Or(condition.Message, condition.Reason)
+			}
+		}
+		add(d, &d.Spec.Template, &w)
+	}
+	var sets appsv1.DaemonSetList
+	if err := c.List(ctx, &sets, client.HasLabels{objects.Component}); err != nil {
+		return nil, c.Words(err)
+	}
+	for i := range sets.Items {
+		s := &sets.Items[i]
+		add(s, &s.Spec.Template, &Workload{Kind: "DaemonSet", Wanted: s.Status.DesiredNumberScheduled, Pods: s.Status.CurrentNumberScheduled})
+	}
+	return all, nil
+}
+
+// checkWorkloads checks whether our Deployments and DaemonSets get their pods. Whether these are ready is for checkPods.
+func checkWorkloads(f *Facts) (all []Finding) {
+	if f.WorkloadsErr != nil {
+		return []Finding{skipped("can't tell whether our pods can be created: %v", f.WorkloadsErr)}
+	}
+	for i := range f.Workloads {
+		w := &f.Workloads[i]
+		if w.Pods >= w.Wanted && w.Refused == "" {
+			continue
+		}
+		message := fmt.Sprintf("%d of %d pods of %s exist (%s %s/%s)", w.Pods, w.Wanted, programs[w.Part], w.Kind, w.Namespace, w.Name)
+		if w.Refused != "" {
+			message += ", and no more can be created: " + w.Refused
+		}
+		all = append(all, problem(message, fmt.Sprintf("kubectl -n %s get events --field-selector reason=FailedCreate says why: it can be Pod Security, "+
+			"a quota, or a PriorityClass that doesn't exist", w.Namespace)))
+	}
+	return all
+}
+
+// wants reports whether pods of a part should be in this cluster.
+func (f *Facts) wants(part string) bool {
+	for _, w := range f.Workloads {
+		if w.Part == part && w.Wanted > 0 {
+			return true
+		}
+	}
+	return false
+}
 
 // programs are the words for what runs in pods.
 var programs = map[string]string{view.PartMember: "clusterset member", view.PartHub: "clusterset hub", view.PartDNS: "the DNS servers"}
