@@ -1,13 +1,11 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net"
-	"os"
 	"slices"
 	"strings"
 
@@ -22,7 +20,7 @@ import (
 type doctorCommand struct {
 	clusters
 	output
-	dns, resolvConf, as           string
+	dns, as                       string
 	zones, roles                  []string
 	clusterDNS, nodeLocal, secret string
 }
@@ -33,9 +31,9 @@ func newDoctor() *cobra.Command {
 		Use:   "doctor",
 		Short: "Find what keeps cross-cluster names from working, and how to fix it",
 		Long: `Checks the cluster, the hub with --hub-kubeconfig, and a DNS server with --dns for known problems: kinds that aren't served
-or are outdated, missing rights, cluster DNS and NodeLocal DNSCache without a stanza for the set's zones, search paths that get
-in the way, clocks that differ, servers that don't answer, a token that is about to expire, services that lead only to silent or
-drained clusters. Each problem comes with its cure. Nothing is changed.
+or are outdated, missing rights, cluster DNS and NodeLocal DNSCache without a stanza for the set's zones, clocks that differ,
+servers that don't answer, a token that is about to expire, services that lead only to silent or drained clusters. Each problem
+comes with its cure. Nothing is changed.
 
 It checks the rights of the kubeconfig's account, or of another with --as, for the parts given with --for.
 
@@ -54,7 +52,6 @@ Exit codes: 0 no problems; 1 problems, or failure; 2 usage error.`,
 	flags.StringVar(&d.clusterDNS, "dns-configmap", doctor.ClusterDNS.String(), "`namespace/name` of the cluster DNS's ConfigMap")
 	flags.StringVar(&d.nodeLocal, "nodelocaldns-configmap", doctor.NodeLocalDNS.String(), "`namespace/name` of NodeLocal DNSCache's ConfigMap")
 	flags.StringVar(&d.secret, "secret", api.SystemNamespace+"/"+api.HubSecret, "`namespace/name` of the Secret with the member agent's credentials")
-	flags.StringVar(&d.resolvConf, "resolv-conf", "", "resolv.conf `file` of a pod (default: in a pod its own, else none)")
 	return cmd
 }
 
@@ -108,9 +105,6 @@ func (d *doctorCommand) gatherer() (*doctor.Gatherer, error) {
 	if g.DNSServer, err = withPort(d.dns); err != nil {
 		return nil, usagef("--dns: %w", err)
 	}
-	if g.ResolvConf, err = d.readResolvConf(); err != nil {
-		return nil, usagef("--resolv-conf: %w", err)
-	}
 	if g.Cluster, err = d.local(); err != nil {
 		return nil, err
 	}
@@ -134,15 +128,6 @@ func withPort(address string) (string, error) {
 		return "", fmt.Errorf("%q isn't an address; use one like 10.96.0.10 or [fd00::10]:53", address)
 	}
 	return net.JoinHostPort(host, "53"), nil
-}
-
-// readResolvConf reads resolv.conf in a pod. Elsewhere it says nothing about pods.
-func (d *doctorCommand) readResolvConf() (string, error) {
-	if d.resolvConf == "" && os.Getenv("KUBERNETES_SERVICE_HOST") == "" {
-		return "", nil
-	}
-	content, err := os.ReadFile(cmp.Or(d.resolvConf, "/etc/resolv.conf"))
-	return string(content), err
 }
 
 // memberNamespace returns the namespace that the hub's kubeconfig is for, if it is a member's as join creates it.

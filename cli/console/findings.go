@@ -21,11 +21,10 @@ var overlap = struct {
 	current map[string]bool
 }{
 	here: map[string]string{
-		"server":     "a Source that doesn't answer is a problem of its own",
-		"set":        "the same Reports",
-		"hub":        "the agent's token is in a Secret, which the console doesn't read",
-		"searchpath": "takes a pod's file",
-		"dns":        "takes the address of a DNS server",
+		"server": "a Source that doesn't answer is a problem of its own",
+		"set":    "the same Reports",
+		"hub":    "the agent's token is in a Secret, which the console doesn't read",
+		"dns":    "takes the address of a DNS server",
 	},
 	current: map[string]bool{"pods": true, "location": true, "reach": true},
 }

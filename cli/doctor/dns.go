@@ -3,8 +3,6 @@ package doctor
 import (
 	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 )
 
 // checkDNS checks a server's answer to a real query. Every zone of ours, and hardly any other, has a TXT record at dns-version
@@ -33,57 +31,4 @@ func checkDNS(f *Facts) []Finding {
 		}
 	}
 	return all
-}
-
-// checkSearchPath checks how pods' resolvers complete names. With ndots:5, Kubernetes' default, a name of the set (four dots)
-// is first tried in every domain of the search path.
-func checkSearchPath(f *Facts) []Finding {
-	if f.ResolvConf == "" {
-		return []Finding{skipped("this isn't a pod, and only a pod's /etc/resolv.conf says what its resolver does; run clusterset doctor in one, or pass its file with --resolv-conf")}
-	}
-	search, ndots := parseResolvConf(f.ResolvConf)
-	var all []Finding
-	for _, zone := range f.Zones {
-		for _, domain := range search {
-			if within(domain, zone) {
-				all = append(all, problem(fmt.Sprintf("the search path contains %s, a domain in the zone %s: other clusters may answer short names of this one", domain, zone),
-					"remove it from the pod's dnsConfig.searches, or the node's resolv.conf, unless you want that"))
-			}
-		}
-	}
-	if len(all) > 0 {
-		return all
-	}
-	const dots = 4 // of <service>.<namespace>.svc.clusterset.local
-	if ndots > dots && len(search) > 0 {
-		return []Finding{ok("ndots is %d: a name such as web.shop.svc.clusterset.local costs %d failed queries first, two for each domain of the search path; "+
-			"if that matters, write it with a final dot, or set ndots to %d in the pod's dnsConfig", ndots, 2*len(search), dots)}
-	}
-	return []Finding{ok("ndots is %d, so names of the set are queried as they are", ndots)}
-}
-
-func parseResolvConf(text string) (search []string, ndots int) {
-	ndots = 1 // the default, says resolv.conf(5)
-	for line := range strings.Lines(text) {
-		fields := strings.Fields(line)
-		if len(fields) == 0 {
-			continue
-		}
-		switch fields[0] {
-		case "search", "domain":
-			search = nil // the last one counts
-			for _, d := range fields[1:] {
-				search = append(search, strings.ToLower(strings.TrimSuffix(d, ".")))
-			}
-		case "options":
-			for _, o := range fields[1:] {
-				if n, ok := strings.CutPrefix(o, "ndots:"); ok {
-					if v, err := strconv.Atoi(n); err == nil {
-						ndots = v
-					}
-				}
-			}
-		}
-	}
-	return search, ndots
 }

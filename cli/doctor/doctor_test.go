@@ -64,7 +64,6 @@ func healthy() *Facts {
 		Now: now, Zones: zones, Cluster: server("cluster"), Hub: server("hub"),
 		ClusterDNS:   ConfigMap{Key: "kube-system/coredns", Found: true, Data: map[string]string{"Corefile": forwarding}},
 		NodeLocalDNS: ConfigMap{Key: "kube-system/node-local-dns"},
-		ResolvConf:   "search shop.svc.cluster.local svc.cluster.local cluster.local\nnameserver 10.96.0.10\noptions ndots:5\n",
 		DNSServer:    "10.96.0.10:53", Replies: []Reply{{Zone: "clusterset.local", Texts: []string{"1.0.0"}}, {Zone: "svc.global", Texts: []string{"1.0.0"}}},
 		Set: view.Report{Clusters: []view.Cluster{{Name: "beijing", Local: true}, {Name: "shanghai", Reach: &view.Reach{State: metav1.ConditionTrue, Reason: "Answers"}}}},
 		Pods: []view.Pod{
@@ -93,7 +92,7 @@ func TestRender(t *testing.T) {
 			for i := range f.Cluster.CRDs {
 				f.Cluster.CRDs[i].Served = nil
 			}
-			f.Hub, f.Credentials, f.DNSServer, f.ResolvConf = nil, nil, "", ""
+			f.Hub, f.Credentials, f.DNSServer = nil, nil, ""
 			f.ClusterDNS.Data["Corefile"] = stock
 			f.NodeLocalDNS = ConfigMap{Key: "kube-system/node-local-dns", Found: true, Data: map[string]string{"Corefile": stock}}
 		},
@@ -104,7 +103,6 @@ func TestRender(t *testing.T) {
 			f.Cluster.Rights[0].Allowed, f.Hub.Rights[2].Allowed = false, false
 			f.Credentials.Expires = now.Add(2 * time.Hour)
 			f.ClusterDNS.Data["Corefile"] = strings.ReplaceAll(stock, "cluster.local", "cluster.local clusterset.local")
-			f.ResolvConf = "search clusterset.local\noptions ndots:2\n"
 			f.Replies = []Reply{{Zone: "clusterset.local", Err: errors.New("server misbehaving")}, {Zone: "svc.global", Err: errors.New("no such host"), NotFound: true}}
 			f.Set.Problems = []view.Problem{{Name: "shanghai", What: "MemberCluster", Reason: "Suspect", Message: "no heartbeat for 1m10s; its endpoints are used only if no others are left", Cure: "read its log"}}
 			f.Set.Services.Problems = []view.Problem{{Namespace: "shop", Name: "gone", What: "ServiceExport", Reason: "NoService", Message: "there is no Service shop/gone", Cure: "kubectl describes it"}}

@@ -16,8 +16,6 @@ type Facts struct {
 	Zones []string
 
 	ClusterDNS, NodeLocalDNS ConfigMap
-	// ResolvConf is the content of a pod's /etc/resolv.conf, empty if this isn't a pod.
-	ResolvConf string
 	// Replies are the answers of DNSServer for each zone, in order. DNSServer is empty if none was given.
 	DNSServer string
 	Replies   []Reply

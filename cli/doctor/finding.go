@@ -52,7 +52,6 @@ var (
 		{"hub", checkCredentials},
 		{"clusterdns", checkClusterDNS},
 		{"nodelocaldns", checkNodeLocalDNS},
-		{"searchpath", checkSearchPath},
 		{"dns", checkDNS},
 		{"workloads", checkWorkloads},
 		{"pods", checkPods},

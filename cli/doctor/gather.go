@@ -44,9 +44,8 @@ type Gatherer struct {
 	// ClusterDNS and NodeLocalDNS are the names of the ConfigMaps, Secret that of the agent's credentials, empty if it isn't to be read.
 	ClusterDNS, NodeLocalDNS, Secret client.ObjectKey
 	// DNSServer is an address with a port, or empty.
-	DNSServer  string
-	Zones      []string
-	ResolvConf string
+	DNSServer string
+	Zones     []string
 }
 
 // Gather reads the Facts. They include what can't be read.
@@ -82,7 +81,7 @@ func (g *Gatherer) Ask(ctx context.Context) *Facts {
 
 // ask also returns the cluster and the hub, nil if they can't be reached.
 func (g *Gatherer) ask(ctx context.Context) (f *Facts, c, hub *objects.Cluster) {
-	f = &Facts{Now: time.Now(), Zones: g.Zones, ResolvConf: g.ResolvConf, DNSServer: g.DNSServer}
+	f = &Facts{Now: time.Now(), Zones: g.Zones, DNSServer: g.DNSServer}
 	if g.Cluster != nil {
 		c = g.askCluster(ctx, f)
 	}

@@ -29,7 +29,7 @@ export function ProblemsView({ address, problems }) {
     ${all > 0 && shown.length === 0 && html`<p class="notice">No problem matches.</p>`}
     ${groups.map(([id, name, list]) => html`<section key=${id} aria-labelledby=${id}><h2 id=${id}>${name} <span class="faint">${list.length}</span></h2>
       <ul class="problems">${list.map((p) => html`<${Problem} key=${[p.what, p.namespace, p.name, p.reason, p.context, p.what === "Doctor" && p.message].join()} p=${p} level=${id} />`)}</ul></section>`)}
-    <p class="faint small above">The console reads the hub, and the members that <code>--context</code> names. Every five minutes it makes the checks of <code>clusterset doctor</code>, except those of rights and of the agent's token, and those that take a pod or a DNS server's address.</p>`;
+    <p class="faint small above">The console reads the hub, and the members that <code>--context</code> names. Every five minutes it makes the checks of <code>clusterset doctor</code>, except those of rights and of the agent's token, and those that take a DNS server's address.</p>`;
 }
 
 const levels = { urgent: ["bad", "alert", "Urgent"], later: ["warn", "conflict", "Less urgent"], answered: ["calm", "conflict", "No problem"], unchecked: ["calm", "unknown", "Not checked"] };
