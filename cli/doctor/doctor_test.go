@@ -194,30 +194,25 @@ func TestRender(t *testing.T) {
 func TestCorefiles(t *testing.T) {
 	for name, c := range map[string]struct{ corefile, want string }{
 		"forwarded":             {forwarding, "ok ok"},
-		"nothing":               {"", "problem"},
 		"stock":                 {stock, "problem"},
 		"one zone":              {stock + "\nsvc.global {\n forward . 10.0.0.1\n}", "ok problem"},
 		"plugin in the root":    {".:53 {\n clusterset clusterset.local svc.global\n forward . 1.1.1.1\n}", "ok ok"},
 		"plugin for any zone":   {". {\n clusterset\n}", "problem"},
-		"plugin elsewhere":      {". {\n clusterset fleet.example\n forward . 1.1.1.1\n}", "problem"},
 		"forward in the root":   {". {\n forward clusterset.local 10.0.0.1\n forward svc.global 10.0.0.1\n forward . 1.1.1.1\n}", "ok ok"},
 		"a snippet":             {"(us) {\n forward . 10.0.0.1\n}\nclusterset.local, svc.global:53 {\n import us\n}", "ok ok"},
 		"a scheme, upper case":  {"dns://ClusterSet.Local.:1053 tls://svc.global {\n forward . 10.0.0.1\n}", "ok ok"},
 		"quotes and comments":   {"\"clusterset.local\" { # {\n forward . \"10.0.0.1\" # }\n}\n# svc.global {\n#}\n", "ok problem"},
 		"imported files":        {stock + "\nimport /etc/coredns/custom/*.server", "skipped"},
 		"kubernetes plugin":     {strings.ReplaceAll(stock, "kubernetes cluster.local", "kubernetes cluster.local clusterset.local"), "problem problem"},
-		"multicluster plugin":   {"clusterset.local {\n multicluster clusterset.local\n}\nsvc.global {\n clusterset\n}", "problem ok"},
 		"a block without a way": {"clusterset.local svc.global {\n errors\n}", "problem"},
 		"braces of options":     {"clusterset.local svc.global {\n cache {\n  forward x\n }\n forward . 10.0.0.1 {\n  policy random\n }\n}", "ok ok"},
 
 		// .global is a public top-level domain; only svc.global belongs to clusterset.
-		"all of global forwarded":       {"clusterset.local Global.:53 {\n forward . 10.0.0.1\n}", "ok ok problem"},
-		"all of it from the root":       {". {\n forward clusterset.local 10.0.0.1\n forward global 10.0.0.1\n forward . 1.1.1.1\n}", "ok ok problem"},
-		"all of it besides svc.global":  {"clusterset.local svc.global {\n forward . 10.0.0.1\n}\nglobal {\n forward . 10.0.0.2 10.0.0.1\n}", "ok ok problem"},
-		"the rest to others":            {"clusterset.local svc.global {\n forward . 10.0.0.1\n}\nglobal {\n forward . 1.1.1.1\n}", "ok ok"},
-		"the rest to others, by plugin": {"clusterset.local svc.global {\n clusterset\n}\nglobal {\n forward . 1.1.1.1\n}", "ok ok"},
-		"plugin, and forward after it":  {"clusterset.local global {\n clusterset\n forward . 1.1.1.1\n}", "ok ok"},
-		"forward without arguments":     {"clusterset.local svc.global {\n forward . 10.0.0.1\n}\nglobal {\n forward\n}", "ok ok"},
+		"all of global forwarded":      {"clusterset.local Global.:53 {\n forward . 10.0.0.1\n}", "ok ok problem"},
+		"all of it from the root":      {". {\n forward clusterset.local 10.0.0.1\n forward global 10.0.0.1\n forward . 1.1.1.1\n}", "ok ok problem"},
+		"all of it besides svc.global": {"clusterset.local svc.global {\n forward . 10.0.0.1\n}\nglobal {\n forward . 10.0.0.2 10.0.0.1\n}", "ok ok problem"},
+		"the rest to others":           {"clusterset.local svc.global {\n forward . 10.0.0.1\n}\nglobal {\n forward . 1.1.1.1\n}", "ok ok"},
+		"plugin, and forward after it": {"clusterset.local global {\n clusterset\n forward . 1.1.1.1\n}", "ok ok"},
 	} {
 		var got []string
 		facts := healthy()
