@@ -60,19 +60,16 @@ func Fetch(ctx context.Context, c *objects.Cluster, key index.ServiceKey) (*Fact
 		return nil, c.Words(err)
 	}
 	addAll(f, globals.Items)
-	var imported discoveryv1.EndpointSliceList
-	if err := c.List(ctx, &imported, in, client.MatchingLabels{api.LabelServiceName: key.Name()}); err != nil {
-		return nil, c.Words(err)
-	}
-	addAll(f, imported.Items)
 	derived := api.DerivedServiceName(key.Namespace(), key.Name())
-	var behind discoveryv1.EndpointSliceList
-	if err := c.List(ctx, &behind, in, client.MatchingLabels{discoveryv1.LabelServiceName: derived}); err != nil {
-		return nil, c.Words(err)
-	}
-	for i := range behind.Items {
-		if behind.Items[i].Labels[api.LabelServiceName] == "" { // otherwise it is among the imported ones
-			f.add(&behind.Items[i])
+	for _, labels := range []client.MatchingLabels{{api.LabelServiceName: key.Name()}, {discoveryv1.LabelServiceName: derived}} {
+		var found discoveryv1.EndpointSliceList
+		if err := c.List(ctx, &found, in, labels); err != nil {
+			return nil, c.Words(err)
+		}
+		for i := range found.Items {
+			if s := &found.Items[i]; s.Labels[api.LabelServiceName] == labels[api.LabelServiceName] { // else it is among the imported ones
+				f.add(s)
+			}
 		}
 	}
 	exports, err := c.ServiceExports(ctx, in)
