@@ -82,7 +82,6 @@ func newImage(arch string, o options, notices []byte) (v1.Image, error) {
 	return mutate.Annotations(image, about).(v1.Image), nil
 }
 
-// file is a file of the image.
 type file struct {
 	name    string // its path, without the leading slash
 	mode    int64

@@ -49,7 +49,6 @@ type part struct {
 	dirs map[string]bool // the folders of its packages that are used
 }
 
-// component describes the part in an SBOM.
 func (p *part) component() cdx.Component {
 	c := cdx.Component{BOMRef: p.purl, Type: cdx.ComponentTypeLibrary, Name: p.name, Version: p.version, PackageURL: p.purl}
 	choices := cdx.Licenses{}

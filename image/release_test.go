@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"crypto/sha256"
 	"debug/buildinfo"
 	"errors"
@@ -356,22 +355,6 @@ func mainModule(t *testing.T) *modfile.File {
 		t.Fatal(err)
 	}
 	return m
-}
-
-// A mistake on the command line is reported before anything is compiled.
-func TestWrongArguments(t *testing.T) {
-	for _, c := range []struct{ args, says string }{
-		{"", `-version is ""; want v and a semantic version`},
-		{"-version 1.2.3", `-version is "1.2.3"`},
-		{"-version v1.2", `-version is "v1.2"`},
-		{"-version v1.2.3 -platforms linux", `-platforms has "linux"; want os/arch`},
-		{"-version v1.2.3 -platforms darwin/arm64", "for the image"},
-		{"-version v1.2.3 now", `unexpected argument "now"`},
-	} {
-		if err := run(context.Background(), strings.Fields(c.args), io.Discard); err == nil || !strings.Contains(err.Error(), c.says) {
-			t.Errorf("%s: %v, want %q", c.args, err, c.says)
-		}
-	}
 }
 
 func TestSection(t *testing.T) {

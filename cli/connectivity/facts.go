@@ -6,10 +6,8 @@ import "net/netip"
 type Facts struct {
 	// Cluster is its name in the set, Context the kubeconfig's name for it.
 	Cluster, Context string
-	// Gone is set if the namespace is no longer there.
-	Gone bool
-	// Server and Client are the pods.
-	Server, Client Pod
+	Gone             bool
+	Server, Client   Pod
 	// Exports are the cluster's own, Imports those of all clusters, by name.
 	Exports map[string]Export
 	Imports map[string]Import
@@ -25,10 +23,8 @@ type Facts struct {
 
 // Pod is a pod of the test.
 type Pod struct {
-	Ready bool
-	// Done is set once it has ended.
-	Done bool
-	// Why is why it isn't ready.
+	Ready     bool
+	Done      bool
 	Why       string
 	Addresses []string
 }

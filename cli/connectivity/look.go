@@ -19,7 +19,6 @@ import (
 // notThere is why a pod isn't ready that doesn't exist.
 const notThere = "the pod isn't there"
 
-// look reads the state of the test in a cluster.
 func (c *Cluster) look(ctx context.Context, namespace string) (*Facts, error) {
 	f := &Facts{
 		Cluster: c.Name, Context: c.Context, Exports: map[string]Export{}, Imports: map[string]Import{},

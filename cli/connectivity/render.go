@@ -36,7 +36,6 @@ func Render(r Report, colours bool) string {
 	return w.String()
 }
 
-// cell shows the checks of a kind: in which families they work, and in which they don't.
 func (p *Pair) cell(kind Kind) screen.Cell {
 	var works, fails []string
 	for _, c := range p.Checks {

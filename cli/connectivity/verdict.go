@@ -32,11 +32,10 @@ type Report struct {
 
 // Pair is what a cluster's pods found out about a cluster's services.
 type Pair struct {
-	From   string  `json:"from"`
-	To     string  `json:"to"`
-	Checks []Check `json:"checks,omitempty"`
-	// NotTried is why nothing was asked.
-	NotTried string `json:"notTried,omitempty"`
+	From     string  `json:"from"`
+	To       string  `json:"to"`
+	Checks   []Check `json:"checks,omitempty"`
+	NotTried string  `json:"notTried,omitempty"`
 }
 
 // Check is one question and its answer.
@@ -86,7 +85,6 @@ func (j *judge) note(format string, args ...any) {
 	}
 }
 
-// kubectl returns a command for a cluster.
 func (j *judge) kubectl(f *Facts, format string, args ...any) string {
 	return "kubectl --context " + f.Context + " " + fmt.Sprintf(format, args...)
 }
@@ -114,7 +112,6 @@ func (j *judge) cluster(f *Facts) {
 	}
 }
 
-// from judges what a cluster's pods found out.
 func (j *judge) from(here *Facts) {
 	if len(here.Answers) == 0 && !here.Gone && here.Server.Ready && slices.ContainsFunc(j.all, func(f *Facts) bool { return here.Imports[serviceOf(f.Cluster)].There }) {
 		j.problem(j.kubectl(here, "-n %s describe pod %s (run the test with --keep)", j.namespace, clientPod),
@@ -259,7 +256,6 @@ func (j *judge) unreached(here, there *Facts, a Answer, way string) {
 	}
 }
 
-// outcome returns how a question was answered.
 func (j *judge) outcome(here, there *Facts, kind Kind, family Family) Outcome {
 	at := slices.IndexFunc(here.Answers, func(a Answer) bool { return a.To == there.Cluster && a.Kind == kind && a.Family == family && a.Connect })
 	if at < 0 {

@@ -97,7 +97,6 @@ func (b *Block) names(zone, plugin string) bool {
 	return p != nil && len(p.Args) > 0 && zoneOf(p.Args[0]) != ""
 }
 
-// servers returns where a forward plugin sends queries.
 func (p *Plugin) servers() []string {
 	if len(p.Args) < 2 {
 		return []string{"nowhere"}
@@ -199,7 +198,6 @@ func sendsGlobal(c ConfigMap, servers, ours []string) []Finding {
 		cure+edit(c))}
 }
 
-// edit is the command that opens a ConfigMap.
 func edit(c ConfigMap) string {
 	namespace, name, _ := strings.Cut(c.Key, "/")
 	return fmt.Sprintf(" (kubectl -n %s edit configmap %s)", namespace, name)

@@ -15,7 +15,6 @@ import (
 
 const mcsGroup = "multicluster.x-k8s.io"
 
-// kinds are the kinds that must be served, by part.
 var kinds = map[string][]CRD{
 	"cluster": {
 		{Name: "memberclusters.clusterset.dev", Want: []string{"v1alpha1"}},

@@ -9,7 +9,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/cli/view"
 	"github.com/clusterset/clusterset/internal/topology"
@@ -130,7 +129,6 @@ func TestRender(t *testing.T) {
 			f.Pods[0].Ready, f.Pods[0].Waits, f.Pods[0].Restarts = false, "CrashLoopBackOff", 7
 			f.Pods[1].Version, f.Pods[2].Restarts = "1.1.0", 9
 		},
-		"unnamed": func(f *Facts) { f.Set.Notes = []string{view.Unnamed} },
 		"no-pods": func(f *Facts) { f.Pods, f.Workloads = nil, nil },
 		"not-created": func(f *Facts) { // the agent has no pod at all, and the DNS servers' DaemonSet one on each of two nodes of three
 			f.Pods, f.Workloads[0].Pods = f.Pods[1:], 0
@@ -147,18 +145,6 @@ func TestRender(t *testing.T) {
 		},
 		"left": func(f *Facts) { // and was cleaned up
 			f.Set, f.Pods, f.Workloads, f.Credentials = view.Build(view.Facts{Now: now, Local: &view.LocalFacts{}}), nil, nil, nil
-		},
-		"namespace-elsewhere": func(f *Facts) {
-			lyon := clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "lyon"}}
-			lyon.Status.Namespaces = clustersetv1alpha1.NamespaceDigest([]string{"default"})
-			var web clustersetv1alpha1.ExportedService
-			web.Namespace, web.Spec.ServiceNamespace, web.Spec.ServiceName = api.MemberNamespace("beijing"), "shop", "web"
-			hub := &view.HubFacts{Members: []clustersetv1alpha1.MemberCluster{{ObjectMeta: metav1.ObjectMeta{Name: "beijing"}}, lyon}}
-			f.Set.Elsewhere = hub.Elsewhere([]*clustersetv1alpha1.ExportedService{&web}, nil, now)
-		},
-		"unreachable": func(f *Facts) { // which is a problem of the set
-			f.Set.Clusters[1].Reach.State, f.Set.Clusters[1].Reach.Reason = metav1.ConditionFalse, "NoAnswer"
-			f.Set.Problems = []view.Problem{{Name: "shanghai", What: "MemberCluster", Reason: "Unreachable", Message: "its agent hasn't answered this cluster's for 5m", Cure: "check routes and firewalls on the way to 10.2.0.1:9471"}}
 		},
 		"kube-dns": func(f *Facts) {
 			f.ClusterDNS = ConfigMap{Key: "kube-system/kube-dns", Found: true, Data: map[string]string{"stubDomains": `{"svc.global": ["10.96.0.53"]}`}}
@@ -182,7 +168,7 @@ func TestRender(t *testing.T) {
 				t.Errorf("%s: %s %q: a problem has a cure, and nothing else has", name, finding.Level, finding.Message)
 			}
 		}
-		if slices.Contains([]string{"pods", "left", "unreachable", "not-created", "nowhere", "elsewhere"}, name) && d.Problems == 0 {
+		if slices.Contains([]string{"pods", "left", "not-created", "nowhere", "elsewhere"}, name) && d.Problems == 0 {
 			t.Errorf("%s: no problem", name)
 		}
 		if name == "healthy" && d.Problems > 0 {

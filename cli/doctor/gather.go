@@ -43,9 +43,8 @@ type Gatherer struct {
 	MemberNamespace string
 	// ClusterDNS and NodeLocalDNS are the names of the ConfigMaps, Secret that of the agent's credentials, empty if it isn't to be read.
 	ClusterDNS, NodeLocalDNS, Secret client.ObjectKey
-	// DNSServer is an address with a port, or empty.
-	DNSServer string
-	Zones     []string
+	DNSServer                        string
+	Zones                            []string
 }
 
 // Gather reads the Facts. They include what can't be read.
@@ -117,7 +116,6 @@ func (g *Gatherer) askCluster(ctx context.Context, f *Facts) (c *objects.Cluster
 
 var errUnreached = errors.New("the cluster can't be reached")
 
-// server checks an API server.
 func (g *Gatherer) server(ctx context.Context, config *rest.Config, what, flags string) (*Server, *objects.Cluster) {
 	s := &Server{What: what, Address: config.Host}
 	c, err := objects.Open(config, what, flags)

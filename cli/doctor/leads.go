@@ -20,8 +20,7 @@ type Service struct {
 	Namespace, Name string
 	ClusterIPs      []netip.Addr
 	Selector        map[string]string
-	// DNS says that it has the port of DNS.
-	DNS bool
+	DNS             bool
 }
 
 // services reads the Services that have an address.

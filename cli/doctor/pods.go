@@ -21,8 +21,7 @@ import (
 // Workload is a Deployment or DaemonSet of ours.
 type Workload struct {
 	Part, Kind, Namespace, Name string
-	// Labels are those of its pods.
-	Labels map[string]string
+	Labels                      map[string]string
 	// Wanted is how many pods it should have, and Pods how many it has, ready or not.
 	Wanted, Pods int32
 	// Refused is why the API server refuses to create its pods. A DaemonSet has that only in its Events.
@@ -102,7 +101,6 @@ func (f *Facts) wants(part string) bool {
 	return false
 }
 
-// programs are the words for what runs in pods.
 var programs = map[string]string{view.PartMember: "clusterset member", view.PartHub: "clusterset hub", view.PartDNS: "the DNS servers"}
 
 // manyRestarts is how often a pod that is ready may have restarted before that is a problem.
@@ -140,7 +138,6 @@ func checkPods(f *Facts) []Finding {
 	return all
 }
 
-// checkPart checks the pods of one part.
 func checkPart(part string, pods []view.Pod) (all []Finding) {
 	var down, unsteady []string
 	restarts := int32(0)
@@ -170,7 +167,6 @@ func checkPart(part string, pods []view.Pod) (all []Finding) {
 	return all
 }
 
-// state says in what state a pod is.
 func state(p *view.Pod) string {
 	var words []string
 	if p.Waits != "" {

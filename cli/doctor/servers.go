@@ -10,7 +10,6 @@ import (
 	"github.com/clusterset/clusterset/cli/view"
 )
 
-// checkServers checks whether the API servers answer.
 func checkServers(f *Facts) []Finding {
 	var all []Finding
 	for _, s := range f.servers() {
@@ -81,7 +80,6 @@ func checkCRD(s *Server, c CRD, rejoin string) (finding Finding, bad bool) {
 	return Finding{}, false
 }
 
-// checkRights checks whether the account has the rights it needs.
 func checkRights(f *Facts) []Finding {
 	var all []Finding
 	for _, s := range f.servers() {

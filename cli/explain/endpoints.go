@@ -21,8 +21,7 @@ type judge struct {
 	// passedOver says that a ready one isn't used. If all healthy ones are, its cluster isn't healthy.
 	passedOver bool
 	// elsewhere says that the ClusterSetIP is another cluster's than the one whose objects these are.
-	elsewhere bool
-	// routes and byClusterIP are the results of Facts.routes.
+	elsewhere   bool
 	routes      map[string]route
 	byClusterIP map[string]bool
 }
@@ -91,7 +90,6 @@ func (j judge) verdict(p *index.Ranked, cluster *index.Cluster) (answered, used 
 	return true, true, fmt.Sprintf("in the server's own %s", p.Tier)
 }
 
-// zones returns the zones of a cluster, separated by commas.
 func zones(cluster *index.Cluster) string { return strings.Join(cluster.Zones, ",") }
 
 func farther(own, best topology.Tier) string {

@@ -92,7 +92,6 @@ func (f *Facts) Known(cluster string) error {
 	return near.Unknown("cluster", cluster, names)
 }
 
-// tiers returns the tiers in the order in which they are tried.
 func tiers(p topology.Policy) []string {
 	prefer := p.Prefer
 	if prefer == nil {
@@ -127,7 +126,6 @@ func source(d index.Dialect, svc *index.Service) (object, why string) {
 	}
 }
 
-// because explains the result in a sentence or two.
 func because(why string, j judge, endpoints int) string {
 	at, set := j.at, j.at.Set
 	switch {
@@ -187,10 +185,8 @@ func (j judge) nearness(t topology.Tier) string {
 	return "no endpoint is near, so all ready endpoints answer"
 }
 
-// alike reports whether the policy prefers no tier.
 func (j judge) alike() bool { return j.query.Policy.Prefer != nil && len(j.query.Policy.Prefer) == 0 }
 
-// nearest returns the tier of the nearest endpoints in use.
 func nearest(all []index.Ranked) topology.Tier {
 	best, tier := topology.Gone, topology.Any
 	for i := range all {
@@ -221,7 +217,6 @@ func clustersOf(objects []index.Object) map[string]*index.Cluster {
 	return clusters
 }
 
-// states returns the state of each cluster that has endpoints of the service.
 func states(f Facts, clusters map[string]*index.Cluster, endpoints []index.Ranked) []Cluster {
 	var names []string
 	for i := range endpoints {

@@ -193,7 +193,6 @@ func (f *Facts) add(o runtime.Object) {
 	}
 }
 
-// addAll adds each object of a list.
 func addAll[T any, P interface {
 	*T
 	runtime.Object
@@ -203,7 +202,6 @@ func addAll[T any, P interface {
 	}
 }
 
-// imported returns the service's ServiceImport, or nil.
 func (f *Facts) imported(key index.ServiceKey) *mcsv1beta1.ServiceImport {
 	for _, o := range f.imports {
 		if o.Namespace == key.Namespace() && o.Name == key.Name() {

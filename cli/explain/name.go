@@ -33,7 +33,6 @@ func (n Name) String() string {
 	return s
 }
 
-// below returns the part before the zone.
 func (n Name) below() string {
 	s := string(n.Key) + ".svc"
 	if n.Labels != "" {
