@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"debug/buildinfo"
-	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -142,68 +141,48 @@ func stamped(t *testing.T, dir string) {
 	}
 }
 
-// wantOnArtifactHub checks what Artifact Hub shows of a test release: its image, that it is a prerelease, and the chart's own kinds. It
-// ignores an annotation that isn't valid YAML, and says so only to the chart's owner.
-func wantOnArtifactHub(t *testing.T, annotations map[string]string) {
-	t.Helper()
-	type named struct{ Name, Image, URL, Kind, Version string }
-	listed := map[string][]named{}
-	for _, key := range []string{"images", "links", "crds"} {
-		var list []named
-		if err := yaml.Unmarshal([]byte(annotations["artifacthub.io/"+key]), &list); err != nil || len(list) == 0 {
-			t.Fatalf("artifacthub.io/%s: %+v, %v", key, list, err)
-		}
-		listed[key] = list
-	}
-	if images := listed["images"]; len(images) != 1 || images[0].Image != "docker.io/clusterset/clusterset:"+testVersion {
-		t.Errorf("artifacthub.io/images: %+v", images)
-	}
-	if got := annotations["artifacthub.io/prerelease"]; got != "true" {
-		t.Errorf("artifacthub.io/prerelease of %s is %q", testVersion, got)
-	}
-	files, err := filepath.Glob(filepath.Join(root, "api", "crds", "*.yaml"))
-	if err != nil || len(files) != len(listed["crds"]) {
-		t.Errorf("artifacthub.io/crds lists %d kinds; api/crds has %d files, %v", len(listed["crds"]), len(files), err)
-	}
-	for _, file := range files {
-		var crd struct {
-			Metadata struct{ Name string }
-			Spec     struct {
-				Names    struct{ Kind string }
-				Versions []struct{ Name string }
-			}
-		}
-		if err := yaml.Unmarshal(read(t, file), &crd); err != nil {
-			t.Fatal(err)
-		}
-		if !slices.ContainsFunc(listed["crds"], func(n named) bool {
-			return n.Kind == crd.Spec.Names.Kind && n.Version == crd.Spec.Versions[0].Name && n.Name == crd.Metadata.Name
-		}) {
-			t.Errorf("artifacthub.io/crds doesn't list %+v", crd)
-		}
-	}
-}
-
-// A Chart.yaml says what Artifact Hub shows. The chart of a release that isn't a prerelease isn't called one, and a Chart.yaml that lost a line is refused.
+// A Chart.yaml says what Artifact Hub shows: the image, whether it is a prerelease, and the chart's own kinds. It ignores an annotation that isn't
+// valid YAML, and says so only to the chart's owner. A Chart.yaml that lost a line is refused.
 func TestStamp(t *testing.T) {
 	content := read(t, filepath.Join(chartDir, "Chart.yaml"))
-	test, err := stamp(content, options{version: testVersion, name: "docker.io/clusterset/clusterset"})
-	var about struct{ Annotations map[string]string }
-	if err := errors.Join(err, yaml.Unmarshal(test, &about)); err != nil {
-		t.Fatal(err)
-	}
-	wantOnArtifactHub(t, about.Annotations)
-	got, err := stamp(content, options{version: "v1.2.3", name: "example.com/clusterset"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{"\nversion: 1.2.3\n", "\nappVersion: v1.2.3\n", "/prerelease: \"false\"\n", " image: example.com/clusterset:v1.2.3\n"} {
-		if strings.Count(string(got), want) != 1 {
-			t.Errorf("%q isn't there once:\n%s", want, got)
+	for version, wants := range map[string][]string{
+		"v1.2.3":    {"\nversion: 1.2.3\n", "\nappVersion: v1.2.3\n", "/prerelease: \"false\"\n", " image: example.com/clusterset:v1.2.3\n"},
+		testVersion: {"\nversion: 0.0.0-test\n", "/prerelease: \"true\"\n"},
+	} {
+		got, err := stamp(content, options{version: version, name: "example.com/clusterset"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range wants {
+			if strings.Count(string(got), want) != 1 {
+				t.Errorf("%q isn't there once:\n%s", want, got)
+			}
 		}
 	}
 	if _, err := stamp(bytes.Replace(content, []byte("appVersion"), []byte("app"), 1), options{version: "v1.2.3"}); err == nil || !strings.Contains(err.Error(), "0 lines appVersion:") {
 		t.Error(err)
+	}
+	var about struct{ Annotations map[string]string }
+	if err := yaml.Unmarshal(content, &about); err != nil {
+		t.Fatal(err)
+	}
+	type named struct{ Name, Image, URL string }
+	var listed []named
+	for _, key := range []string{"images", "links", "crds"} { // the kinds last
+		listed = nil
+		if err := yaml.Unmarshal([]byte(about.Annotations["artifacthub.io/"+key]), &listed); err != nil || len(listed) == 0 {
+			t.Fatalf("artifacthub.io/%s: %+v, %v", key, listed, err)
+		}
+	}
+	files, err := filepath.Glob(filepath.Join(root, "api", "crds", "*.yaml"))
+	if err != nil || len(files) != len(listed) {
+		t.Errorf("artifacthub.io/crds lists %d kinds; api/crds has %d files, %v", len(listed), len(files), err)
+	}
+	for _, file := range files {
+		group, plural, _ := strings.Cut(strings.TrimSuffix(filepath.Base(file), ".yaml"), "_")
+		if !slices.ContainsFunc(listed, func(n named) bool { return n.Name == plural+"."+group }) {
+			t.Errorf("artifacthub.io/crds doesn't list %s.%s", plural, group)
+		}
 	}
 }
 
