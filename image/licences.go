@@ -227,10 +227,7 @@ func scripts(dir string) (found []*part, err error) {
 		if len(fields) != 4 || strings.HasPrefix(line, "#") {
 			continue
 		}
-		name, version, ok := strings.Cut(fields[1], "@")
-		if !ok {
-			return nil, fmt.Errorf("%s/ORIGIN has the package %q; want name@version", dir, fields[1])
-		}
+		name, version, _ := strings.Cut(fields[1], "@")
 		content, err := os.ReadFile(filepath.Join(dir, name+".LICENSE"))
 		if err != nil {
 			return nil, err
@@ -241,9 +238,6 @@ func scripts(dir string) (found []*part, err error) {
 			return nil, err
 		}
 		found = append(found, p)
-	}
-	if len(found) == 0 {
-		return nil, fmt.Errorf("%s/ORIGIN lists no package", dir)
 	}
 	return found, nil
 }
