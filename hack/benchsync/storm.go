@@ -283,18 +283,19 @@ func (s *storms) returns(ctx context.Context, what string) error {
 // full makes the hub's etcd refuse all writes for a while, as when its quota is used up. Changes are made meanwhile.
 func (s *storms) full(ctx context.Context) error {
 	s.say("the hub is full for %s", s.sizes.time)
-	was := s.sent.now()
+	was, began := s.sent.now(), time.Now()
 	if err := s.alarm(ctx, "ACTIVATE"); err != nil {
 		return err
 	}
 	if err := errors.Join(s.change(ctx), pause(ctx, s.sizes.time)); err != nil {
 		return err
 	}
-	while := s.sent.now().minus(was).requests
-	// For each agent: its changes once, or eight of them, a turn for each of its workers that is under way, and then a turn in four seconds at most,
-	// and for each heartbeat and its early retries two requests and a list of each kind at times.
-	if most := len(s.agents) * (2*strikes + int(s.sizes.time/(4*time.Second)) + 3*(int(s.sizes.time/beatEvery)+5)); while > most {
-		return fmt.Errorf("%d requests while the hub was full, want at most %d", while, most)
+	while, lasted := s.sent.now().minus(was).requests, time.Since(began)
+	// For each agent: eight changes, and what its workers have under way then; one for each worker after 1 s, 3 s, 7 s and then each 8 s; and for each
+	// heartbeat and its early retries two requests and a list of each kind at times.
+	turns := 2 + 3 + int(lasted/(8*time.Second))
+	if most := len(s.agents) * (turns*strikes + 3*(int(lasted/beatEvery)+5)); while > most {
+		return fmt.Errorf("%d requests while the hub was full for %s, want at most %d", while, round(lasted), most)
 	}
 	if err := s.alarm(ctx, "DEACTIVATE"); err != nil {
 		return err
