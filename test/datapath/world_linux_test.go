@@ -33,8 +33,7 @@ type cluster struct {
 	number  int // 1, 2, …
 	nodes   []*node
 
-	cut    bool // disconnected from the other clusters
-	beacon int  // which address of the first node's pods its agent's beacon has (measure)
+	cut bool // disconnected from the other clusters
 
 	dir, kubeProxy, nsenter string
 }
