@@ -180,13 +180,7 @@ func (n *node) proxyStarted(ctx context.Context) error {
 
 // get returns nil if a GET of the URL from the node returns 200.
 func (n *node) get(ctx context.Context, from string) error {
-	transport := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, network, address string) (conn net.Conn, err error) {
-		err = n.ns.do(func() error {
-			conn, err = new(net.Dialer).DialContext(ctx, network, address)
-			return err
-		})
-		return conn, err
-	}}
+	transport := &http.Transport{DisableKeepAlives: true, DialContext: n.dialContext}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, from, http.NoBody)
 	if err != nil {
 		return err
@@ -200,6 +194,15 @@ func (n *node) get(ctx context.Context, from string) error {
 		return fmt.Errorf("GET %s: %s", from, resp.Status)
 	}
 	return nil
+}
+
+// dialContext connects from the node, from any of its addresses.
+func (n *node) dialContext(ctx context.Context, network, address string) (conn net.Conn, err error) {
+	err = n.ns.do(func() error {
+		conn, err = new(net.Dialer).DialContext(ctx, network, address)
+		return err
+	})
+	return conn, err
 }
 
 // setZone writes the Node object with a zone label, or without one if zone is empty.

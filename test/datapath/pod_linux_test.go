@@ -30,10 +30,13 @@ const targetPort = 8080
 func (n *node) newPod(t testing.TB) *pod {
 	t.Helper()
 	n.given++
-	p := &pod{
-		name: fmt.Sprintf("%s/%d", n.name, n.given), node: n, zone: n.zone,
-		v4: pod4(n.cluster.number, n.number, n.given), v6: pod6(n.cluster.number, n.number, n.given),
-	}
+	return n.startPod(t, n.cluster.number, n.given)
+}
+
+// startPod starts a pod with the i-th address that the node would have in a cluster.
+func (n *node) startPod(t testing.TB, cluster, i int) *pod {
+	t.Helper()
+	p := &pod{name: fmt.Sprintf("%s/%d", n.name, i), node: n, zone: n.zone, v4: pod4(cluster, n.number, i), v6: pod6(cluster, n.number, i)}
 	t.Cleanup(p.fail)
 	if err := n.ns.do(func() error { return errors.Join(p.listen(p.v4), p.listen(p.v6)) }); err != nil {
 		t.Fatalf("start pod %s: %v", p.name, err)

@@ -57,11 +57,10 @@ func set(t *testing.T) *world {
 		t.Fatalf("start the set: %v", shared.err)
 	}
 	w := shared.world
-	from := w.logSizes()
 	t.Cleanup(func() {
 		if t.Failed() {
 			for _, p := range w.programs() {
-				t.Log(process.LogSince(p.Log, from[p], 15))
+				t.Log(process.LogSince(p.Log, 0, 15))
 			}
 		}
 	})

@@ -33,7 +33,7 @@ type cluster struct {
 	number  int // 1, 2, …
 	nodes   []*node
 
-	cut bool // disconnected from the other clusters
+	reconnect func() // restores a cluster that died, except for its agent
 
 	dir, kubeProxy, nsenter string
 }
@@ -170,17 +170,6 @@ func (w *world) programs() []*fleet.Program {
 		}
 	}
 	return all
-}
-
-// logSizes returns the current size of each program's log.
-func (w *world) logSizes() map[*fleet.Program]int64 {
-	sizes := map[*fleet.Program]int64{}
-	for _, p := range w.programs() {
-		if info, err := os.Stat(p.Log); err == nil {
-			sizes[p] = info.Size()
-		}
-	}
-	return sizes
 }
 
 // stop ends everything.
