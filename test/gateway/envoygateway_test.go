@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/clusterset/clusterset/test/corefile"
 	"github.com/clusterset/clusterset/test/fleet"
 	"github.com/clusterset/clusterset/test/fleettest"
 	"github.com/clusterset/clusterset/test/process"
@@ -98,7 +98,7 @@ func start(t *testing.T, p programs, m *fleettest.Member) *envoyGateway {
 		Args: func() ([]string, error) {
 			return []string{"KUBECONFIG=/kubeconfig", "unshare", "--root=" + root, "/envoy-gateway", "server"}, nil
 		},
-		Up: func(ctx context.Context) error { return get(ctx, "http://127.0.0.1:8081/readyz") },
+		Up: func(ctx context.Context) error { return corefile.Ready(ctx, "http://127.0.0.1:8081/readyz") },
 	}
 	t.Cleanup(func() {
 		server.Kill()
@@ -139,22 +139,6 @@ func (g *envoyGateway) secret(name, dir string) {
 	for key, value := range secret.Data {
 		g.write(filepath.Join(dir, key), value)
 	}
-}
-
-func get(ctx context.Context, url string) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
-	if err != nil {
-		return err
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = resp.Body.Close() }()
-	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s: %s", url, resp.Status)
-	}
-	return nil
 }
 
 // asProxy returns what a proxy of a Gateway gets, by the names of xDS's clusters; ./envoy says in which form. It authenticates as the
