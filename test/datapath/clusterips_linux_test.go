@@ -10,26 +10,25 @@ import (
 // The agent's flags say what no service does.
 func TestClusterIPs(t *testing.T) {
 	w := set(t)
-	for _, name := range []string{"xicheng", "chaoyang"} {
-		c := w.cluster(name)
-		w.network.hidePods(t, c)
-		c.restartAgent(t, "--data-path", "clusterips", "--prefer", "none")
-		t.Cleanup(func() { c.restartAgent(t) })
+	for _, name := range []string{"xicheng", "chaoyang"} { // an exporter, and a cluster that exports nothing
+		t.Run(name, func(t *testing.T) {
+			c := w.cluster(name)
+			w.network.hidePods(t, c)
+			c.restartAgent(t, "--data-path", "clusterips", "--prefer", "none")
+			t.Cleanup(func() { c.restartAgent(t) })
+			s := w.service(t, export{}, "xicheng", "minhang")
+			xicheng, minhang := s.pods("xicheng", 2), s.pods("minhang", 2)
+			s.publish()
+			s.answered(name, slices.Concat(xicheng, minhang)...)
+			// An exporter without a ready pod is left out. An exporter that has lost one of two pods isn't.
+			xicheng.ready(false)
+			minhang[0].notReady = true
+			s.publish()
+			s.answered(name, minhang[1])
+			xicheng.ready(true)
+			minhang.ready(false)
+			s.publish()
+			s.answered(name, xicheng...)
+		})
 	}
-	s := w.service(t, export{}, "xicheng", "minhang")
-	xicheng, minhang := s.pods("xicheng", 2), s.pods("minhang", 2)
-	answered := func(want ...*pod) {
-		t.Helper()
-		s.publish()
-		s.answered("xicheng", want...)
-		s.answered("chaoyang", want...)
-	}
-	answered(slices.Concat(xicheng, minhang)...)
-	// An exporter without a ready pod is left out. An exporter that has lost one of two pods isn't.
-	xicheng.ready(false)
-	minhang[0].notReady = true
-	answered(minhang[1])
-	xicheng.ready(true)
-	minhang.ready(false)
-	answered(xicheng...)
 }

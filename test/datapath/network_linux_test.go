@@ -114,7 +114,7 @@ func (w *network) hidePods(t testing.TB, of *cluster) {
 				of.number, clusterPods4(c), clusterPods6(c))
 		}
 	}
-	w.filter(t, "hidden-"+of.Name, rules)
+	w.filter(t, "hidden", rules)
 }
 
 // port returns the name of the router's interface to a node.
