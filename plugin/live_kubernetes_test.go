@@ -24,7 +24,6 @@ func TestLiveKubernetes(t *testing.T) {
 		{"server blocks share one set of watches", liveSharedWatches},
 		{"missing rights are SERVFAIL until they are granted", liveMissingRights},
 		{"ten reloads leave no goroutine behind", liveReloads},
-		{"reloads with files for credentials leave no goroutine behind", liveReloadsWithFiles},
 		{"a failed reload leaves the old server answering and nothing else", liveFailedReloads},
 		{"a lost API server changes no answer and leaves no goroutine behind", liveLostAPIServer}, // last, because the API server takes time to come back
 	} {
