@@ -61,7 +61,7 @@ func (w *world) launch(ctx context.Context) error {
 	if w.network, err = newNetwork(); err != nil {
 		return err
 	}
-	programs, err := kube.Build(ctx, kube.IncludeProxy(), kube.BuildProgress(os.Stderr))
+	programs, err := kube.Build(ctx, kube.IncludeProxy(), kube.WithProgress(os.Stderr))
 	if err != nil {
 		return err
 	}

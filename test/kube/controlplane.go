@@ -3,7 +3,6 @@ package kube
 import (
 	"context"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,8 +13,7 @@ import (
 	"github.com/clusterset/clusterset/test/process"
 )
 
-// startTimeout bounds the start of one process. A start takes seconds, but
-// longer while the rest of the test suite compiles: on a busy machine,
+// startTimeout bounds the start of one process. A start takes seconds, but longer while the rest of the test suite compiles: on a busy machine,
 // kube-apiserver once waited 77 s before it created the default roles.
 const startTimeout = 5 * time.Minute
 
@@ -35,22 +33,12 @@ type ControlPlane struct {
 	etcd, apiserver, controllerManager *process.Process
 }
 
-// Launch starts a control plane that keeps its data, keys and logs in dir, and
-// returns when it can be used. ctx bounds the launch only; the caller must call
-// [ControlPlane.Stop]. Tests use [Start].
+// Launch starts a control plane that keeps its data, keys and logs in dir, and returns when it can be used. ctx bounds the launch only; the
+// caller must call [ControlPlane.Stop]. Tests use [Start].
 //
-// In a folder that an earlier launch used, the control plane serves the objects
-// stored there, with new certificates and on another port.
+// In a folder that an earlier launch used, the control plane serves the objects stored there, with new certificates and on another port.
 func Launch(ctx context.Context, dir string, opts ...Option) (_ *ControlPlane, err error) {
-	o := options{serviceCIDRs: []string{"10.96.0.0/16"}, progress: io.Discard}
-	for _, opt := range opts {
-		opt(&o)
-	}
-	build := []BuildOption{BuildProgress(o.progress), BuildRelease(o.release)}
-	if o.controllerManager {
-		build = append(build, IncludeControllerManager())
-	}
-	bin, err := Build(ctx, build...)
+	bin, err := Build(ctx, opts...)
 	if err != nil {
 		return nil, err
 	}
@@ -58,7 +46,7 @@ func Launch(ctx context.Context, dir string, opts ...Option) (_ *ControlPlane, e
 		return nil, fmt.Errorf("launch control plane: %w", err)
 	}
 
-	c := &ControlPlane{dir: dir, bin: bin, opts: o}
+	c := &ControlPlane{dir: dir, bin: bin, opts: newOptions(opts)}
 	defer func() {
 		if err != nil {
 			c.Stop()
@@ -73,7 +61,7 @@ func Launch(ctx context.Context, dir string, opts ...Option) (_ *ControlPlane, e
 	if err := c.StartAPIServer(ctx); err != nil {
 		return nil, err
 	}
-	if o.controllerManager {
+	if c.opts.controllerManager {
 		if err := c.StartControllerManager(ctx); err != nil {
 			return nil, err
 		}
@@ -81,8 +69,7 @@ func Launch(ctx context.Context, dir string, opts ...Option) (_ *ControlPlane, e
 	return c, nil
 }
 
-// prepare makes everything that the processes need: a port, a folder for the
-// socket, keys and certificates.
+// prepare makes everything that the processes need: a port, a folder for the socket, keys and certificates.
 func (c *ControlPlane) prepare() (err error) {
 	if c.port, err = reservePort(); err != nil {
 		return err
@@ -124,26 +111,22 @@ func (c *ControlPlane) prepare() (err error) {
 	return err
 }
 
-// start runs a program unless it runs already, and waits until probe succeeds.
-// If it doesn't, start kills the program and leaves p as it was.
+// start runs a program unless it runs already, and waits until probe succeeds. If it doesn't, start kills the program and leaves p as it was.
 func (c *ControlPlane) start(ctx context.Context, p **process.Process, path string, args []string, probe func(context.Context) error) error {
 	if (*p).Running() {
 		return nil
 	}
 	// Not ctx, because the process outlives the call.
 	cmd := exec.CommandContext(context.Background(), path, args...)
-	// The caller's environment isn't passed on, because the programs would obey
-	// KUBECONFIG, KUBERNETES_SERVICE_HOST, ETCD_* and proxy settings.
+	// The caller's environment isn't passed on, because the programs would obey KUBECONFIG, KUBERNETES_SERVICE_HOST, ETCD_* and proxy settings.
 	cmd.Env = []string{
 		"PATH=" + os.Getenv("PATH"), "TMPDIR=" + os.TempDir(),
-		// Garbage collection takes a third of the processor time that
-		// kube-apiserver needs to start, and tests start it by the dozen.
-		// Collecting less costs memory instead.
+		// Garbage collection takes a third of the processor time that kube-apiserver needs to start, and tests start it by the dozen. Collecting
+		// less costs memory instead.
 		"GOGC=400",
 		// But not all of it: those of a hub and a member of 250 clusters must fit into 24 GiB.
 		"GOMEMLIMIT=7GiB",
-		// Dozens of idle servers that look for work on two processors each
-		// take a seventh more than on one.
+		// Dozens of idle servers that look for work on two processors each take a seventh more than on one.
 		"GOMAXPROCS=1",
 	}
 	name := filepath.Base(path)

@@ -16,9 +16,8 @@ import (
 	"time"
 )
 
-// Authority is a certificate authority. The control plane's own signs the API
-// server's certificate and its clients': a client certificate's common name is
-// the user, its organizations are the groups.
+// Authority is a certificate authority. The control plane's own signs the API server's certificate and its clients': a client certificate's
+// common name is the user, its organizations are the groups.
 type Authority struct {
 	cert *x509.Certificate
 	key  *ecdsa.PrivateKey
@@ -51,8 +50,7 @@ func NewAuthority() (*Authority, error) {
 	return &Authority{cert: cert, key: key, pem: encodePEM("CERTIFICATE", der)}, nil
 }
 
-// server issues the API server's certificate, valid for its loopback address
-// and for its names inside a cluster.
+// server issues the API server's certificate, valid for its loopback address and for its names inside a cluster.
 func (a *Authority) server() (keyPair, error) {
 	template := certificate(pkix.Name{CommonName: "kube-apiserver"})
 	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
@@ -84,8 +82,7 @@ func (a *Authority) CertificateFor(names ...string) (ca, cert, key []byte, err e
 	return a.pem, pair.cert, pair.key, err
 }
 
-// WriteCertificate writes tls.crt and tls.key for a server at the loopback address into
-// a directory, and returns a pool that trusts them.
+// WriteCertificate writes tls.crt and tls.key for a server at the loopback address into a directory, and returns a pool that trusts them.
 func WriteCertificate(dir string) (*x509.CertPool, error) {
 	a, err := NewAuthority()
 	if err != nil {
@@ -115,9 +112,8 @@ func (a *Authority) issue(template *x509.Certificate) (keyPair, error) {
 	return keyPair{cert: encodePEM("CERTIFICATE", der), key: keyPEM}, nil
 }
 
-// certificate returns the fields that all certificates share. They are valid
-// long enough for a demo that runs for a while, and start in the past, so that
-// a clock that is a little slow doesn't reject them.
+// certificate returns the fields that all certificates share. They are valid long enough for a demo that runs for a while, and start in the
+// past, so that a clock that is a little slow doesn't reject them.
 func certificate(subject pkix.Name) *x509.Certificate {
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120))
 	if err != nil {

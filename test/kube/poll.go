@@ -12,10 +12,9 @@ import (
 // other packages: no test may fail because a machine is slow.
 const Patience = 2 * time.Minute
 
-// Eventually calls f until it returns nil, and fails the test with f's last
-// error if that has not happened within [Patience]. f should read the
-// current state and describe what is wrong with it. Eventually doesn't
-// interrupt a call, so f should bound its own waits, at least with t.Context().
+// Eventually calls f until it returns nil, and fails the test with f's last error if that has not happened within [Patience]. f should read the
+// current state and describe what is wrong with it. Eventually doesn't interrupt a call, so f should bound its own waits, at least with
+// t.Context().
 func Eventually(t testing.TB, f func() error) {
 	t.Helper()
 	EventuallyWithin(t, Patience, f)
