@@ -34,8 +34,8 @@ type doubt struct {
 // Zones are the zones that servers are asked about.
 var Zones = []string{"clusterset.local", "global"}
 
-// Check returns nil once every server answers every question as the oracle does, no object of an un-exported service is
-// left, and the conditions, the credentials' rights and the endpoints of last resort are right.
+// Check returns nil once every server answers every question as the oracle does, no object of an un-exported service is left, and the
+// credentials' rights and, unless the run is brief, the endpoints of last resort are right.
 func (r *Run) Check() error {
 	w, err := r.Observe()
 	if err != nil {
@@ -59,7 +59,10 @@ func (r *Run) Check() error {
 	if first != nil {
 		return first
 	}
-	return errors.Join(r.leftovers(w), w.conditions(), r.Strays(w), r.readable(w), w.Extending(r.Returning))
+	if !r.Brief {
+		first = w.extended()
+	}
+	return errors.Join(first, r.leftovers(w), r.Strays(w), r.readable(w))
 }
 
 // everything returns every question for every server.
@@ -234,7 +237,7 @@ func (r *Run) leftovers(w *World) error {
 				}
 				for _, o := range ObjectsOf(list) {
 					if o.GetLabels()[extendsLabel] != "" {
-						continue // see Extending
+						continue // see extended
 					}
 					key := types.NamespacedName{Namespace: ns, Name: o.GetName()}
 					if of := o.GetLabels()["multicluster.kubernetes.io/service-name"]; of != "" {

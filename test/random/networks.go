@@ -143,24 +143,6 @@ func (p Part) externals(ports []mergedPort) []backend {
 	return all
 }
 
-// reachable returns the expected condition Reachable of an export (D95).
-func (w *World) reachable(p Part) string {
-	if !slices.ContainsFunc(w.Clusters, func(c *View) bool { return p.apart(c) && p.isFor(c) }) {
-		return "none"
-	}
-	stated, exported := p.external()
-	said := "True ExternalAddresses"
-	switch {
-	case p.headless():
-		said = "False Headless"
-	case len(stated) == 0:
-		said = "False NoExternalAddress"
-	case len(p.External) == 0 || len(exported) == 0:
-		said = "False NotInExternalCIDRs"
-	}
-	return said + ", naming []"
-}
-
 // Strays returns an error if a slice or a GlobalService has anything else of a cluster of another network than its external addresses (D81).
 func (r *Run) Strays(w *World) error {
 	var errs []error

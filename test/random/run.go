@@ -69,9 +69,8 @@ type Run struct {
 	Servers []Server
 	// suspects are the questions whose last answer was wrong. They are asked first, because most are still wrong.
 	suspects []doubt
-	// Returning are the clusters that may still count as Suspect behind addresses, because they were silent (D5).
-	Returning map[string]bool
-	// Brief leaves out the questions about services that don't exist, which must have no answer.
+	// Brief leaves out the questions about services that don't exist, which must have no answer, and the endpoints of last resort: clusters that
+	// were silent count as Suspect there for a while (D5).
 	Brief bool
 }
 
