@@ -34,8 +34,8 @@ type doubt struct {
 // Zones are the zones that servers are asked about.
 var Zones = []string{"clusterset.local", "global"}
 
-// Check returns nil once every server answers every question as the oracle does, no object of an un-exported service is left, and the
-// credentials' rights and, unless the run is brief, the endpoints of last resort are right.
+// Check returns nil once every server answers every question as the oracle does, no object of an un-exported service is left, no condition names
+// clusters that it must not name, and the credentials' rights and, unless the run is brief, the endpoints of last resort are right.
 func (r *Run) Check() error {
 	w, err := r.Observe()
 	if err != nil {
@@ -62,7 +62,7 @@ func (r *Run) Check() error {
 	if !r.Brief {
 		first = w.extended()
 	}
-	return errors.Join(first, r.leftovers(w), r.Strays(w), r.readable(w))
+	return errors.Join(first, r.leftovers(w), w.discreet(), r.Strays(w), r.readable(w))
 }
 
 // everything returns every question for every server.

@@ -62,6 +62,26 @@ func (w *World) visible(viewer *View, key types.NamespacedName) []Part {
 	return slices.DeleteFunc(w.Parts(key), func(p Part) bool { return !p.isFor(viewer) })
 }
 
+// discreet returns an error if a condition of a ServiceExport names a cluster that its own cluster must not know of, or, as one that differs, one
+// whose export it must not see.
+func (w *World) discreet() error {
+	var errs []error
+	for _, key := range w.Keys() {
+		for _, p := range w.Parts(key) {
+			seen := w.visible(p.View, key)
+			for _, said := range p.exports[key].Status.Conditions {
+				for _, other := range w.Clusters {
+					differs := slices.ContainsFunc(seen, func(o Part) bool { return o.View == other })
+					if strings.Contains(said.Message, other.Name) && !differs && (said.Type == "Conflict" || !p.peer(other)) {
+						errs = append(errs, fmt.Errorf("%s: ServiceExport %s: the condition %s names %s: %s", p.Name, key, said.Type, other.Name, said.Message))
+					}
+				}
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
 // readable returns an error unless each cluster's own credentials on the hub can read the records of exactly the clusters that share a
 // community with it, and the hub reports that it enforces this (C27). If nothing is to be enforced, the credentials must read all
 // records.
