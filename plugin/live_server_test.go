@@ -2,6 +2,7 @@ package clusterset_test
 
 import (
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -9,9 +10,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 
 	"github.com/coredns/caddy"
 	"github.com/coredns/coredns/core/dnsserver"
@@ -187,45 +186,20 @@ func (s *liveServer) expect(t *testing.T, want map[string]string) {
 	})
 }
 
-// askAlong asks the questions repeatedly in the background. The returned function stops it after one last round, and fails
-// the test if any reply wasn't among the allowed ones.
+// askAlong asks the questions in the background, until the returned function is called. Each reply has to be among the allowed ones.
 func (s *liveServer) askAlong(t *testing.T, allowed map[string][]string) (stop func()) {
 	t.Helper()
-	done, stopping := make(chan struct{}), make(chan struct{})
-	var wrong []string
-	rounds := 0
-	go func() {
-		defer close(done)
-		tick := time.NewTicker(5 * time.Millisecond)
-		defer tick.Stop()
-		for last := false; !last; rounds++ {
-			select {
-			case <-stopping:
-				last = true
-			case <-tick.C:
+	return kube.Throughout(t, func() error {
+		var errs []error
+		for question, answers := range allowed {
+			got, err := s.ask(question)
+			if err == nil && !slices.Contains(answers, got) {
+				err = fmt.Errorf("dig %s: got %s, want one of %q", question, got, answers)
 			}
-			for question, answers := range allowed {
-				got, err := s.ask(question)
-				switch {
-				case len(wrong) > 20:
-				case err != nil:
-					wrong = append(wrong, err.Error())
-				case !slices.Contains(answers, got):
-					wrong = append(wrong, fmt.Sprintf("dig %s: got %s, want one of %q", question, got, answers))
-				}
-			}
+			errs = append(errs, err)
 		}
-	}()
-	var once sync.Once
-	end := func() { once.Do(func() { close(stopping) }); <-done }
-	t.Cleanup(end)
-	return func() {
-		t.Helper()
-		end()
-		if len(wrong) > 0 {
-			t.Errorf("wrong answers in %d rounds:\n%s", rounds, strings.Join(wrong, "\n"))
-		}
-	}
+		return errors.Join(errs...)
+	})
 }
 
 // logLines is what CoreDNS logs until the test ends.

@@ -42,7 +42,6 @@ type Link struct {
 	target    string
 	conns     map[*conn]bool
 	random    *rand.Rand
-	accepted  int
 	disturbed int
 	closed    bool
 }
@@ -174,13 +173,6 @@ func (l *Link) disturb(times int) {
 	l.disturbed += times
 }
 
-// Accepted returns how many connections the link has accepted so far.
-func (l *Link) Accepted() int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.accepted
-}
-
 func (l *Link) accept() {
 	for {
 		client, err := l.listener.Accept()
@@ -195,7 +187,6 @@ func (l *Link) accept() {
 func (l *Link) take(client net.Conn) {
 	c := &conn{client: client, done: make(chan struct{})}
 	l.mu.Lock()
-	l.accepted++
 	l.conns[c] = true
 	closed := l.closed
 	l.mu.Unlock()
