@@ -27,6 +27,7 @@ import (
 	"github.com/miekg/dns"
 
 	_ "github.com/clusterset/clusterset/plugin"
+	"github.com/clusterset/clusterset/test/fleet"
 	"github.com/clusterset/clusterset/test/kube"
 	"github.com/clusterset/clusterset/test/process"
 )
@@ -135,8 +136,7 @@ func liveInput(corefile string) caddy.Input {
 	return caddy.CaddyfileInput{Contents: []byte(corefile), Filepath: "Corefile", ServerTypeName: "dns"}
 }
 
-// ask sends a question such as "A web.ns.svc.global" and returns the sorted data of the reply's records, or its rcode or
-// NODATA if there are none.
+// ask sends a question such as "A web.ns.svc.global" and returns [fleet.Data] of the reply.
 func (s *liveServer) ask(question string) (string, error) { return askAt(s.udp, question) }
 
 func askAt(udp, question string) (string, error) {
@@ -144,18 +144,7 @@ func askAt(udp, question string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	switch {
-	case m.Rcode != dns.RcodeSuccess:
-		return dns.RcodeToString[m.Rcode], nil
-	case len(m.Answer) == 0:
-		return "NODATA", nil
-	}
-	var data []string
-	for _, rr := range m.Answer {
-		data = append(data, strings.TrimPrefix(rr.String(), rr.Header().String()))
-	}
-	slices.Sort(data)
-	return strings.Join(data, ", "), nil
+	return strings.Join(fleet.Data(m), ", "), nil
 }
 
 func exchangeAt(udp, question string) (*dns.Msg, error) {

@@ -149,7 +149,7 @@ func newRun(t *testing.T, in fleetOf, table table, seed uint64, changes ...func(
 
 	script := random.NewSteady(specs, in.networks, seed)
 	c := &run{
-		Run: &random.Run{Fleet: f.For(t), Script: script, Brief: true},
+		Run: &random.Run{Fleet: f.For(t), Script: script, Silences: true},
 		in:  in, wires: w, table: table, parted: map[way]int{},
 	}
 	for _, m := range c.Members {
@@ -190,7 +190,7 @@ func (c *run) inject(f fault) (mended bool) {
 	outer := c.Run
 	defer func() { c.Run = outer }()
 	outer.TB.(*testing.T).Run(strings.NewReplacer(" ", "_", "/", "_").Replace(f.String()), func(t *testing.T) {
-		c.Run = &random.Run{Fleet: outer.For(t), Script: outer.Script, Servers: outer.Servers, Brief: true}
+		c.Run = &random.Run{Fleet: outer.For(t), Script: outer.Script, Servers: outer.Servers, Silences: true}
 		c.fault = f
 		c.choose()
 		c.impatient(f.silent)

@@ -62,25 +62,13 @@ func (d *DNS) Reply(name, qtype string) (*dns.Msg, error) {
 	return Exchange(context.Background(), d.Addr(), name, qtype, "udp")
 }
 
-// ask asks the server once over UDP and returns the reply as a client sees it: the sorted data of its records, or the reason
-// why there are none, such as NXDOMAIN, NODATA or SERVFAIL.
+// ask asks the server once over UDP and returns [fleet.Data] of the reply.
 func (d *DNS) ask(name, qtype string) ([]string, error) {
 	r, err := d.Reply(name, qtype)
 	if err != nil {
 		return nil, err
 	}
-	switch {
-	case r.Rcode != dns.RcodeSuccess:
-		return []string{dns.RcodeToString[r.Rcode]}, nil
-	case len(r.Answer) == 0:
-		return []string{"NODATA"}, nil
-	}
-	var data []string
-	for _, rr := range r.Answer {
-		data = append(data, strings.TrimPrefix(rr.String(), rr.Header().String()))
-	}
-	slices.Sort(data)
-	return data, nil
+	return fleet.Data(r), nil
 }
 
 // Answers returns nil if the answer has exactly the wanted records, in any order.

@@ -9,7 +9,7 @@ import (
 )
 
 // TestRandomRun does what users do in three clusters, in random order, while agents, the hub process and DNS servers are killed with
-// SIGKILL and started again, and paths between clusters break. At the end, every server must answer every name that could ever have existed,
+// SIGKILL and started again, and paths between clusters break. At the end, every server must answer every name that has existed,
 // and every extended Service have the endpoints of last resort, as the oracle (oracle.go) computes it from the members' own objects and from
 // who reaches whom. Then everything is removed, and nothing may be left.
 //

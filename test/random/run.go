@@ -69,9 +69,10 @@ type Run struct {
 	Servers []Server
 	// suspects are the questions whose last answer was wrong. They are asked first, because most are still wrong.
 	suspects []doubt
-	// Brief leaves out the questions about services that don't exist, which must have no answer, and the endpoints of last resort: clusters that
-	// were silent count as Suspect there for a while (D5).
-	Brief bool
+	seen     map[string]bool // the names that have existed
+	// Silences says that clusters may fall silent. They then count as Suspect behind addresses for a while (D5), so endpoints of last resort aren't
+	// checked.
+	Silences bool
 }
 
 func (r *Run) run() {
