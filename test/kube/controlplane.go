@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/keyutil"
 
 	"github.com/clusterset/clusterset/test/process"
 )
@@ -80,11 +81,11 @@ func (c *ControlPlane) prepare() (err error) {
 	if c.authority, err = NewAuthority(); err != nil {
 		return err
 	}
-	serving, err := c.authority.server()
+	_, cert, key, err := c.authority.CertificateFor("127.0.0.1", "::1", "localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc")
 	if err != nil {
 		return err
 	}
-	tokens, err := newServiceAccountKey()
+	tokens, err := keyutil.MakeEllipticPrivateKeyPEM() // signs the tokens of service accounts
 	if err != nil {
 		return err
 	}
@@ -94,8 +95,8 @@ func (c *ControlPlane) prepare() (err error) {
 	}
 	for name, content := range map[string][]byte{
 		"ca.crt":              c.authority.pem,
-		"apiserver.crt":       serving.cert,
-		"apiserver.key":       serving.key,
+		"apiserver.crt":       cert,
+		"apiserver.key":       key,
 		"service-account.key": tokens,
 	} {
 		if err := os.WriteFile(filepath.Join(pki, name), content, 0o600); err != nil {

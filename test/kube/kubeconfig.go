@@ -29,7 +29,7 @@ func (c *ControlPlane) Kubeconfig() string {
 // ConfigFor returns a client configuration that authenticates as user, in groups. It has the rights that RBAC grants them; a new user has none.
 // The API server adds the group system:authenticated.
 func (c *ControlPlane) ConfigFor(user string, groups ...string) *rest.Config {
-	pair, err := c.authority.client(user, groups...)
+	cert, key, err := c.authority.client(user, groups...)
 	if err != nil {
 		panic(err) // neither the random source nor signing fails
 	}
@@ -37,8 +37,8 @@ func (c *ControlPlane) ConfigFor(user string, groups ...string) *rest.Config {
 		Host: c.URL(),
 		TLSClientConfig: rest.TLSClientConfig{
 			CAData:   c.authority.pem,
-			CertData: pair.cert,
-			KeyData:  pair.key,
+			CertData: cert,
+			KeyData:  key,
 		},
 		// client-go's default limits a test to 5 requests a second.
 		QPS: -1,
