@@ -16,8 +16,6 @@ import (
 
 	"github.com/coredns/coredns/core/dnsserver"
 	"github.com/miekg/dns"
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/clusterset/clusterset/plugin/express"
 )
@@ -193,16 +191,6 @@ func streamCases(tb testing.TB) (cases []*streamCase) {
 // framed puts a message's length in front of it.
 func framed(message []byte) []byte {
 	return append(binary.BigEndian.AppendUint16(nil, uint16(len(message))), message...) //nolint:gosec // of a test
-}
-
-// expressed counts what the express path has answered at a server.
-func expressed(s *dnsserver.Server) float64 {
-	for _, c := range express.Collectors() {
-		if v, ok := c.(*prometheus.CounterVec); ok {
-			return testutil.ToFloat64(v.WithLabelValues(s.Addr))
-		}
-	}
-	return 0
 }
 
 // randomStream has queries for the express path and for the chain by turns, broken messages, long ones, and perhaps half a message at its end.

@@ -107,6 +107,14 @@ func liveLostWatches(t *testing.T, control *kube.ControlPlane) {
 			}
 		})
 	}
+	proxy.Begin(faultproxy.Break)
+	if err := proxy.End(faultproxy.Torn); err != nil {
+		t.Error(err)
+	}
+	for _, kind := range liveKinds { // the metric says that the API server is away
+		expectMetric(t, 0, "source_synced", "source", "kubernetes", "kind", kind)
+	}
+	proxy.Begin(nil)
 	s.expect(t, change())
 	expectWatched(t, proxy)
 }
