@@ -116,7 +116,6 @@ test-others:
 # cmd/coredns would have all plugins of CoreDNS compiled again.
 test-bounds:
 	$(GO) test -short ./importer ./importer/desired ./cli/console ./cli/explain ./internal/statefile
-	$(GO) test -run AllocatesNothing ./plugin
 	$(GO) test ./cmd/coredns
 
 test-image:
