@@ -380,7 +380,6 @@ var networkFaults = []fault{
 			c.isDrained()
 			c.victim.KillAgent()
 			c.fallsSilent()
-			c.must(c.Strays(c.look()))
 			c.victim.StartAgent()
 			c.mend()
 

@@ -70,7 +70,7 @@ func (r *Run) Check() error {
 	if !r.Silences {
 		first = w.extended()
 	}
-	return errors.Join(first, r.leftovers(w), w.discreet(), r.Strays(w), r.readable(w))
+	return errors.Join(first, r.leftovers(w), w.discreet(), r.readable(w))
 }
 
 // everything returns every question about what has existed, for every server.
