@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -48,32 +47,6 @@ func takeTurn(t *testing.T, name string, fleets int) *shared {
 
 // starting lets one fleet of the package start at a time. Three that start together take three times as long each, and time out.
 var starting sync.Mutex
-
-// overloaded is how many threads run or wait for a processor, for each processor, when another fleet would make those there miss their heartbeats.
-const overloaded = 8
-
-// awaitProcessors waits until the machine has time to start a fleet, or for two minutes: other packages may keep it busy.
-func awaitProcessors() {
-	for began := time.Now(); runnable() > overloaded*runtime.NumCPU() && time.Since(began) < 2*time.Minute; {
-		time.Sleep(time.Second) //nolint:forbidigo // nobody says when the machine has time
-	}
-}
-
-// runnable returns how many threads run or wait for a processor, averaged over four seconds; 0 where /proc/loadavg doesn't say.
-func runnable() int {
-	const samples = 8
-	sum := 0
-	for range samples {
-		time.Sleep(500 * time.Millisecond)         //nolint:forbidigo // the pause between two samples
-		content, _ := os.ReadFile("/proc/loadavg") // such as "2.10 5.03 9.71 3/1507 22229"
-		var load [3]float64
-		var n int
-		if _, err := fmt.Sscanf(string(content), "%f %f %f %d/", &load[0], &load[1], &load[2], &n); err == nil {
-			sum += n
-		}
-	}
-	return sum / samples
-}
 
 // Alone waits until no other test has a fleet of its own.
 func Alone(t *testing.T) {
