@@ -153,3 +153,37 @@ func TestASocketThatIsStoppedAnswersWhatHasArrived(t *testing.T) {
 		t.Error("the socket is still open")
 	}
 }
+
+// A socket whose packets don't end can be stopped. A64 of docs/spec/answers.md.
+func TestAStopDuringAFlood(t *testing.T) {
+	tt, pc := testTarget(t, nil), listenUDP(t)
+	client, err := net.Dial("udp", pc.LocalAddr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	packet, err := new(dns.Msg).SetQuestion("none.ns.svc."+testZone, dns.TypeA).Pack()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const many, most = 100, 200_000
+	var asked atomic.Int32
+	snapshot, flooded := published(), make(chan struct{})
+	tt.answers.Snapshot = func() *index.Snapshot {
+		n := asked.Add(1)
+		if n == many {
+			close(flooded)
+		}
+		if n < most { // the next packet arrives before this one is answered
+			_, _ = client.Write(packet)
+		}
+		return snapshot
+	}
+	stop := serveUDP(t, tt, pc)
+	_, _ = client.Write(packet)
+	<-flooded
+	stop()
+	if n := asked.Load(); n == most {
+		t.Errorf("%d packets were answered before it stopped", n)
+	}
+	_ = client.Close()
+}
