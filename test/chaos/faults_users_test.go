@@ -12,9 +12,10 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
@@ -221,9 +222,8 @@ func (c *run) aside(export *mcsv1beta1.ServiceExport) {
 // can have the CRDs of another version.
 func (c *run) admitAnyCIDR(mistyped []string) {
 	c.Helper()
-	c.changeCRD(&c.Hub.Cluster, c.hubCRD("memberclusters"), func(version map[string]any) {
-		c.must(unstructured.SetNestedMap(version, map[string]any{"type": "string", "maxLength": int64(43)},
-			"schema", "openAPIV3Schema", "properties", "spec", "properties", "cidrs", "items"))
+	c.changeCRD(&c.Hub.Cluster, &c.crdsOf(&c.Hub.Cluster, "memberclusters.")[0], func(properties map[string]apiextensionsv1.JSONSchemaProps) {
+		properties["spec"].Properties["cidrs"].Items.Schema = &apiextensionsv1.JSONSchemaProps{Type: "string", MaxLength: ptr.To(int64(43))}
 	})
 	c.until(func() error { return c.setCIDRs(mistyped) })
 }
