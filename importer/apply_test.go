@@ -9,6 +9,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
@@ -123,5 +124,30 @@ func TestForeignFieldsOfTheDerivedServiceAreUndone(t *testing.T) {
 	}
 	if len(want.ClusterIPs) == 0 {
 		t.Error("the derived Service has no address")
+	}
+}
+
+// A change writes each object that differs, once, and nothing else. Rule D28 of docs/spec/data-path.md.
+func TestAChangeWritesWhatDiffers(t *testing.T) {
+	g := newRig(Options{DataPath: desired.DataPathPods})
+	a, b, service := memberAt("a", "zone-0"), memberAt("b", "zone-1"), exportedBy("a", mcsv1beta1.ClusterSetIP, 1)
+	for _, c := range []struct {
+		what string
+		do   func()
+		want string
+	}{
+		{"two clusters export it", func() {
+			for _, o := range []client.Object{a, b, service, endpointsOf("a", 1, 0, 1), exportedBy("b", mcsv1beta1.ClusterSetIP, 2), endpointsOf("b", 2, 0, 1)} {
+				g.hub.put(o)
+			}
+		}, "create Service, create ServiceImport, create EndpointSlice, create EndpointSlice, create GlobalService"},
+		{"a record is written again", func() { g.hub.put(service) }, ""},
+		{"the ranks stay", func() { b.Spec.CIDRs = []string{"10.0.0.0/8"}; g.hub.put(b) }, ""},
+		{"one is drained", func() { a.Spec.Drain = true; g.hub.put(a) }, "update EndpointSlice, update EndpointSlice"},
+		{"its endpoint isn't ready", func() { g.flip("a", false) }, "update EndpointSlice, update GlobalService"},
+	} {
+		if c.do(); g.written(t) != c.want {
+			t.Errorf("%s: wrote %q, want %s", c.what, g.here.writes, c.want)
+		}
 	}
 }

@@ -100,26 +100,6 @@ func (w *world) withdraw(manifests string) {
 
 func (w *world) here(manifests ...string) { w.member.Apply(w.t, join(manifests)) }
 
-// exports makes beijing export shop/web with one endpoint on node n1: it creates the local objects and the record on
-// the hub.
-func (w *world) exports(endpoint string) {
-	w.here(ownService, ownSlice(endpoint))
-	w.onHub(records.Exported("beijing", "shop", "web", "10.1.0.1", endpoint))
-}
-
-const ownService = "{apiVersion: v1, kind: Service, metadata: {namespace: shop, name: web}, spec: {ports: [{name: http, port: 80}]}}"
-
-func ownSlice(endpoint string) string {
-	return fmt.Sprintf(`
-apiVersion: discovery.k8s.io/v1
-kind: EndpointSlice
-metadata: {namespace: shop, name: x, labels: {kubernetes.io/service-name: web}}
-addressType: IPv4
-ports: [{name: http, port: 8080}]
-endpoints: [{addresses: [%s], nodeName: n1}]
-`, endpoint)
-}
-
 func join(manifests []string) []byte { return []byte(strings.Join(manifests, "\n---\n")) }
 
 func namespaceOf(name string) string {
@@ -139,7 +119,6 @@ type traffic struct {
 	next http.RoundTripper
 
 	mu      sync.Mutex
-	asked   []string // requests other than watches
 	bytes   int64    // received in responses about records and GlobalServices
 	writes  []string // except conflicts (409), which any client may get
 	watches map[string]bool
@@ -153,10 +132,6 @@ func (c *traffic) RoundTrip(r *http.Request) (*http.Response, error) {
 			c.watches = map[string]bool{}
 		}
 		c.watches[r.URL.Path] = true
-		c.mu.Unlock()
-	} else {
-		c.mu.Lock()
-		c.asked = append(c.asked, r.Method+" "+r.URL.Path)
 		c.mu.Unlock()
 	}
 	response, err := c.next.RoundTrip(r)

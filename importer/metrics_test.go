@@ -1,8 +1,6 @@
 package importer
 
 import (
-	"errors"
-	"fmt"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -76,24 +74,5 @@ func TestWhatHappensIsSaidOnce(t *testing.T) {
 	is("it is gone", 0, 0, 0, 0, 0)
 	if len(memories.of) > 0 {
 		t.Errorf("%d services are remembered", len(memories.of))
-	}
-}
-
-func TestForeignErrors(t *testing.T) {
-	f := &foreignError{"Service", &corev1.Service{}}
-	for _, tc := range []struct {
-		name string
-		err  error
-		n    int
-		only bool
-	}{
-		{"none", nil, 0, true},
-		{"one", f, 1, true},
-		{"wrapped and joined", errors.Join(fmt.Errorf("x: %w", f), errors.Join(nil, f)), 2, true},
-		{"beside another", errors.Join(f, errors.New("x")), 1, false},
-	} {
-		if found, only := foreignErrors(tc.err); len(found) != tc.n || only != tc.only {
-			t.Errorf("%s: %v, %v", tc.name, found, only)
-		}
 	}
 }

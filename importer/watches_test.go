@@ -13,7 +13,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
-	"github.com/clusterset/clusterset/api"
 	"github.com/clusterset/clusterset/importer/desired"
 )
 
@@ -75,39 +74,5 @@ func TestKeptServicesFollowVerdicts(t *testing.T) {
 			t.Errorf("%s: %d services are enqueued, want %d", c.name, n, c.want)
 		}
 		q.ShutDown()
-	}
-}
-
-// An event that shows what the last reconcile wrote brings no other one. What somebody else changed or deleted does (C79), and so does an own write
-// that is seen only when the next reconcile has begun.
-func TestOwnWritesAreNotReconciled(t *testing.T) {
-	g := large(t, mcsv1beta1.Headless, 2, 1)
-	by := g.bySomebodyElse()
-	slice := func() (written *discoveryv1.EndpointSlice) {
-		for _, o := range g.here.all() {
-			if s, is := o.(*discoveryv1.EndpointSlice); is && desired.Owned(s) && s.Labels[api.LabelSourceCluster] == "cluster-001" {
-				written = s
-			}
-		}
-		return written
-	}
-	was := slice()
-	g.flip("cluster-001", false)
-	g.once(t)
-	is := slice()
-	if is.ResourceVersion == was.ResourceVersion {
-		t.Fatal("nothing was written")
-	}
-	theirs := is.DeepCopy()
-	theirs.ResourceVersion += "0"
-	if by.Update(event.UpdateEvent{ObjectOld: was, ObjectNew: is}) || by.Create(event.CreateEvent{Object: is}) {
-		t.Error("what was written is reconciled")
-	}
-	if !by.Update(event.UpdateEvent{ObjectOld: is, ObjectNew: theirs}) || !by.Delete(event.DeleteEvent{Object: is}) {
-		t.Error("what somebody else changed or deleted isn't reconciled")
-	}
-	g.once(t)
-	if !by.Update(event.UpdateEvent{ObjectOld: was, ObjectNew: is}) {
-		t.Error("what is seen after the next reconcile has begun isn't reconciled")
 	}
 }
