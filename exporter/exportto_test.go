@@ -2,7 +2,6 @@ package exporter
 
 import (
 	"fmt"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -45,45 +44,5 @@ func TestExportTo(t *testing.T) {
 	}
 	if d := desired(exported()); d.Service.Spec.ExportTo != nil {
 		t.Errorf("without the annotation: %v", d.Service.Spec.ExportTo)
-	}
-}
-
-// The annotation also counts on the ServiceExport that the agent creates for a mark. It is a restriction, so it must not be ignored where
-// users see it. Rule C19 of docs/spec/control-plane.md.
-func TestExportToOfAMarkedService(t *testing.T) {
-	for _, c := range []struct{ export, service, want string }{
-		{"", "shanghai", "[shanghai]"},
-		{"guangzhou", "", "[guangzhou]"},
-		{"guangzhou", "shanghai", "[guangzhou]"},
-	} {
-		src := exported()
-		src.Service.Annotations = map[string]string{api.KeyGlobalService: "true", api.AnnotationPrefer: "zone"}
-		if c.service != "" {
-			src.Service.Annotations[api.AnnotationExportTo] = c.service
-		}
-		src.Export = markedExport(src.Service, false, nil)
-		src.Export.CreationTimestamp = epoch
-		if c.export != "" {
-			src.Export.Annotations = map[string]string{api.AnnotationExportTo: c.export}
-		}
-		d := desired(src)
-		if got := fmt.Sprint(d.Service.Spec.ExportTo); got != c.want || d.Service.Spec.Policy == nil || d.Service.Spec.Policy.Prefer != "zone" {
-			t.Errorf("%+v: exported to %s by %+v", c, got, d.Service.Spec.Policy)
-		}
-	}
-}
-
-// A service that stays exported after its ServiceExport is gone (withdrawalguard.go) keeps its record, including everything that restricts it.
-func TestKeptExportLeadsToTheSameRecord(t *testing.T) {
-	src := exported()
-	src.Export.Annotations = map[string]string{
-		api.AnnotationExportTo: "shanghai, edge-asia", api.AnnotationPrefer: "cluster zone", api.AnnotationBoundary: "region", api.AnnotationMinReady: "2",
-	}
-	src.Export.Spec.ExportedLabels = map[string]string{"team": "shop"}
-	src.Export.Spec.ExportedAnnotations = map[string]string{"note": "a"}
-	record := desired(src).Service
-	src.Export = keptExport(record, src.Key)
-	if again := desired(src).Service; !reflect.DeepEqual(again, record) || len(record.Spec.ExportTo) != 2 {
-		t.Errorf("the record was\n%+v\nand is now\n%+v", record, again)
 	}
 }

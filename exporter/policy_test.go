@@ -26,11 +26,7 @@ func TestPolicyTravels(t *testing.T) {
 		// said is a part of the message of the condition Complete, or empty if nothing is to be reported.
 		said string
 	}{
-		{name: "nothing stated"},
-		{name: "prefer", export: annotations{api.AnnotationPrefer: "cluster  zone"}, want: &clustersetv1alpha1.ServicePolicy{Prefer: "cluster zone"}},
 		{name: "prefer none", export: annotations{api.AnnotationPrefer: "none"}, want: &clustersetv1alpha1.ServicePolicy{Prefer: "none"}},
-		{name: "boundary", export: annotations{api.AnnotationBoundary: "region"}, want: &clustersetv1alpha1.ServicePolicy{Boundary: "region"}},
-		{name: "min-ready", export: annotations{api.AnnotationMinReady: "3"}, want: &clustersetv1alpha1.ServicePolicy{MinReady: 3}},
 		{
 			name: "of a marked Service", service: mark(annotations{api.AnnotationPrefer: "zone", api.AnnotationMinReady: "2"}), marked: true,
 			want: &clustersetv1alpha1.ServicePolicy{Prefer: "zone", MinReady: 2},
@@ -43,11 +39,6 @@ func TestPolicyTravels(t *testing.T) {
 			name: "of the ServiceExport that a mark led to before that of its Service", export: annotations{api.AnnotationPrefer: "cluster"},
 			service: mark(annotations{api.AnnotationPrefer: "zone", api.AnnotationMinReady: "2"}), marked: true,
 			want: &clustersetv1alpha1.ServicePolicy{Prefer: "cluster", MinReady: 2},
-		},
-		{
-			name: "a misspelled annotation", export: annotations{api.Domain + "/exportTo": "b", api.AnnotationPrefer: "zone"},
-			want: &clustersetv1alpha1.ServicePolicy{Prefer: "zone"},
-			said: `metadata.annotations: Invalid value: "clusterset.dev/exportTo": must be one of the annotations clusterset.dev/prefer, clusterset.dev/boundary, clusterset.dev/min-ready, clusterset.dev/export-to`,
 		},
 		{
 			name: "a flood of misspelled annotations", export: misspelled(100),

@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"golang.org/x/time/rate"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -20,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -29,6 +31,7 @@ import (
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/internal/connect"
 	"github.com/clusterset/clusterset/internal/mcs"
+	"github.com/clusterset/clusterset/internal/nodes"
 	"github.com/clusterset/clusterset/internal/record"
 	"github.com/clusterset/clusterset/test/script"
 )
@@ -157,6 +160,21 @@ func newScripted(t *testing.T) *scripted {
 		WithIndex(&discoveryv1.EndpointSlice{}, indexSlices, func(o client.Object) []string { return []string{backed(o).Name} }).Build()
 	w.start()
 	return w
+}
+
+// reconcilerOf returns a reconciler of beijing that has synced, and its caches of what is on the hub.
+func reconcilerOf(t *testing.T, local client.WithWatch, hub client.Client) (r *reconciler, services, endpoints toolscache.Indexer) {
+	t.Helper()
+	onHub := newFakeHub(hub)
+	r = &reconciler{
+		cluster: "beijing", local: local, exports: serviceExports{local, mcs.Version("v1beta1")}, hub: hub, onHub: onHub,
+		nodes: nodes.New(), names: newResolver(nil, nil), pass: newPass(),
+		events: &events.FakeRecorder{}, ofPeers: rate.NewLimiter(rate.Inf, 0), perNamespace: DefaultMaxPerNamespace,
+		synced: func() bool { return true }, unheard: func() error { return nil }, now: time.Now,
+		withdrawals: newWithdrawalGuard(DefaultHoldWithdrawals, DefaultReplaceFor),
+	}
+	r.withdrawals.served = r.exports.served
+	return r, onHub.services, onHub.endpoints
 }
 
 // start starts the agent's process.

@@ -95,24 +95,6 @@ func TestAnAgentRecoversFromWhatAThiefLeftInItsMetadata(t *testing.T) {
 	})
 }
 
-// A record of a service that isn't exported here, without our labels, is removed.
-// Rule C9 of docs/spec/control-plane.md.
-func TestAnAgentRemovesWhatAThiefHid(t *testing.T) {
-	w := newWorld(t, kube.MCSCRDs()...)
-	thief := w.thief()
-	w.enforcePolicies()
-	hidden := &clustersetv1alpha1.ExportedService{
-		ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace("beijing"), Name: "web.shop"},
-		Spec:       clustersetv1alpha1.ExportedServiceSpec{ServiceNamespace: "shop", ServiceName: "web", Type: "ClusterSetIP", ExportedAt: metav1.Now()},
-	}
-	if err := thief.Create(t.Context(), hidden); err != nil {
-		t.Fatal(err)
-	}
-	w.fill(thief, hidden, 32, 31, map[string]any{"f:spec": map[string]any{"f:serviceName": map[string]any{}}})
-	w.run()
-	w.awaitRecords("web", -1)
-}
-
 // thief returns a client with the member's token.
 func (w *world) thief() client.Client {
 	w.Helper()
