@@ -144,21 +144,3 @@ func TestHeartbeatsReachNobody(t *testing.T) {
 		}
 	}
 }
-
-// The networks that an administrator declares are copied to the ConfigMap that the admission policy reads.
-func TestNetworksAreKeptInStep(t *testing.T) {
-	h := newFakeHub(t, member("a")...)
-	for _, cidrs := range [][]string{{"10.1.0.0/16"}, {"10.1.0.0/16", "fd00::/48"}, nil} {
-		mc, _ := h.look("a")
-		mc.Spec.CIDRs = cidrs
-		if err := h.Update(t.Context(), mc); err != nil {
-			t.Fatal(err)
-		}
-		h.look("a")
-		networks := &corev1.ConfigMap{}
-		err := h.Get(t.Context(), client.ObjectKey{Namespace: api.MemberNamespace("a"), Name: api.NetworksConfigMap}, networks)
-		if got := networks.Data[api.NetworksKey]; err != nil || got != strings.Join(cidrs, ",") {
-			t.Errorf("got %q, want %q, %v", got, cidrs, err)
-		}
-	}
-}
