@@ -195,19 +195,6 @@ func TestExternalAddresses(t *testing.T) {
 	}
 }
 
-// What is wrong in the annotation is said, and the rest counts. Rule D90.
-func TestWrongExternalAddresses(t *testing.T) {
-	src := exposed()
-	src.Export.Annotations = map[string]string{api.AnnotationExternalAddresses: "203.0.113.300 203.0.113.9,127.0.0.1,lb_1.example.com"}
-	d := desired(src)
-	if got := where(d); got != "203.0.113.9:80 (2)" {
-		t.Error(got)
-	}
-	if said := d.LeftOut.String(); d.LeftOut.Count != 3 || !strings.Contains(said, "203.0.113.300") || !strings.Contains(said, api.AnnotationExternalAddresses) {
-		t.Errorf("%d: %s", d.LeftOut.Count, said)
-	}
-}
-
 // However many names an annotation lists, few are resolved, and that is said. Rule D90.
 func TestTooManyNames(t *testing.T) {
 	src := exposed()

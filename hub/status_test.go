@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -45,11 +44,6 @@ func TestWhatAMemberReports(t *testing.T) {
 		if is := meta.IsStatusConditionTrue(status.Conditions, clustersetv1alpha1.ConditionLimited); is != full {
 			t.Errorf("with as many services as it may have: %t, the condition Limited is %t", full, is)
 		}
-	}
-	mc := clustersetv1alpha1.MemberCluster{}
-	mc.Status.Zones, mc.Spec.Zone = []string{"a"}, "by-hand"
-	if got := mc.AllZones(); !slices.Equal(got, []string{"by-hand"}) {
-		t.Errorf("zones are %v: what people write goes first", got)
 	}
 }
 

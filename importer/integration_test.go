@@ -92,34 +92,6 @@ func TestImporter(t *testing.T) {
 			t.Errorf("writes to the hub: %v", got)
 		}
 	})
-	t.Run("writes nothing where nothing changed", func(t *testing.T) {
-		w.quiet(run, 1)
-		before, done := run.local.written(), reconciles(t)
-		patch := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"annotations":{"touched":"yes"}}}`))
-		// The records get new resource versions without a change of content; the store tells nobody. Somebody else's annotation here does wake it.
-		for _, o := range []client.Object{
-			&clustersetv1alpha1.ExportedService{ObjectMeta: metav1.ObjectMeta{Namespace: "clusterset-member-baoding", Name: "web.shop"}},
-			&clustersetv1alpha1.ExportedEndpoints{ObjectMeta: metav1.ObjectMeta{Namespace: "clusterset-member-baoding", Name: "web.shop.x-0"}},
-		} {
-			if err := w.hubClient.Patch(t.Context(), o, patch); err != nil {
-				t.Fatal(err)
-			}
-		}
-		here := &mcsv1beta1.ServiceImport{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}
-		if err := w.client.Patch(t.Context(), here, patch); err != nil {
-			t.Fatal(err)
-		}
-		kube.Eventually(t, func() error {
-			if reconciles(t) == done {
-				return fmt.Errorf("nothing was worked on")
-			}
-			return nil
-		})
-		w.quiet(run, 1)
-		if after := run.local.written(); len(after) != len(before) {
-			t.Errorf("wrote %v", after[len(before):])
-		}
-	})
 	t.Run("writes nothing when it starts again", func(t *testing.T) {
 		kube.Eventually(t, func() error { // that the hub answers is written once
 			own := &clustersetv1alpha1.MemberCluster{}

@@ -3,7 +3,6 @@ package importer
 import (
 	"context"
 	"errors"
-	"strings"
 	"testing"
 	"time"
 
@@ -177,43 +176,5 @@ func TestWhatTheHubDoesNotHaveStays(t *testing.T) {
 		if is != c.want {
 			t.Errorf("%s: the copy %s, want %s", what, is, c.want)
 		}
-	}
-}
-
-// A MemberCluster that isn't our copy is told, as one that keeps a cluster from being followed, for as long as it is in the way.
-func TestForeignMemberClusterIsTold(t *testing.T) {
-	count := func() float64 { return metric(t, "clusterset_importer_foreign_objects", "kind", "MemberCluster") }
-	member := func(name string, uid types.UID, labels map[string]string) *clustersetv1alpha1.MemberCluster {
-		return &clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: name, UID: uid, Labels: labels}}
-	}
-	hub := fake.NewClientBuilder().WithScheme(testScheme).WithObjects(member("beijing", "1", nil), member("shanghai", "3", nil)).Build()
-	here := fake.NewClientBuilder().WithScheme(testScheme).WithObjects(member("beijing", "2", desired.Labels()), member("shanghai", "4", nil)).Build()
-	m := mirrorOf("beijing", hub, here)
-	recorder := m.report.events.(*events.FakeRecorder)
-	before := count()
-	reconciled := func() {
-		t.Helper()
-		if _, err := m.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Name: "shanghai"}}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	reconciled()
-	if count() != before+1 || len(recorder.Events) != 1 {
-		t.Fatalf("%v foreign MemberClusters, %d Events", count()-before, len(recorder.Events))
-	}
-	if said := <-recorder.Events; !strings.Contains(said, "don't follow what the hub says of cluster shanghai, but this object, which") {
-		t.Error(said)
-	}
-	left := &clustersetv1alpha1.MemberCluster{}
-	if err := hub.Get(t.Context(), client.ObjectKey{Name: "shanghai"}, left); err != nil {
-		t.Fatal(err)
-	}
-	left.SetLeft(time.Unix(1e9, 0))
-	if err := hub.Update(t.Context(), left); err != nil {
-		t.Fatal(err)
-	}
-	reconciled()
-	if count() != before {
-		t.Errorf("%v foreign MemberClusters after the cluster has left", count()-before)
 	}
 }

@@ -1,24 +1,14 @@
 package importer
 
 import (
-	"context"
-	"errors"
-	"io"
-	"net/http"
-	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/rest"
 
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/importer/desired"
-	"github.com/clusterset/clusterset/internal/connect"
 	"github.com/clusterset/clusterset/internal/door/store"
 )
 
@@ -60,76 +50,43 @@ func TestReach(t *testing.T) {
 	}
 }
 
-// A token that the hub has rejected for a while is named, although the watches that it opened go on. One rejection says nothing: an API server that starts
-// may not know it yet (C82 of docs/spec/control-plane.md).
-func TestARefusedTokenIsNamed(t *testing.T) {
+// What the condition says of a hub that doesn't accept the token, although the watches that it opened go on, of one that answers and refuses to be read,
+// and of one that is away. One rejection says nothing: an API server that starts may not know the token yet. When the hub is back, the watches get the
+// time to be opened. Rule C82 of docs/spec/control-plane.md.
+func TestWhyTheHubDoesNotAnswer(t *testing.T) {
+	const never = -1
 	var r reach
-	for _, step := range []struct {
-		after  time.Duration // since the first rejection; negative: there is none
-		reason string
+	now, state := time.Unix(1e9, 0), store.State{Phase: store.Live}
+	for i, step := range []struct {
+		phase   store.Phase
+		watched bool
+		revoked time.Duration // since when the hub has rejected the token
+		lasts   time.Duration
+		reason  string
 	}{
-		{-1, clustersetv1alpha1.ReasonHubAnswers}, {time.Second, clustersetv1alpha1.ReasonHubAnswers},
-		{awayAfter, clustersetv1alpha1.ReasonHubRefusesToken}, {-1, clustersetv1alpha1.ReasonHubAnswers},
+		{store.Live, true, never, time.Second, clustersetv1alpha1.ReasonHubAnswers},
+		{store.Live, true, time.Second, time.Second, clustersetv1alpha1.ReasonHubAnswers},
+		{store.Live, true, awayAfter, time.Second, clustersetv1alpha1.ReasonHubRefusesToken},
+		{store.Live, true, never, time.Second, clustersetv1alpha1.ReasonHubAnswers},
+		{store.Live, false, never, 10 * time.Second, clustersetv1alpha1.ReasonHubAnswers},
+		{store.Live, false, never, time.Minute, clustersetv1alpha1.ReasonHubRefuses},
+		{store.Away, false, never, time.Hour, clustersetv1alpha1.ReasonHubAway},
+		{store.Live, false, never, 25 * time.Second, clustersetv1alpha1.ReasonHubAnswers},
+		{store.Live, false, never, time.Minute, clustersetv1alpha1.ReasonHubRefuses},
 	} {
-		now := time.Now()
-		var since time.Time
-		if step.after >= 0 {
-			since = now.Add(-step.after)
+		if state.Phase != step.phase {
+			state = store.State{Phase: step.phase, Since: now}
 		}
-		if c := r.now(store.State{Phase: store.Live}, true, since, now); c.Reason != step.reason {
-			t.Errorf("after %s: %+v, want %s", step.after, c, step.reason)
+		var c metav1.Condition
+		for end := now.Add(step.lasts); now.Before(end); now = now.Add(time.Second) {
+			var since time.Time
+			if step.revoked != never {
+				since = now.Add(-step.revoked)
+			}
+			c = r.now(state, step.watched, since, now)
+		}
+		if is := c.Status == metav1.ConditionTrue; c.Reason != step.reason || is != (step.reason == clustersetv1alpha1.ReasonHubAnswers) {
+			t.Errorf("step %d: the condition is %+v, want %s", i, c, step.reason)
 		}
 	}
-}
-
-type roundTrip func(*http.Request) (*http.Response, error)
-
-func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
-
-// A hub that refuses to be read is reported like one that is away, though it answers: a revoked token, or lost rights. When it is back after
-// an outage, the watches get the time to be opened.
-func TestARevokedTokenIsReported(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var away atomic.Bool
-		hub, err := connect.NewHub(&rest.Config{Host: "http://hub", Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
-			if away.Load() {
-				return nil, errors.New("no route to host")
-			}
-			const body = `{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Unauthorized", "code": 401}`
-			header := http.Header{"Content-Type": {"application/json"}}
-			return &http.Response{StatusCode: http.StatusUnauthorized, Header: header, Body: io.NopCloser(strings.NewReader(body)), Request: r}, nil
-		})}, store.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		ctx, cancel := context.WithCancel(t.Context())
-		var running sync.WaitGroup
-		running.Go(func() { _ = hub.Store.Start(ctx) })
-		defer running.Wait()
-		defer cancel()
-
-		var r reach
-		for _, step := range []struct {
-			after  time.Duration
-			away   bool
-			reason string
-		}{
-			{time.Second, false, clustersetv1alpha1.ReasonHubAnswers},
-			{10 * time.Second, false, clustersetv1alpha1.ReasonHubAnswers},
-			{time.Minute, false, clustersetv1alpha1.ReasonHubRefuses},
-			{time.Hour, true, clustersetv1alpha1.ReasonHubAway},
-			{25 * time.Second, false, clustersetv1alpha1.ReasonHubAnswers},
-			{time.Minute, false, clustersetv1alpha1.ReasonHubRefuses},
-		} {
-			away.Store(step.away)
-			var c metav1.Condition
-			for until := time.Now().Add(step.after); time.Now().Before(until); <-time.After(min(time.Second, time.Until(until))) {
-				synctest.Wait()
-				c = r.now(hub.Store.State(), hub.Store.Watched(), time.Time{}, time.Now())
-			}
-			if is := c.Status == metav1.ConditionTrue; c.Reason != step.reason || is != (step.reason == clustersetv1alpha1.ReasonHubAnswers) {
-				t.Errorf("after %s: the condition is %+v, want %s", step.after, c, step.reason)
-			}
-		}
-	})
 }

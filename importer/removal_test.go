@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -136,35 +135,6 @@ func (g *rig) written(t *testing.T) string {
 		}
 	}
 	return strings.Join(writes, ", ")
-}
-
-// A derived Service that no service uses, from a backup of another namespace, goes once the hub knows this cluster. Rules C36 and C40 of
-// docs/spec/control-plane.md.
-func TestAStrayWaitsForTheHub(t *testing.T) {
-	g := newRig(Options{})
-	stray := derivedOf(client.ObjectKey{Namespace: "bank", Name: "web"})
-	stray.Namespace, stray.Labels = "shop", desired.Labels()
-	stray.Labels[api.LabelServiceName] = "web"
-	g.here.put(stray)
-	pass := func() (left bool) {
-		t.Helper()
-		if _, err := g.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(stray)}); err != nil {
-			t.Fatal(err)
-		}
-		return g.here.get(stray) != nil
-	}
-	us := memberAt("here", "zone-0")
-	if err := g.hub.Delete(t.Context(), us); err != nil {
-		t.Fatal(err)
-	}
-	if !pass() {
-		t.Error("it is gone, although the hub doesn't know this cluster")
-	}
-	g.hub.put(us)
-	g.clock.Step(time.Hour)
-	if pass() {
-		t.Error("it is still there")
-	}
 }
 
 func importOf(service client.ObjectKey) *mcsv1beta1.ServiceImport {
