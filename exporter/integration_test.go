@@ -11,13 +11,11 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
-	"github.com/clusterset/clusterset/internal/connect"
 	"github.com/clusterset/clusterset/test/kube"
 )
 
@@ -143,27 +141,8 @@ func TestExporterKeepsTheHubUpToDate(t *testing.T) {
 // and are deleted so that they stay.
 func (w *world) poison(names ...string) {
 	w.Helper()
-	w.hub.Apply(w, []byte(`
-apiVersion: admissionregistration.k8s.io/v1
-kind: ValidatingAdmissionPolicy
-metadata: {name: records}
-spec:
-  matchConstraints: {resourceRules: [{apiGroups: [clusterset.dev], apiVersions: ["*"], resources: [exportedservices, exportedendpoints], operations: [CREATE, UPDATE]}]}
-  validations: [{expression: "size(object.metadata.?finalizers.orValue([])) == 0"}]
----
-apiVersion: admissionregistration.k8s.io/v1
-kind: ValidatingAdmissionPolicyBinding
-metadata: {name: records}
-spec: {policyName: records, validationActions: [Deny]}
-`))
-	config, err := clientcmd.RESTConfigFromKubeConfig(w.kubeconfig)
-	if err != nil {
-		w.Fatal(err)
-	}
-	thief, err := connect.NewClient(config)
-	if err != nil {
-		w.Fatal(err)
-	}
+	w.hub.Apply(w, noFinalizers)
+	thief := w.thief()
 	for _, name := range names {
 		services, endpoints := w.recordsOf(name)
 		services[0].Spec.Ports[0].Port = 1
