@@ -268,28 +268,6 @@ func TestAWordAboutOneClusterChangesItsSlicesAlone(t *testing.T) {
 	}
 }
 
-// With --data-path=clusterips, the choice is among clusters, and min-ready counts the endpoints behind each ClusterIP.
-func TestSteeringClusterIPs(t *testing.T) {
-	in := records.Input(t, desired.DataPathClusterIPs,
-		records.Exported("b", "shop", "web", "10.2.0.1", "10.2.1.1"), records.Exported("c", "shop", "web", "10.3.0.1", "10.3.1.1"),
-		member("a", "b1", "north", "Ready", ""), member("b", "b1", "north", "Ready", ""), member("c", "c1", "north", "Ready", ""))
-	in.Cluster, in.Nodes = "a", []topology.Location{{Zone: "b1"}}
-	vips := func() []string {
-		return slices.DeleteFunc(steered(in.Compute()), func(s string) bool { return strings.HasPrefix(s, "-") })
-	}
-	if got, want := vips(), []string{"10.2.0.1 b1", "10.3.0.1 none"}; !slices.Equal(got, want) {
-		t.Errorf("got %q, want %q", got, want)
-	}
-	in.Policy.MinReady = 2
-	if got, want := vips(), []string{"10.2.0.1 b1", "10.3.0.1 b1"}; !slices.Equal(got, want) {
-		t.Errorf("one ready endpoint behind it is too few: got %q, want %q", got, want)
-	}
-	endpoints(&in, "b", "10.2.1.1", "10.2.1.2")
-	if got, want := vips(), []string{"10.2.0.1 b1", "10.3.0.1 none"}; !slices.Equal(got, want) {
-		t.Errorf("two behind it are enough: got %q, want %q", got, want)
-	}
-}
-
 // A cluster whose Service has both families, and its pods only one yet, gets no traffic of the other one. Rules D6 and D7.
 func TestClusterIPOfAFamilyWithoutEndpointsIsNotUsed(t *testing.T) {
 	in := records.Input(t, desired.DataPathClusterIPs,
