@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -99,17 +98,7 @@ func TestExporterKeepsTheHubUpToDate(t *testing.T) {
 			w.member.Apply(t, bytes.ReplaceAll(m, []byte("namespace: shop"), []byte("namespace: kube-apps")))
 		}
 		for _, name := range []string{"web", "marked"} {
-			kube.Eventually(t, func() error {
-				export := &mcsv1beta1.ServiceExport{}
-				if err := w.here.Get(ctx, types.NamespacedName{Namespace: "kube-apps", Name: name}, export); err != nil {
-					return err
-				}
-				valid := meta.FindStatusCondition(export.Status.Conditions, "Valid")
-				if valid == nil || valid.Status != metav1.ConditionFalse || valid.Reason != "NamespaceExcluded" || meta.IsStatusConditionTrue(export.Status.Conditions, "Ready") {
-					return fmt.Errorf("conditions %+v", export.Status.Conditions)
-				}
-				return nil
-			})
+			w.awaitCondition("kube-apps/"+name, "Valid=False/NamespaceExcluded")
 			found := &clustersetv1alpha1.ExportedService{}
 			if err := w.onHub.Get(ctx, types.NamespacedName{Namespace: api.MemberNamespace("beijing"), Name: name + ".kube-apps"}, found); !apierrors.IsNotFound(err) {
 				t.Errorf("%s is on the hub: %v", name, err)

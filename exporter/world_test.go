@@ -115,6 +115,14 @@ const webExport = `{apiVersion: multicluster.x-k8s.io/%[2]s, kind: ServiceExport
 
 func manifest(format string, args ...any) []byte { return fmt.Appendf(nil, format, args...) }
 
+// named returns the key of web, in namespace shop, or of other/web.
+func named(name string) types.NamespacedName {
+	if namespace, name, other := strings.Cut(name, "/"); other {
+		return types.NamespacedName{Namespace: namespace, Name: name}
+	}
+	return types.NamespacedName{Namespace: "shop", Name: name}
+}
+
 // awaitRecords waits until the hub has that many endpoints for the service. -1 means that it isn't exported.
 func (w *world) awaitRecords(name string, endpoints int) {
 	w.Helper()
@@ -147,7 +155,7 @@ func (w *world) awaitCondition(name string, want ...string) {
 	w.Helper()
 	kube.Eventually(w, func() error {
 		export := &mcsv1beta1.ServiceExport{}
-		if err := w.here.Get(w.Context(), types.NamespacedName{Namespace: "shop", Name: name}, export); err != nil {
+		if err := w.here.Get(w.Context(), named(name), export); err != nil {
 			return err
 		}
 		for _, c := range want {

@@ -118,22 +118,12 @@ func memberOf(name string) string {
 type traffic struct {
 	next http.RoundTripper
 
-	mu      sync.Mutex
-	bytes   int64    // received in responses about records and GlobalServices
-	writes  []string // except conflicts (409), which any client may get
-	watches map[string]bool
+	mu     sync.Mutex
+	bytes  int64    // received in responses about records and GlobalServices
+	writes []string // except conflicts (409), which any client may get
 }
 
 func (c *traffic) RoundTrip(r *http.Request) (*http.Response, error) {
-	watch := r.Method == http.MethodGet && r.URL.Query().Has("watch")
-	if watch {
-		c.mu.Lock()
-		if c.watches == nil {
-			c.watches = map[string]bool{}
-		}
-		c.watches[r.URL.Path] = true
-		c.mu.Unlock()
-	}
 	response, err := c.next.RoundTrip(r)
 	if err == nil && (strings.Contains(r.URL.Path, "/exported") || strings.Contains(r.URL.Path, "/globalservices")) {
 		response.Body = &counted{response.Body, c}
@@ -171,16 +161,6 @@ func (c *traffic) written() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return append([]string(nil), c.writes...)
-}
-
-func (c *traffic) watched() map[string]bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	all := map[string]bool{}
-	for k := range c.watches {
-		all[k] = true
-	}
-	return all
 }
 
 // running is a running importer.

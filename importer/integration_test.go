@@ -80,18 +80,6 @@ func TestImporter(t *testing.T) {
 			}
 		}
 	})
-	t.Run("watches three kinds on the hub", func(t *testing.T) {
-		want := map[string]bool{}
-		for _, kind := range []string{"exportedservices", "exportedendpoints", "memberclusters"} {
-			want["/apis/clusterset.dev/v1alpha1/"+kind] = true
-		}
-		if got := run.hub.watched(); fmt.Sprint(got) != fmt.Sprint(want) {
-			t.Errorf("watches %v", got)
-		}
-		if got := run.hub.written(); len(got) > 0 {
-			t.Errorf("writes to the hub: %v", got)
-		}
-	})
 	t.Run("writes nothing when it starts again", func(t *testing.T) {
 		kube.Eventually(t, func() error { // that the hub answers is written once
 			own := &clustersetv1alpha1.MemberCluster{}

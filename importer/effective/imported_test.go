@@ -93,50 +93,6 @@ func TestRetainChangesNothing(t *testing.T) {
 	}
 }
 
-// TestAllCanBeRetained runs without any records, like an agent that starts while the hub is down. Then the local objects determine what
-// every cluster exports, including the slices and the GlobalService.
-func TestAllCanBeRetained(t *testing.T) {
-	for name, all := range corpus(t) {
-		for _, own := range append([]string{"another"}, desired.Compute(all).Resolved.Clusters...) {
-			t.Run(name+" in "+own, func(t *testing.T) {
-				in := all
-				in.Cluster, in.Own = own, ownOf(all, own)
-				was := desired.Compute(in)
-				if was.ServiceImport == nil {
-					return
-				}
-				last := Imported(in.Key, own, was.Slices)
-				in.Exports, in.Endpoints = last.Exports, last.Endpoints
-				now := desired.Compute(in)
-				byNumber(was)
-				byNumber(now)
-				if !reflect.DeepEqual(was.Slices, now.Slices) {
-					t.Errorf("EndpointSlices were\n%+v\nare\n%+v", was.Slices, now.Slices)
-				}
-				if !reflect.DeepEqual(was.Global, now.Global) {
-					t.Errorf("GlobalService was\n%+v\nis\n%+v", was.Global, now.Global)
-				}
-			})
-		}
-	}
-}
-
-// ownOf returns a cluster's own objects, equivalent to its records.
-func ownOf(in desired.Input, cluster string) *desired.Own {
-	own := &desired.Own{}
-	for _, e := range in.Exports {
-		if e.Cluster == cluster {
-			own.ClusterIPs = e.Spec.ClusterIPs
-		}
-	}
-	for _, e := range in.Endpoints {
-		if e.Cluster == cluster {
-			own.Endpoints = append(own.Endpoints, e)
-		}
-	}
-	return own
-}
-
 // byNumber sorts the ports of all objects by number.
 func byNumber(out desired.Output) {
 	slices.SortFunc(out.ServiceImport.Spec.Ports, func(a, b mcsv1beta1.ServicePort) int { return int(a.Port - b.Port) })
