@@ -36,11 +36,6 @@ func TestPolicyTravels(t *testing.T) {
 			service: annotations{api.AnnotationPrefer: "none", api.AnnotationBoundary: "zone"}, want: &clustersetv1alpha1.ServicePolicy{Prefer: "zone", Boundary: "zone"},
 		},
 		{
-			name: "of the ServiceExport that a mark led to before that of its Service", export: annotations{api.AnnotationPrefer: "cluster"},
-			service: mark(annotations{api.AnnotationPrefer: "zone", api.AnnotationMinReady: "2"}), marked: true,
-			want: &clustersetv1alpha1.ServicePolicy{Prefer: "cluster", MinReady: 2},
-		},
-		{
 			name: "a flood of misspelled annotations", export: misspelled(100),
 			said: `metadata.annotations: Invalid value: "clusterset.dev/wrong-02": must`,
 		},

@@ -20,35 +20,8 @@ import (
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 )
 
-// A member reports its agent's version, the zones of its nodes, and its namespaces (C29 and C77 of docs/spec/control-plane.md). What it doesn't say
-// stays, and what is no digest isn't copied.
-func TestWhatAMemberReports(t *testing.T) {
-	digest := clustersetv1alpha1.NamespaceDigest([]string{"pay", "shop"})
-	status := &clustersetv1alpha1.MemberClusterStatus{}
-	for _, c := range []struct {
-		said clustersetv1alpha1.MemberReportSpec
-		want string
-	}{
-		{clustersetv1alpha1.MemberReportSpec{}, ` [] ""`},
-		{clustersetv1alpha1.MemberReportSpec{AgentVersion: "v1", Zones: []string{"b", "a"}, Namespaces: &digest}, `v1 [a b] "` + digest + `"`},
-		{clustersetv1alpha1.MemberReportSpec{}, `v1 [a b] "` + digest + `"`},
-		{clustersetv1alpha1.MemberReportSpec{Zones: []string{}, Namespaces: new("\x1b[2J")}, `v1 [] ""`},
-	} {
-		copyReport(status, c.said, false)
-		if got := fmt.Sprintf("%s %v %q", status.AgentVersion, status.Zones, status.Namespaces); got != c.want {
-			t.Errorf("%+v: %s, want %s", c.said, got, c.want)
-		}
-	}
-	for _, full := range []bool{true, false} {
-		copyReport(status, clustersetv1alpha1.MemberReportSpec{}, full)
-		if is := meta.IsStatusConditionTrue(status.Conditions, clustersetv1alpha1.ConditionLimited); is != full {
-			t.Errorf("with as many services as it may have: %t, the condition Limited is %t", full, is)
-		}
-	}
-}
-
 // A member can report something else ten times a second. All that it says changes its MemberCluster once a minute at most, and the last state always
-// does, also if a write failed. Rule C29 of docs/spec/control-plane.md.
+// does, also if a write failed. What it doesn't say stays, and what is no digest isn't copied. Rules C29 and C77 of docs/spec/control-plane.md.
 func TestReportsAreCopiedOnceAMinute(t *testing.T) {
 	h := newFakeHub(t, member("thief")...)
 	said, writes, last := "", 0, time.Time{}
@@ -79,6 +52,11 @@ func TestReportsAreCopiedOnceAMinute(t *testing.T) {
 	h.client = works
 	if mc, _ := h.look("thief"); mc.Status.AgentVersion != "last" {
 		t.Errorf("after a write that failed, it is %s", mc.Status.AgentVersion)
+	}
+	h.report("thief", clustersetv1alpha1.MemberReportSpec{Namespaces: new("\x1b[2J")})
+	h.at = h.at.Add(copyEvery)
+	if mc, _ := h.look("thief"); mc.Status.AgentVersion != "last" || mc.Status.Namespaces != "" {
+		t.Errorf("after garbage, it is %+v", mc.Status)
 	}
 }
 

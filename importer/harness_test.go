@@ -167,7 +167,7 @@ func (c *traffic) written() []string {
 type running struct {
 	stop          func()
 	ended         <-chan struct{}
-	hub, local    *traffic
+	local         *traffic
 	known         *store.Store
 	reconcilesNow float64 // the number of reconciles when it started
 }
@@ -178,11 +178,10 @@ func (w *world) start(options Options) *running {
 	if options.Cluster == "" {
 		options.Cluster = "beijing"
 	}
-	run := &running{hub: &traffic{}, local: &traffic{}, reconcilesNow: reconciles(w.t)}
+	run := &running{local: &traffic{}, reconcilesNow: reconciles(w.t)}
 	log := logr.Discard() // not t's log: client-go's goroutines may log after the test has ended, which would panic
 	ctrl.SetLogger(log)
 	localConfig := through(w.member.ConfigFor("importer"), run.local)
-	hubConfig := through(w.hub.ConfigFor("importer"), run.hub)
 	mgr, err := ctrl.NewManager(localConfig, ctrl.Options{
 		Scheme: testScheme, Logger: log, Cache: cache.Options{DefaultTransform: desired.Strip},
 		Metrics: metricsserver.Options{BindAddress: "0"}, HealthProbeBindAddress: "0",
@@ -190,7 +189,7 @@ func (w *world) start(options Options) *running {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	hub, err := connect.NewHub(hubConfig, StoreOptions(mgr, options))
+	hub, err := connect.NewHub(w.hub.ConfigFor("importer"), StoreOptions(mgr, options))
 	if err != nil {
 		w.t.Fatal(err)
 	}

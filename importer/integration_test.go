@@ -102,18 +102,6 @@ func TestImporter(t *testing.T) {
 			t.Errorf("the VIP is %s, was %s", o.derived.Spec.ClusterIP, vip)
 		}
 	})
-	t.Run("keeps the VIP when exports change", func(t *testing.T) {
-		w.onHub(strings.ReplaceAll(records.Exported("shanghai", "shop", "web", "10.2.0.1", "10.12.0.6"), "port: 80}", "port: 80}, {name: more, port: 81}"))
-		kube.Eventually(t, func() error {
-			if o := w.objects("shop", "web"); len(o.serviceImport.Spec.Ports) != 2 || len(o.derived.Spec.Ports) != 2 {
-				return fmt.Errorf("ports are %v, %v", o.serviceImport.Spec.Ports, o.derived.Spec.Ports)
-			}
-			return nil
-		})
-		if o := w.imported("shop", "web", 2); !slices.Equal(o.serviceImport.Spec.IPs, []string{vip}) {
-			t.Errorf("ips are %v, were %s", o.serviceImport.Spec.IPs, vip)
-		}
-	})
 	t.Run("drops a cluster that un-exports, and the service with the last", func(t *testing.T) {
 		w.withdraw(records.Exported("shanghai", "shop", "web", "", ""))
 		o := w.imported("shop", "web", 1)
