@@ -210,8 +210,9 @@ func (h *leaseHub) takes(args ...string) error {
 // counted compares how often an agent did something with the least and the most, if they are given.
 func (h *leaseHub) counted(what, run string, between []string) (err error) {
 	h.set(func() {
-		n, count := 0, h.agents[run].count
-		if n, count[what] = count[what], 0; len(between) == 0 {
+		count := h.agents[run].count
+		n := count[what]
+		if count[what] = 0; len(between) == 0 {
 			return
 		}
 		var least, most int
