@@ -61,13 +61,13 @@ func TestWhatLeftTheHubIsNotMadeAgain(t *testing.T) {
 	}
 }
 
-// What is invalid in a MemberCluster is left out of its copy. If this API server refuses it all the same, an earlier copy still follows the cluster's
+// What is invalid in a MemberCluster is left out of its copy, and what others don't need. If this API server refuses it all the same, an earlier copy still follows the cluster's
 // health. Rule C48 of docs/spec/control-plane.md.
 func TestInvalidMemberClusterIsCopiedAsFarAsPossible(t *testing.T) {
 	there := &clustersetv1alpha1.MemberCluster{
 		ObjectMeta: metav1.ObjectMeta{Name: "shanghai", UID: "3"},
 		Spec:       clustersetv1alpha1.MemberClusterSpec{CIDRs: []string{"10.1.0.0/16", "10.2.0.1/16", "10.3.0.0/99"}, Drain: true},
-		Status:     clustersetv1alpha1.MemberClusterStatus{Phase: clustersetv1alpha1.MemberExpired},
+		Status:     clustersetv1alpha1.MemberClusterStatus{Phase: clustersetv1alpha1.MemberExpired, ExportedServices: new(int32(7))},
 	}
 	copied := &clustersetv1alpha1.MemberCluster{
 		ObjectMeta: metav1.ObjectMeta{Name: "shanghai", UID: "4", Labels: desired.Labels()},
@@ -102,7 +102,7 @@ func TestInvalidMemberClusterIsCopiedAsFarAsPossible(t *testing.T) {
 		if err := here.Get(t.Context(), client.ObjectKey{Name: "shanghai"}, got); err != nil {
 			t.Fatal(err)
 		}
-		if !equality.Semantic.DeepEqual(got.Spec, c.want) || got.Status.Phase != clustersetv1alpha1.MemberExpired {
+		if !equality.Semantic.DeepEqual(got.Spec, c.want) || got.Status.Phase != clustersetv1alpha1.MemberExpired || got.Status.ExportedServices != nil {
 			t.Errorf("%s: the copy has %+v and %+v, want %+v", name, got.Spec, got.Status, c.want)
 		}
 	}
