@@ -18,7 +18,7 @@ import (
 )
 
 // TestScripts runs the scripts of testdata/verdicts.txtar: what cluster a finds of b, c and d, whose beacons are 10.1.0.1:9471, 10.2.0.1:9471 and
-// 10.3.0.1:9471, and says. Rules D42, D43, D44, D48 and D51 of docs/spec/data-path.md. A line is a command:
+// 10.3.0.1:9471, and says. Rules D42, D43, D44, D45, D48 and D51 of docs/spec/data-path.md. A line is a command:
 //
 //	start, stop                      the agent of a begins, or ends
 //	cut, mend ADDRESS...             they don't answer; they do again
