@@ -61,8 +61,8 @@ func TestWhatLeftTheHubIsNotMadeAgain(t *testing.T) {
 	}
 }
 
-// What is invalid in a MemberCluster is left out of its copy, and what others don't need. If this API server refuses it all the same, an earlier copy still follows the cluster's
-// health. Rule C48 of docs/spec/control-plane.md.
+// What is invalid in a MemberCluster is left out of its copy, and so is what others don't need. If this API server refuses it all the same, an earlier
+// copy still follows the cluster's health. Rule C48 of docs/spec/control-plane.md.
 func TestInvalidMemberClusterIsCopiedAsFarAsPossible(t *testing.T) {
 	there := &clustersetv1alpha1.MemberCluster{
 		ObjectMeta: metav1.ObjectMeta{Name: "shanghai", UID: "3"},
