@@ -3,6 +3,7 @@ package exporter
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -46,18 +47,20 @@ func TestConditions(t *testing.T) {
 		src  Source
 		out  outcome
 		want string
+		says string // a part of what Ready says
 	}{
-		{"a webhook of the hub fails", good, outcome{err: webhook}, "Conflict=False/NoConflicts Ready=Unknown/Pending Valid=True/Valid"},
-		{"a webhook of the hub fails, exported before", wasReady, outcome{err: webhook}, "Conflict=False/NoConflicts Ready=True/Exported Valid=True/Valid"},
-		{"it fails for long", wasReady, outcome{err: webhook, failing: passPatience}, "Conflict=False/NoConflicts Ready=Unknown/Pending Valid=True/Valid"},
-		{"exported, but for what isn't used", typo, outcome{}, "Conflict=False/NoConflicts Ready=True/Exported Valid=True/Valid clusterset.dev/Complete=False/NotUsed"},
-		{"exported", good, outcome{}, "Conflict=False/NoConflicts Ready=True/Exported Valid=True/Valid"},
-		{"no Service", noService, outcome{}, "Conflict=False/NoConflicts Ready=False/Pending Valid=False/NoService"},
-		{"ExternalName", external, outcome{}, "Conflict=False/NoConflicts Ready=False/Failed Valid=False/InvalidServiceType"},
-		{"refused by the hub", good, outcome{err: errors.New("quota"), refused: true}, "Conflict=False/NoConflicts Ready=False/Failed Valid=True/Valid"},
-		{"hub not heard yet", good, outcome{err: errNotSynced}, "Ready=Unknown/Pending Valid=True/Valid"},
-		{"the name is taken, exported before", wasReady, outcome{err: &suspended{reason: api.ReasonNameTaken}}, "Ready=False/NameTaken Valid=True/Valid"},
-		{"hub away, exported before", wasReady, outcome{err: errNotSynced}, "Ready=True/Exported Valid=True/Valid"},
+		{"a webhook of the hub fails", good, outcome{err: webhook}, "Conflict=False/NoConflicts Ready=Unknown/Pending Valid=True/Valid", `failed calling webhook "x"`},
+		{"a webhook of the hub fails, exported before", wasReady, outcome{err: webhook}, "Conflict=False/NoConflicts Ready=True/Exported Valid=True/Valid", ""},
+		{"an unreachable hub is no problem of the service", good, outcome{err: errors.New("dial tcp 10.0.0.1:6443: connection refused")}, "Conflict=False/NoConflicts Ready=Unknown/Pending Valid=True/Valid", "waiting for the hub"},
+		{"it fails for long", wasReady, outcome{err: webhook, failing: passPatience}, "Conflict=False/NoConflicts Ready=Unknown/Pending Valid=True/Valid", ""},
+		{"exported, but for what isn't used", typo, outcome{}, "Conflict=False/NoConflicts Ready=True/Exported Valid=True/Valid clusterset.dev/Complete=False/NotUsed", ""},
+		{"exported", good, outcome{}, "Conflict=False/NoConflicts Ready=True/Exported Valid=True/Valid", ""},
+		{"no Service", noService, outcome{}, "Conflict=False/NoConflicts Ready=False/Pending Valid=False/NoService", ""},
+		{"ExternalName", external, outcome{}, "Conflict=False/NoConflicts Ready=False/Failed Valid=False/InvalidServiceType", ""},
+		{"refused by the hub", good, outcome{err: errors.New("quota"), refused: true}, "Conflict=False/NoConflicts Ready=False/Failed Valid=True/Valid", ""},
+		{"hub not heard yet", good, outcome{err: errNotSynced}, "Ready=Unknown/Pending Valid=True/Valid", ""},
+		{"the name is taken, exported before", wasReady, outcome{err: &suspended{reason: api.ReasonNameTaken}}, "Ready=False/NameTaken Valid=True/Valid", ""},
+		{"hub away, exported before", wasReady, outcome{err: errNotSynced}, "Ready=True/Exported Valid=True/Valid", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			d := desired(c.src)
@@ -68,24 +71,11 @@ func TestConditions(t *testing.T) {
 			got := c.src.Export.DeepCopy()
 			got.Status.Conditions = nil
 			setConditions(got, wantedConditions(c.src.Export, d, c.out, conflict))
-			if got := said(got.Status.Conditions); got != c.want {
-				t.Errorf("got  %s\nwant %s", got, c.want)
+			ready := meta.FindStatusCondition(got.Status.Conditions, string(mcsv1beta1.ServiceExportConditionReady))
+			if got := said(got.Status.Conditions); got != c.want || !strings.Contains(ready.Message, c.says) {
+				t.Errorf("got  %s\nwant %s; Ready says %q", got, c.want, ready.Message)
 			}
 		})
-	}
-}
-
-// A service that fails reports why, in the hub's words. An unreachable hub is not a problem of the service.
-func TestFailingServicesSayWhy(t *testing.T) {
-	src := exported(slice("web-1", 1))
-	message := func(err error) string {
-		return readyCondition(src.Export, desired(src), outcome{err: err}).Message
-	}
-	if got := message(fmt.Errorf("create: %w", apierrors.NewInternalError(errors.New(`failed calling webhook "x"`)))); !strings.Contains(got, `failed calling webhook "x"`) {
-		t.Errorf("Ready says %q", got)
-	}
-	if got := message(errors.New("dial tcp 10.0.0.1:6443: connection refused")); got != "waiting for the hub" {
-		t.Errorf("Ready says %q", got)
 	}
 }
 
@@ -154,76 +144,55 @@ func TestConflictIsOnEveryExport(t *testing.T) {
 
 // Rule C1 of docs/spec/control-plane.md.
 func TestMark(t *testing.T) {
-	marked := func(s *corev1.Service) { s.Labels = map[string]string{api.KeyGlobalService: "true"} }
-	annotated := func(s *corev1.Service) { s.Annotations = map[string]string{api.KeyGlobalService: "true"} }
-	derived := func(s *corev1.Service) { s.Labels[api.LabelServiceName] = "web" }
-	ours := markedExport(service(marked), false, nil)
+	mark := map[string]string{api.KeyGlobalService: "true"}
+	marked := func(s *corev1.Service) { s.Labels = maps.Clone(mark) }
+	annotated := func(s *corev1.Service) { s.Annotations = mark }
+	local := func(s *corev1.Service) { s.Annotations = map[string]string{api.KeyGlobalService: "false"} }
+	derived := func(s *corev1.Service) { metav1.SetMetaDataLabel(&s.ObjectMeta, api.LabelServiceName, "web") }
+	ours, ofNamespace := markedExport(service(marked), false, nil), markedExport(service(), true, nil)
 	ours.UID = "export-uid"
 	adopted := ours.DeepCopy()
 	delete(adopted.Labels, api.LabelManagedBy)
 	remade := service(marked, func(s *corev1.Service) { s.UID = "another" })
 	for _, c := range []struct {
 		name           string
+		namespace      bool // is marked
 		svc            *corev1.Service
 		export         *mcsv1beta1.ServiceExport
 		create, delete bool
 	}{
-		{"label", service(marked), nil, true, false},
-		{"annotation", service(annotated), nil, true, false},
-		{"no mark", service(), nil, false, false},
-		{"no Service", nil, nil, false, false},
-		{"mark and a user's export", service(marked), export(), false, false},
-		{"user's export without a mark", service(), export(), false, false},
-		{"mark and our export", service(marked), ours, false, false},
-		{"mark gone", service(), ours, false, true},
-		{"Service gone", nil, ours, false, true},
-		{"Service made anew", remade, ours, false, true},
-		{"our export adopted by its user", service(), adopted, false, false},
-		{"derived Service of a marked one", service(marked, derived), nil, false, false},
-		{"Service being deleted", service(marked, func(s *corev1.Service) { s.DeletionTimestamp = &epoch }), nil, false, false},
+		{"label", false, service(marked), nil, true, false},
+		{"annotation", false, service(annotated), nil, true, false},
+		{"no mark", false, service(), nil, false, false},
+		{"no Service", false, nil, nil, false, false},
+		{"mark and a user's export", false, service(marked), export(), false, false},
+		{"user's export without a mark", false, service(), export(), false, false},
+		{"mark and our export", false, service(marked), ours, false, false},
+		{"mark gone", false, service(), ours, false, true},
+		{"Service gone", false, nil, ours, false, true},
+		{"Service made anew", false, remade, ours, false, true},
+		{"our export adopted by its user", false, service(), adopted, false, false},
+		{"derived Service of a marked one", false, service(marked, derived), nil, false, false},
+		{"Service being deleted", false, service(marked, func(s *corev1.Service) { s.DeletionTimestamp = &epoch }), nil, false, false},
+		{"namespace", true, service(), nil, true, false},
+		{"a user's export there", true, service(), export(), false, false},
+		{"our export there", true, service(), ofNamespace, false, false},
+		{"Service that stays", true, service(local), nil, false, false},
+		{"Service that is to stay from now on", true, service(local), ofNamespace, false, true},
+		{"marked both ways", true, service(local, marked), nil, true, false},
+		{"derived Service there", true, service(derived), nil, false, false},
+		{"ExternalName", true, service(func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeExternalName }), nil, false, false},
+		{"the API server's", true, service(func(s *corev1.Service) { s.Namespace, s.Name = "default", "kubernetes" }), nil, false, false},
+		{"another of that name", true, service(func(s *corev1.Service) { s.Name = "kubernetes" }), nil, true, false},
+		{"no Service there", true, nil, nil, false, false},
+		{"the namespace's mark gone", false, service(), ofNamespace, false, true},
 	} {
-		if got := markedExport(c.svc, false, c.export) != nil; got != c.create {
+		if got := markedExport(c.svc, c.namespace, c.export) != nil; got != c.create {
 			t.Errorf("%s: create is %v", c.name, got)
 		}
-		if got := unmarkedExport(c.svc, false, c.export); got != c.delete {
+		if got := unmarkedExport(c.svc, c.namespace, c.export); got != c.delete {
 			t.Errorf("%s: delete is %v", c.name, got)
 		}
-	}
-}
-
-func TestMarkOfANamespace(t *testing.T) {
-	local := func(s *corev1.Service) { s.Annotations = map[string]string{api.KeyGlobalService: "false"} }
-	ours := markedExport(service(), true, nil)
-	if ours == nil {
-		t.Fatal("a Service of a marked namespace gets no ServiceExport")
-	}
-	for _, c := range []struct {
-		name           string
-		svc            *corev1.Service
-		export         *mcsv1beta1.ServiceExport
-		create, delete bool
-	}{
-		{"no mark of its own", service(), nil, true, false},
-		{"a user's export", service(), export(), false, false},
-		{"our export", service(), ours, false, false},
-		{"Service that stays", service(local), nil, false, false},
-		{"Service that is to stay from now on", service(local), ours, false, true},
-		{"marked both ways", service(local, func(s *corev1.Service) { s.Labels = map[string]string{api.KeyGlobalService: "true"} }), nil, true, false},
-		{"derived Service", service(func(s *corev1.Service) { s.Labels = map[string]string{api.LabelServiceName: "web"} }), nil, false, false},
-		{"ExternalName", service(func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeExternalName }), nil, false, false},
-		{"the API server's", service(func(s *corev1.Service) { s.Namespace, s.Name = "default", "kubernetes" }), nil, false, false},
-		{"another of that name", service(func(s *corev1.Service) { s.Name = "kubernetes" }), nil, true, false},
-		{"no Service", nil, nil, false, false},
-	} {
-		if got := markedExport(c.svc, true, c.export) != nil; got != c.create {
-			t.Errorf("%s: create is %v", c.name, got)
-		}
-		if got := unmarkedExport(c.svc, true, c.export); got != c.delete {
-			t.Errorf("%s: delete is %v", c.name, got)
-		}
-	}
-	if !unmarkedExport(service(), false, ours) {
-		t.Error("our ServiceExport outlives the namespace's mark")
 	}
 }
 
@@ -254,37 +223,6 @@ func TestCountsAreNoReasonToWrite(t *testing.T) {
 
 // unknown returns the MemberCluster of a cluster that the hub doesn't know: nil.
 func unknown(string) *clustersetv1alpha1.MemberCluster { return nil }
-
-// An export conflicts only with the exports that its cluster sees.
-func TestConflictsAmongWhatIsSeen(t *testing.T) {
-	record := func(cluster string, port int32) *clustersetv1alpha1.ExportedService {
-		return &clustersetv1alpha1.ExportedService{
-			ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace(cluster), Name: "web.shop"},
-			Spec: clustersetv1alpha1.ExportedServiceSpec{
-				ServiceNamespace: "shop", ServiceName: "web", Type: mcsv1beta1.ClusterSetIP, ExportedAt: metav1.NewTime(time.Unix(1, 0)),
-				Ports: []clustersetv1alpha1.ServicePort{{Name: "http", Port: port}},
-			},
-		}
-	}
-	in := map[string][]string{"a": {"x"}, "b": {"y"}, "c": {"x", "y"}}
-	member := func(cluster string) *clustersetv1alpha1.MemberCluster {
-		return &clustersetv1alpha1.MemberCluster{Spec: clustersetv1alpha1.MemberClusterSpec{Communities: in[cluster]}}
-	}
-	a, b, c := record("a", 80), record("b", 8080), record("c", 80)
-	for _, test := range []struct {
-		own    *clustersetv1alpha1.ExportedService
-		others []*clustersetv1alpha1.ExportedService
-		want   metav1.ConditionStatus
-	}{
-		{a, []*clustersetv1alpha1.ExportedService{b, c}, metav1.ConditionFalse},
-		{b, []*clustersetv1alpha1.ExportedService{a}, metav1.ConditionFalse},
-		{c, []*clustersetv1alpha1.ExportedService{a, b}, metav1.ConditionTrue},
-	} {
-		if got := conflictOf(test.own, compact(test.others...), member); got.Status != test.want {
-			t.Errorf("%s: %s, %s", test.own.Namespace, got.Status, got.Message)
-		}
-	}
-}
 
 // compact returns what the store of the hub has of records.
 func compact(all ...*clustersetv1alpha1.ExportedService) (values []*door.Export) {

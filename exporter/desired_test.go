@@ -139,41 +139,36 @@ func TestEndpointsTravelWithoutWhatIsLocal(t *testing.T) {
 	}
 }
 
-// Rule C4 of docs/spec/control-plane.md.
-func TestSlicesThatMustNotTravel(t *testing.T) {
-	for name, change := range map[string]func(*discoveryv1.EndpointSlice){
-		"our importer's": func(s *discoveryv1.EndpointSlice) {
-			s.Labels[api.LabelEndpointSliceManagedBy] = api.EndpointSliceManagedBy
-		},
-		"a Cilium cluster mesh's": func(s *discoveryv1.EndpointSlice) { s.Labels[api.LabelSourceCluster] = "shanghai" },
-		"Karmada's": func(s *discoveryv1.EndpointSlice) {
-			s.Labels[api.LabelEndpointSliceManagedBy] = "endpointslice-dispatch-controller.karmada.io"
-		},
-		"Liqo's": func(s *discoveryv1.EndpointSlice) {
-			s.Labels[api.LabelEndpointSliceManagedBy] = "endpointslice.reflection.liqo.io"
-		},
-		"another MCS implementation's":       func(s *discoveryv1.EndpointSlice) { s.Labels[api.LabelServiceName] = "web" },
-		"FQDN":                               func(s *discoveryv1.EndpointSlice) { s.AddressType = discoveryv1.AddressTypeFQDN },
-		"a placeholder without endpoints":    func(s *discoveryv1.EndpointSlice) { s.Endpoints = nil },
-		"one with unusable addresses, alone": func(s *discoveryv1.EndpointSlice) { s.Endpoints[0].Addresses = []string{"169.254.169.254"} },
+// Who wrote a slice of this cluster's own endpoints doesn't matter: Kubernetes, or a user for a Service without a selector. Rule C4 of
+// docs/spec/control-plane.md.
+func TestWhichSlicesTravel(t *testing.T) {
+	by := func(who string) func(*discoveryv1.EndpointSlice) {
+		return func(s *discoveryv1.EndpointSlice) { s.Labels[api.LabelEndpointSliceManagedBy] = who }
+	}
+	for name, c := range map[string]struct {
+		change  func(*discoveryv1.EndpointSlice)
+		travels bool
+	}{
+		"nobody's":                      {by(""), true},
+		"Kubernetes's":                  {by("endpointslice-controller.k8s.io"), true},
+		"mirrored":                      {by("endpointslicemirroring-controller.k8s.io"), true},
+		"a user's":                      {by("kubectl"), true},
+		"another program's":             {by("vm-endpoints.example.com"), true},
+		"our importer's":                {by(api.EndpointSliceManagedBy), false},
+		"a Cilium cluster mesh's":       {func(s *discoveryv1.EndpointSlice) { s.Labels[api.LabelSourceCluster] = "shanghai" }, false},
+		"Karmada's":                     {by("endpointslice-dispatch-controller.karmada.io"), false},
+		"Liqo's":                        {by("endpointslice.reflection.liqo.io"), false},
+		"another MCS implementation's":  {func(s *discoveryv1.EndpointSlice) { s.Labels[api.LabelServiceName] = "web" }, false},
+		"FQDN":                          {func(s *discoveryv1.EndpointSlice) { s.AddressType = discoveryv1.AddressTypeFQDN }, false},
+		"a placeholder":                 {func(s *discoveryv1.EndpointSlice) { s.Endpoints = nil }, false},
+		"with unusable addresses alone": {func(s *discoveryv1.EndpointSlice) { s.Endpoints[0].Addresses = []string{"169.254.169.254"} }, false},
 	} {
-		d := desired(exported(slice("web-1", 1, change)))
-		if len(d.Endpoints) != 0 || d.Service == nil {
+		d := desired(exported(slice("web-1", 1, c.change)))
+		if (len(d.Endpoints) == 1) != c.travels || d.Service == nil {
 			t.Errorf("%s: %d endpoint records, service %v", name, len(d.Endpoints), d.Service)
 		}
 		if unusable := strings.Contains(name, "unusable"); unusable != (d.LeftOut.Count > 0) {
 			t.Errorf("%s: left out are %v", name, d.LeftOut)
-		}
-	}
-}
-
-// Who wrote a slice of this cluster's own endpoints doesn't matter: Kubernetes, or a user for a Service without a selector. Rule C4 of
-// docs/spec/control-plane.md.
-func TestSlicesOfAnyWriterTravel(t *testing.T) {
-	for _, by := range []string{"", "endpointslice-controller.k8s.io", "endpointslicemirroring-controller.k8s.io", "kubectl", "vm-endpoints.example.com"} {
-		d := desired(exported(slice("web-1", 1, func(s *discoveryv1.EndpointSlice) { s.Labels[api.LabelEndpointSliceManagedBy] = by })))
-		if len(d.Endpoints) != 1 {
-			t.Errorf("%q: %d endpoint records", by, len(d.Endpoints))
 		}
 	}
 }

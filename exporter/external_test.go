@@ -10,7 +10,6 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	corev1 "k8s.io/api/core/v1"
@@ -18,7 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
@@ -30,27 +28,16 @@ func ip(s string) netip.Addr { return netip.MustParseAddr(s) }
 
 // exposed is a Service of type NodePort with two ready pods and one that isn't, on nodes a, a and b.
 func exposed() Source {
-	slice := discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Name: "web-1"}, AddressType: discoveryv1.AddressTypeIPv4}
-	port := int32(8080)
-	slice.Ports = []discoveryv1.EndpointPort{{Name: ptrTo("http"), Port: &port}}
-	for i, node := range []string{"a", "a", "b"} {
-		slice.Endpoints = append(slice.Endpoints, discoveryv1.Endpoint{
-			Addresses: []string{fmt.Sprintf("10.244.0.%d", i+1)}, NodeName: ptrTo(node), Conditions: discoveryv1.EndpointConditions{Ready: ptrTo(node == "a")},
-		})
+	src := exported(slice("web-1", 3, func(s *discoveryv1.EndpointSlice) {
+		for i, node := range []string{"a", "a", "b"} {
+			s.Endpoints[i].NodeName, s.Endpoints[i].Conditions.Ready = &node, ptrTo(node == "a")
+		}
+	}))
+	src.Service.Spec.Type, src.Service.Spec.Ports[0].NodePort = corev1.ServiceTypeNodePort, 31234
+	src.External.Nodes = []nodes.Node{
+		nodeAt("a", "z1", true, ip("192.0.2.1"), ip("fd00::1")), nodeAt("b", "z2", true, ip("192.0.2.2")), nodeAt("c", "z2", false, ip("192.0.2.3")),
 	}
-	named := metav1.ObjectMeta{Namespace: "shop", Name: "web"}
-	return Source{
-		Cluster: "beijing", Key: types.NamespacedName{Namespace: "shop", Name: "web"},
-		Service: &corev1.Service{ObjectMeta: named, Spec: corev1.ServiceSpec{
-			Type: corev1.ServiceTypeNodePort, ClusterIP: "10.96.0.7", ClusterIPs: []string{"10.96.0.7"}, IPFamilies: []corev1.IPFamily{corev1.IPv4Protocol},
-			Ports: []corev1.ServicePort{{Name: "http", Port: 80, NodePort: 31234}},
-		}},
-		Export: &mcsv1beta1.ServiceExport{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", CreationTimestamp: metav1.NewTime(time.Unix(1e9, 0))}},
-		Slices: []discoveryv1.EndpointSlice{slice},
-		External: External{Nodes: []nodes.Node{
-			nodeAt("a", "z1", true, ip("192.0.2.1"), ip("fd00::1")), nodeAt("b", "z2", true, ip("192.0.2.2")), nodeAt("c", "z2", false, ip("192.0.2.3")),
-		}},
-	}
+	return src
 }
 
 func nodeAt(name, zone string, ready bool, ips ...netip.Addr) nodes.Node {
@@ -192,19 +179,6 @@ func TestExternalAddresses(t *testing.T) {
 				t.Errorf("%s, want %s", got, tc.want)
 			}
 		})
-	}
-}
-
-// What is wrong in the annotation is said, and the rest counts. Rule D90.
-func TestWrongExternalAddresses(t *testing.T) {
-	src := exposed()
-	src.Export.Annotations = map[string]string{api.AnnotationExternalAddresses: "203.0.113.300 203.0.113.9,127.0.0.1,lb_1.example.com"}
-	d := desired(src)
-	if got := where(d); got != "203.0.113.9:80 (2)" {
-		t.Error(got)
-	}
-	if said := d.LeftOut.String(); d.LeftOut.Count != 3 || !strings.Contains(said, "203.0.113.300") || !strings.Contains(said, api.AnnotationExternalAddresses) {
-		t.Errorf("%d: %s", d.LeftOut.Count, said)
 	}
 }
 

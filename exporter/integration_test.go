@@ -7,19 +7,15 @@ import (
 	"slices"
 	"testing"
 
-	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	mcsv1alpha1 "sigs.k8s.io/mcs-api/pkg/apis/v1alpha1"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
-	"github.com/clusterset/clusterset/internal/connect"
 	"github.com/clusterset/clusterset/test/kube"
 )
 
@@ -74,47 +70,11 @@ func TestExporterKeepsTheHubUpToDate(t *testing.T) {
 		return nil
 	})
 
-	t.Run("a ServiceExport says who can import it", func(t *testing.T) {
-		w := &world{T: t, hub: w.hub, member: w.member, onHub: w.onHub, here: w.here, kubeconfig: w.kubeconfig}
-		put := func(name, communities string) {
-			w.hub.Apply(t, manifest("{apiVersion: clusterset.dev/v1alpha1, kind: MemberCluster, metadata: {name: %s}, spec: {communities: %s}}", name, communities))
-		}
-		put("nice", "[x]")
-		w.awaitCondition("web", "clusterset.dev/Visible=False/Alone")
-		put("beijing", "[x, z]")
-		w.awaitCondition("web", "clusterset.dev/Visible=True/Peers")
-		put("beijing", "[default]")
-		put("nice", "[default]")
-		kube.Eventually(t, func() error {
-			export := &mcsv1beta1.ServiceExport{}
-			if err := w.here.Get(ctx, types.NamespacedName{Namespace: "shop", Name: "web"}, export); err != nil {
-				return err
-			}
-			if meta.FindStatusCondition(export.Status.Conditions, api.ConditionVisible) != nil {
-				return fmt.Errorf("conditions %+v", export.Status.Conditions)
-			}
-			return nil
-		})
-	})
 	t.Run("un-exporting removes the records", func(t *testing.T) {
 		// Deleting the Service removes them, and the ServiceExport reports why.
 		w.member.Delete(t, []byte(`{apiVersion: v1, kind: Service, metadata: {namespace: shop, name: web}}`))
 		w.awaitRecords("web", -1)
 		w.awaitCondition("web", "Valid=False/NoService", "Ready=False/Pending")
-	})
-	t.Run("removing the mark removes its ServiceExport and no other", func(t *testing.T) {
-		w.member.Apply(t, manifest(webService, "marked")) // removes the label, because the field manager is the same
-		w.awaitRecords("marked", -1)
-		kube.Eventually(t, func() error {
-			err := w.here.Get(ctx, types.NamespacedName{Namespace: "shop", Name: "marked"}, &mcsv1beta1.ServiceExport{})
-			if !apierrors.IsNotFound(err) {
-				return fmt.Errorf("the ServiceExport is still there: %w", err)
-			}
-			return nil
-		})
-		if err := w.here.Get(ctx, types.NamespacedName{Namespace: "shop", Name: "web"}, &mcsv1beta1.ServiceExport{}); err != nil {
-			t.Error(err)
-		}
 	})
 	t.Run("a namespace's mark exports its Services", func(t *testing.T) {
 		namespace := func(mark string) []byte {
@@ -139,17 +99,7 @@ func TestExporterKeepsTheHubUpToDate(t *testing.T) {
 			w.member.Apply(t, bytes.ReplaceAll(m, []byte("namespace: shop"), []byte("namespace: kube-apps")))
 		}
 		for _, name := range []string{"web", "marked"} {
-			kube.Eventually(t, func() error {
-				export := &mcsv1beta1.ServiceExport{}
-				if err := w.here.Get(ctx, types.NamespacedName{Namespace: "kube-apps", Name: name}, export); err != nil {
-					return err
-				}
-				valid := meta.FindStatusCondition(export.Status.Conditions, "Valid")
-				if valid == nil || valid.Status != metav1.ConditionFalse || valid.Reason != "NamespaceExcluded" || meta.IsStatusConditionTrue(export.Status.Conditions, "Ready") {
-					return fmt.Errorf("conditions %+v", export.Status.Conditions)
-				}
-				return nil
-			})
+			w.awaitCondition("kube-apps/"+name, "Valid=False/NamespaceExcluded")
 			found := &clustersetv1alpha1.ExportedService{}
 			if err := w.onHub.Get(ctx, types.NamespacedName{Namespace: api.MemberNamespace("beijing"), Name: name + ".kube-apps"}, found); !apierrors.IsNotFound(err) {
 				t.Errorf("%s is on the hub: %v", name, err)
@@ -181,27 +131,8 @@ func TestExporterKeepsTheHubUpToDate(t *testing.T) {
 // and are deleted so that they stay.
 func (w *world) poison(names ...string) {
 	w.Helper()
-	w.hub.Apply(w, []byte(`
-apiVersion: admissionregistration.k8s.io/v1
-kind: ValidatingAdmissionPolicy
-metadata: {name: records}
-spec:
-  matchConstraints: {resourceRules: [{apiGroups: [clusterset.dev], apiVersions: ["*"], resources: [exportedservices, exportedendpoints], operations: [CREATE, UPDATE]}]}
-  validations: [{expression: "size(object.metadata.?finalizers.orValue([])) == 0"}]
----
-apiVersion: admissionregistration.k8s.io/v1
-kind: ValidatingAdmissionPolicyBinding
-metadata: {name: records}
-spec: {policyName: records, validationActions: [Deny]}
-`))
-	config, err := clientcmd.RESTConfigFromKubeConfig(w.kubeconfig)
-	if err != nil {
-		w.Fatal(err)
-	}
-	thief, err := connect.NewClient(config)
-	if err != nil {
-		w.Fatal(err)
-	}
+	w.hub.Apply(w, noFinalizers)
+	thief := w.thief()
 	for _, name := range names {
 		services, endpoints := w.recordsOf(name)
 		services[0].Spec.Ports[0].Port = 1
@@ -239,40 +170,34 @@ func (w *world) recordsOf(name string) ([]clustersetv1alpha1.ExportedService, []
 	return services.Items, endpoints.Items
 }
 
-func TestOnlyV1alpha1IsServed(t *testing.T) {
+// A ServiceExport whose definition has no status subresource can have no conditions: Events say what they would. Rule C2 of
+// docs/spec/control-plane.md.
+func TestWithoutTheStatusSubresourceEventsSayIt(t *testing.T) {
 	var crds [][]byte
 	for _, crd := range kube.MCSCRDs() {
+		crd = bytes.ReplaceAll(crd, []byte("      subresources:\n        status: {}\n"), nil)
 		crds = append(crds, bytes.Replace(crd, []byte("name: v1beta1\n      served: true"), []byte("name: v1beta1\n      served: false"), 1))
 	}
 	w := newWorld(t, crds...)
-	w.member.Apply(t, manifest(webService, "web"), manifest(webExport, "web", "v1alpha1"))
+	w.member.Apply(t, manifest(webExport, "nothing", "v1alpha1"), manifest(webService, "web"), manifest(webExport, "web", "v1alpha1"))
 	w.run()
 	w.awaitRecords("web", 2)
-	kube.Eventually(t, func() error {
-		export := &mcsv1alpha1.ServiceExport{}
-		if err := w.here.Get(t.Context(), types.NamespacedName{Namespace: "shop", Name: "web"}, export); err != nil {
-			return err
+	told := func() (n int) {
+		var all eventsv1.EventList
+		if err := w.here.List(t.Context(), &all, client.InNamespace("shop")); err != nil {
+			t.Fatal(err)
 		}
-		if !meta.IsStatusConditionTrue(export.Status.Conditions, "Ready") {
-			return fmt.Errorf("conditions %+v", export.Status.Conditions)
+		for _, e := range all.Items {
+			if e.Regarding.Name == "nothing" && e.Reason == "NoService" {
+				n++
+			}
+		}
+		return n
+	}
+	kube.Eventually(t, func() error {
+		if told() == 0 {
+			return errors.New("nobody says that shop/nothing isn't exported")
 		}
 		return nil
 	})
-	// Marks work in that version, too.
-	service := &corev1.Service{}
-	key := types.NamespacedName{Namespace: "shop", Name: "marked"}
-	w.member.Apply(t, manifest(webService, "marked"))
-	if err := w.here.Get(t.Context(), key, service); err != nil {
-		t.Fatal(err)
-	}
-	service.Annotations = map[string]string{api.KeyGlobalService: "true"}
-	if err := w.here.Update(t.Context(), service); err != nil {
-		t.Fatal(err)
-	}
-	w.awaitRecords("marked", 2)
-	delete(service.Annotations, api.KeyGlobalService)
-	if err := w.here.Update(t.Context(), service); err != nil {
-		t.Fatal(err)
-	}
-	w.awaitRecords("marked", -1)
 }

@@ -5,7 +5,6 @@ import (
 	"math"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -113,36 +112,6 @@ func TestPlan(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-// Each state of a record has a larger revision than those that its readers may have seen, whatever the clock does. Rule C6 of
-// docs/spec/control-plane.md.
-func TestRevision(t *testing.T) {
-	now, day := epoch.UnixMilli(), (24 * time.Hour).Milliseconds()
-	for _, c := range []struct {
-		name              string
-		last, onHub, want int64
-	}{
-		{"the first", 0, 0, now},
-		{"later", now - 10, now - 10, now},
-		{"in the same millisecond", now, now, now + 1},
-		{"the clock was set back", now + 5*day, now + 5*day, now + 5*day + 1},
-		{"it was set back, and the agent restarted", 0, now + day/2, now + day/2 + 1},
-		{"it was set back by more than a day, and the agent restarted", 0, now + 5*day, now},
-		{"a thief's largest", now - 10, math.MaxInt64, now},
-		{"a thief's largest that counts", now - 10, now + day, now + day + 1},
-		{"the hub was restored", now + 5, now - day, now + 6},
-	} {
-		onHub := &clustersetv1alpha1.ExportedService{Spec: clustersetv1alpha1.ExportedServiceSpec{Revision: c.onHub}}
-		n := numbering{epoch.Time, c.last}
-		if got := n.next(onHub); got != c.want {
-			t.Errorf("%s: %d, want now + %d", c.name, got, c.want-now)
-		}
-	}
-	ours := &clustersetv1alpha1.ExportedService{Spec: clustersetv1alpha1.ExportedServiceSpec{Revision: now + 5*day}}
-	if n := (numbering{epoch.Time, now + 5*day}); !n.counts(ours) {
-		t.Error("after the clock was set back, what we wrote is written again and again")
 	}
 }
 

@@ -2,6 +2,7 @@ package exporter
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -26,11 +27,7 @@ func TestPolicyTravels(t *testing.T) {
 		// said is a part of the message of the condition Complete, or empty if nothing is to be reported.
 		said string
 	}{
-		{name: "nothing stated"},
-		{name: "prefer", export: annotations{api.AnnotationPrefer: "cluster  zone"}, want: &clustersetv1alpha1.ServicePolicy{Prefer: "cluster zone"}},
 		{name: "prefer none", export: annotations{api.AnnotationPrefer: "none"}, want: &clustersetv1alpha1.ServicePolicy{Prefer: "none"}},
-		{name: "boundary", export: annotations{api.AnnotationBoundary: "region"}, want: &clustersetv1alpha1.ServicePolicy{Boundary: "region"}},
-		{name: "min-ready", export: annotations{api.AnnotationMinReady: "3"}, want: &clustersetv1alpha1.ServicePolicy{MinReady: 3}},
 		{
 			name: "of a marked Service", service: mark(annotations{api.AnnotationPrefer: "zone", api.AnnotationMinReady: "2"}), marked: true,
 			want: &clustersetv1alpha1.ServicePolicy{Prefer: "zone", MinReady: 2},
@@ -38,16 +35,6 @@ func TestPolicyTravels(t *testing.T) {
 		{
 			name: "of a ServiceExport before that of its Service", export: annotations{api.AnnotationPrefer: "zone"},
 			service: annotations{api.AnnotationPrefer: "none", api.AnnotationBoundary: "zone"}, want: &clustersetv1alpha1.ServicePolicy{Prefer: "zone", Boundary: "zone"},
-		},
-		{
-			name: "of the ServiceExport that a mark led to before that of its Service", export: annotations{api.AnnotationPrefer: "cluster"},
-			service: mark(annotations{api.AnnotationPrefer: "zone", api.AnnotationMinReady: "2"}), marked: true,
-			want: &clustersetv1alpha1.ServicePolicy{Prefer: "cluster", MinReady: 2},
-		},
-		{
-			name: "a misspelled annotation", export: annotations{api.Domain + "/exportTo": "b", api.AnnotationPrefer: "zone"},
-			want: &clustersetv1alpha1.ServicePolicy{Prefer: "zone"},
-			said: `metadata.annotations: Invalid value: "clusterset.dev/exportTo": must be one of the annotations clusterset.dev/prefer, clusterset.dev/boundary, clusterset.dev/min-ready, clusterset.dev/export-to`,
 		},
 		{
 			name: "a flood of misspelled annotations", export: misspelled(100),
@@ -95,4 +82,41 @@ func misspelled(n int) map[string]string {
 		annotations[fmt.Sprintf("%s/wrong-%02d", api.Domain, i)] = "x"
 	}
 	return annotations
+}
+
+// An invalid annotation never exports a service to all clusters.
+func TestExportTo(t *testing.T) {
+	many := make([]string, 70)
+	for i := range many {
+		many[i] = fmt.Sprint("c", i)
+	}
+	for _, c := range []struct {
+		text  string
+		want  []string
+		wrong string // a part of the reported errors
+	}{
+		{"shanghai", []string{"shanghai"}, ""},
+		{"shanghai, edge-asia beijing,shanghai", []string{"beijing", "edge-asia", "shanghai"}, ""},
+		{"shanghai, Edge", []string{"shanghai"}, `metadata.annotations[clusterset.dev/export-to]: Invalid value: "Edge"`},
+		{"*", []string{"beijing"}, `"*"`},
+		{"", []string{"beijing"}, "remove the annotation to export to all"},
+		{" , ,", []string{"beijing"}, "names no cluster"},
+		{strings.Repeat("x", 1<<18), []string{"beijing"}, "xxx…"},
+		{"\xff\x00", []string{"beijing"}, "Invalid value"},
+		{"minghang, edge, lyon", []string{"edge", "lyon", "minghang"}, `metadata.annotations[clusterset.dev/export-to]: Invalid value: "minghang": no cluster and no community has this name (yet); did you mean minhang?`},
+		{strings.Join(many, ","), slices.Sorted(slices.Values(many[:clustersetv1alpha1.MaxExportTo])), "must have at most 64 items"},
+	} {
+		src := exported()
+		src.Cluster = "beijing"
+		src.Known = []string{"beijing", "default", "edge", "edge-asia", "lyon", "minhang", "shanghai"}
+		src.Export.Annotations = map[string]string{api.AnnotationExportTo: c.text}
+		d := desired(src)
+		said := d.LeftOut.String()
+		if d.Service == nil || !slices.Equal(d.Service.Spec.ExportTo, c.want) || (c.wrong == "") != (d.LeftOut.Count == 0) || !strings.Contains(said, c.wrong) || len(said) > 2000 {
+			t.Errorf("%.40q: %+v, %s", c.text, d.Service, said)
+		}
+	}
+	if d := desired(exported()); d.Service.Spec.ExportTo != nil {
+		t.Errorf("without the annotation: %v", d.Service.Spec.ExportTo)
+	}
 }

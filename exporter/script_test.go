@@ -9,17 +9,19 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"golang.org/x/time/rate"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -28,7 +30,9 @@ import (
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/internal/connect"
+	"github.com/clusterset/clusterset/internal/door/store"
 	"github.com/clusterset/clusterset/internal/mcs"
+	"github.com/clusterset/clusterset/internal/nodes"
 	"github.com/clusterset/clusterset/internal/record"
 	"github.com/clusterset/clusterset/test/script"
 )
@@ -91,23 +95,15 @@ func (s recordsThere) clone() recordsThere {
 	return c
 }
 
-// List implements client.Reader.
-func (s recordsThere) List(_ context.Context, into client.ObjectList, _ ...client.ListOption) error {
-	switch into := into.(type) {
-	case *clustersetv1alpha1.ExportedServiceList:
-		for _, o := range s {
-			if o, ok := o.(*clustersetv1alpha1.ExportedService); ok {
-				into.Items = append(into.Items, *o)
-			}
-		}
-	case *clustersetv1alpha1.ExportedEndpointsList:
-		for _, o := range s {
-			if o, ok := o.(*clustersetv1alpha1.ExportedEndpoints); ok {
-				into.Items = append(into.Items, *o)
-			}
+func (s recordsThere) all() (services []*clustersetv1alpha1.ExportedService, endpoints []*clustersetv1alpha1.ExportedEndpoints) {
+	for _, o := range s {
+		if e, ok := o.(*clustersetv1alpha1.ExportedEndpoints); ok {
+			endpoints = append(endpoints, e)
+		} else {
+			services = append(services, o.(*clustersetv1alpha1.ExportedService))
 		}
 	}
-	return nil
+	return services, endpoints
 }
 
 func at(o client.Object, name string) recordName {
@@ -121,11 +117,11 @@ func at(o client.Object, name string) recordName {
 type scripted struct {
 	client.Client // nobody calls what isn't below
 
-	t                   *testing.T
-	here                client.WithWatch
-	r                   *reconciler
-	services, endpoints toolscache.Indexer
+	t    *testing.T
+	here client.WithWatch
+	r    *reconciler
 
+	mu                  sync.Mutex // of what cache is
 	live, cache, backup recordsThere
 	version             int
 	away, full, dead    bool
@@ -162,25 +158,57 @@ func newScripted(t *testing.T) *scripted {
 // start starts the agent's process.
 func (w *scripted) start() {
 	w.due = map[types.NamespacedName]time.Time{}
-	w.r, w.services, w.endpoints = reconcilerOf(w.t, w.here, w)
-	w.r.now = func() time.Time { return time.Now().Add(w.skew) }
-	w.r.perNamespace = w.most
+	w.r = &reconciler{
+		cluster: "beijing", local: w.here, exports: serviceExports{w.here, mcs.Version("v1beta1")}, hub: w, onHub: w,
+		nodes: nodes.New(), names: newResolver(nil, nil), pass: newPass(),
+		events: &events.FakeRecorder{}, ofPeers: rate.NewLimiter(rate.Inf, 0), perNamespace: w.most,
+		synced: func() bool { return true }, unheard: func() error { return nil }, now: func() time.Time { return time.Now().Add(w.skew) },
+		withdrawals: newWithdrawalGuard(DefaultHoldWithdrawals, DefaultReplaceFor),
+	}
+	w.r.withdrawals.served = w.r.exports.served
 	w.dead, w.left = false, math.MaxInt
 	w.sync()
 	_ = w.until(func() error { return w.r.firstPass(w.t.Context()) }, time.Minute)
 }
 
-// Get finds no MemberCluster; nothing else is read one by one.
-func (w *scripted) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {
-	return errAway
-}
-
-func (w *scripted) List(ctx context.Context, into client.ObjectList, _ ...client.ListOption) error {
+func (w *scripted) List(_ context.Context, into client.ObjectList, _ ...client.ListOption) error {
 	if w.away || w.dead {
 		return errAway
 	}
-	return w.live.List(ctx, into)
+	services, endpoints := w.live.all()
+	switch into := into.(type) {
+	case *clustersetv1alpha1.ExportedServiceList:
+		for _, s := range services {
+			into.Items = append(into.Items, *s)
+		}
+	case *clustersetv1alpha1.ExportedEndpointsList:
+		for _, e := range endpoints {
+			into.Items = append(into.Items, *e)
+		}
+	}
+	return nil
 }
+
+// OwnRecords, Own, Service and Member are what is known of the hub: its cache, and nothing of others.
+func (w *scripted) OwnRecords() ([]*clustersetv1alpha1.ExportedService, []*clustersetv1alpha1.ExportedEndpoints) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.cache.all()
+}
+
+func (w *scripted) Own(key types.NamespacedName) (export *clustersetv1alpha1.ExportedService, of []*clustersetv1alpha1.ExportedEndpoints) {
+	services, endpoints := w.OwnRecords()
+	for _, s := range services {
+		if s.Name == api.ExportedServiceName(key.Namespace, key.Name) {
+			export = s
+		}
+	}
+	return export, slices.DeleteFunc(endpoints, func(e *clustersetv1alpha1.ExportedEndpoints) bool { return keyOf(e) != key })
+}
+
+func (w *scripted) Service(types.NamespacedName) []store.Part { return nil }
+
+func (w *scripted) Member(string) *clustersetv1alpha1.MemberCluster { return nil }
 
 func (w *scripted) admit(name string) error {
 	switch {
@@ -250,26 +278,17 @@ func (w *scripted) sync() {
 	if w.stopped || w.away {
 		return
 	}
-	was := w.cache
-	w.cache = w.live.clone()
-	for _, all := range []recordsThere{was, w.cache} {
+	was, is := w.cache, w.live.clone()
+	for _, all := range []recordsThere{was, is} {
 		for at, o := range all {
-			if before, now := was[at], w.cache[at]; before == nil || now == nil || before.GetResourceVersion() != now.GetResourceVersion() {
+			if before, now := was[at], is[at]; before == nil || now == nil || before.GetResourceVersion() != now.GetResourceVersion() {
 				w.add(keyOf(o))
 			}
 		}
 	}
-	var services, endpoints []any
-	for _, o := range w.cache {
-		if e, ok := o.(*clustersetv1alpha1.ExportedEndpoints); ok {
-			endpoints = append(endpoints, e)
-		} else {
-			services = append(services, o)
-		}
-	}
-	if err := errors.Join(w.services.Replace(services, ""), w.endpoints.Replace(endpoints, "")); err != nil {
-		w.t.Error(err)
-	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.cache = is
 }
 
 func (w *scripted) add(key types.NamespacedName) { w.due[key] = time.Now() }

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -52,32 +51,29 @@ func TestAnAgentRecoversFromWhatAThiefLeftInItsMetadata(t *testing.T) {
 	report.Labels, report.Spec = nil, clustersetv1alpha1.MemberReportSpec{CantFollow: "lyon"}
 	w.fill(thief, report, 32, 32, map[string]any{"f:spec": map[string]any{"f:cantFollow": map[string]any{}}})
 	fields := map[string]any{"f:spec": map[string]any{"f:serviceName": map[string]any{}}}
-	service, endpoints := w.records()
-	service.Spec.Ports, service.Labels = nil, nil
-	w.fill(thief, service, 31, 32, fields)
-	endpoints.Spec.Endpoints[0].Addresses, endpoints.Labels = []string{"10.1.0.66"}, nil
-	w.fill(thief, endpoints, 31, 32, fields)
+	services, endpoints := w.recordsOf("web")
+	services[0].Spec.Ports, services[0].Labels = nil, nil
+	w.fill(thief, &services[0], 31, 32, fields)
+	endpoints[0].Spec.Endpoints[0].Addresses, endpoints[0].Labels = []string{"10.1.0.66"}, nil
+	w.fill(thief, &endpoints[0], 31, 32, fields)
 
 	w.run()
 	foreign := func(o client.Object) error {
-		for key := range maps.All(o.GetLabels()) {
-			if strings.HasPrefix(key, "example.com/") {
-				return fmt.Errorf("%T has the thief's label %s", o, key)
-			}
-		}
-		for key := range maps.All(o.GetAnnotations()) {
-			if strings.HasPrefix(key, "example.com/") {
-				return fmt.Errorf("%T has the thief's annotation %s", o, key)
+		for _, all := range []map[string]string{o.GetLabels(), o.GetAnnotations()} {
+			for key := range all {
+				if strings.HasPrefix(key, "example.com/") {
+					return fmt.Errorf("%T has the thief's %s", o, key)
+				}
 			}
 		}
 		return nil
 	}
 	kube.Eventually(t, func() error {
-		service, endpoints := w.records()
-		if len(service.Spec.Ports) != 1 || endpoints.Spec.Endpoints[0].Addresses[0] != "10.1.0.1" {
-			return fmt.Errorf("the thief's records are still there: %+v, %+v", service.Spec, endpoints.Spec)
+		services, endpoints := w.recordsOf("web")
+		if len(services) != 1 || len(services[0].Spec.Ports) != 1 || len(endpoints) != 1 || endpoints[0].Spec.Endpoints[0].Addresses[0] != "10.1.0.1" {
+			return fmt.Errorf("the thief's records are still there: %+v, %+v", services, endpoints)
 		}
-		return errors.Join(foreign(service), foreign(endpoints))
+		return errors.Join(foreign(&services[0]), foreign(&endpoints[0]))
 	})
 	kube.Eventually(t, func() error {
 		now, err := w.lease()
@@ -93,24 +89,6 @@ func TestAnAgentRecoversFromWhatAThiefLeftInItsMetadata(t *testing.T) {
 		}
 		return errors.Join(foreign(now), foreign(said))
 	})
-}
-
-// A record of a service that isn't exported here, without our labels, is removed.
-// Rule C9 of docs/spec/control-plane.md.
-func TestAnAgentRemovesWhatAThiefHid(t *testing.T) {
-	w := newWorld(t, kube.MCSCRDs()...)
-	thief := w.thief()
-	w.enforcePolicies()
-	hidden := &clustersetv1alpha1.ExportedService{
-		ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace("beijing"), Name: "web.shop"},
-		Spec:       clustersetv1alpha1.ExportedServiceSpec{ServiceNamespace: "shop", ServiceName: "web", Type: "ClusterSetIP", ExportedAt: metav1.Now()},
-	}
-	if err := thief.Create(t.Context(), hidden); err != nil {
-		t.Fatal(err)
-	}
-	w.fill(thief, hidden, 32, 31, map[string]any{"f:spec": map[string]any{"f:serviceName": map[string]any{}}})
-	w.run()
-	w.awaitRecords("web", -1)
 }
 
 // thief returns a client with the member's token.
@@ -153,20 +131,6 @@ func (w *world) enforcePolicies() {
 		}
 		return nil
 	})
-}
-
-// records returns the records of the service web.
-func (w *world) records() (*clustersetv1alpha1.ExportedService, *clustersetv1alpha1.ExportedEndpoints) {
-	w.Helper()
-	var services clustersetv1alpha1.ExportedServiceList
-	var endpoints clustersetv1alpha1.ExportedEndpointsList
-	if err := errors.Join(w.onHub.List(w.Context(), &services), w.onHub.List(w.Context(), &endpoints)); err != nil {
-		w.Fatal(err)
-	}
-	if len(services.Items) != 1 || len(endpoints.Items) != 1 {
-		w.Fatalf("%d services and %d endpoints are on the hub", len(services.Items), len(endpoints.Items))
-	}
-	return &services.Items[0], &endpoints.Items[0]
 }
 
 // fill adds foreign labels and annotations to an object on the hub, and writes it. Then it gives it as many managers as the policies admit.

@@ -3,9 +3,12 @@ package exporter
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"testing"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
@@ -14,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/internal/mcs"
 )
 
@@ -47,5 +51,32 @@ func TestServed(t *testing.T) {
 	})}
 	if _, err := e.served(t.Context(), web); err == nil {
 		t.Error("an API server that isn't reached serves the kind")
+	}
+}
+
+// Withdrawn records go after a day, and the oldest beyond a thousand. Others stay. Rule C6 of docs/spec/control-plane.md.
+func TestWithdrawnRecordsGo(t *testing.T) {
+	aged := func(name string, age time.Duration, withdrawn bool) *clustersetv1alpha1.ExportedService {
+		s := &clustersetv1alpha1.ExportedService{Spec: clustersetv1alpha1.ExportedServiceSpec{Withdrawn: withdrawn, Revision: epoch.Add(-age).UnixMilli()}}
+		s.Name = name
+		return s
+	}
+	all := []*clustersetv1alpha1.ExportedService{
+		aged("yesterday", 25*time.Hour, true), aged("today", 23*time.Hour, true), aged("exported", 1000*time.Hour, false),
+	}
+	gone := func() (names []string) {
+		for _, s := range expired(all, epoch.Time) {
+			names = append(names, s.Name)
+		}
+		return names
+	}
+	if got := gone(); !slices.Equal(got, []string{"yesterday"}) {
+		t.Errorf("%v are deleted", got)
+	}
+	for i := range mostWithdrawn + 1 {
+		all = append(all, aged(fmt.Sprint(i), time.Duration(i)*time.Second, true))
+	}
+	if got := gone(); !slices.Equal(got, []string{"yesterday", "today", fmt.Sprint(mostWithdrawn)}) {
+		t.Errorf("of too many, %v are deleted", got)
 	}
 }

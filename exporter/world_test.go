@@ -2,8 +2,10 @@ package exporter_test
 
 import (
 	"context"
+	_ "embed"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -35,7 +37,6 @@ type world struct {
 	onHub       client.Client
 	here        client.Client
 	kubeconfig  []byte
-	replaceFor  time.Duration // 0: the default
 }
 
 func newWorld(t *testing.T, mcsCRDs ...[]byte) *world {
@@ -82,7 +83,7 @@ func (w *world) run() (stop func()) {
 	}
 	known := nodes.New()
 	known.Set(context.Background(), nodes.Node{Name: "n", At: topology.Location{Zone: "b"}}, nodes.Node{Name: "o", At: topology.Location{Zone: "a"}})
-	_, err = exporter.Setup(mgr, hub, exporter.Options{Cluster: "beijing", HeartbeatInterval: time.Second, ReplaceFor: w.replaceFor, Version: "v1.2.3", Nodes: known})
+	_, err = exporter.Setup(mgr, hub, exporter.Options{Cluster: "beijing", HeartbeatInterval: time.Second, Version: "v1.2.3", Nodes: known})
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -92,47 +93,35 @@ func (w *world) run() (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- mgr.Start(ctx) }()
-	stopped := false
-	stop = func() {
-		if stopped {
-			return
-		}
-		stopped = true
+	stop = sync.OnceFunc(func() {
 		cancel()
 		if err := <-done; err != nil {
 			w.Errorf("exporter: %v", err)
 		}
-	}
+	})
 	w.Cleanup(stop)
 	return stop
 }
 
-const webService = `
-apiVersion: v1
-kind: Service
-metadata: {namespace: shop, name: %[1]s}
-spec:
-  ports: [{name: http, port: 80, targetPort: 8080}]
----
-apiVersion: discovery.k8s.io/v1
-kind: EndpointSlice
-metadata:
-  namespace: shop
-  name: %[1]s-1
-  labels: {kubernetes.io/service-name: %[1]s}
-addressType: IPv4
-ports: [{name: http, port: 8080}]
-endpoints:
-- addresses: [10.1.0.1]
-  conditions: {ready: true}
-  zone: cn-north-1a
-- addresses: [10.1.0.2]
-  conditions: {ready: false}
-`
+//go:embed testdata/service.txt
+var webService string
+
+// noFinalizers is a policy that admits no finalizers on records.
+//
+//go:embed testdata/no-finalizers.yaml
+var noFinalizers []byte
 
 const webExport = `{apiVersion: multicluster.x-k8s.io/%[2]s, kind: ServiceExport, metadata: {namespace: shop, name: %[1]s}}`
 
 func manifest(format string, args ...any) []byte { return fmt.Appendf(nil, format, args...) }
+
+// named returns the key of web, in namespace shop, or of other/web.
+func named(name string) types.NamespacedName {
+	if namespace, name, other := strings.Cut(name, "/"); other {
+		return types.NamespacedName{Namespace: namespace, Name: name}
+	}
+	return types.NamespacedName{Namespace: "shop", Name: name}
+}
 
 // awaitRecords waits until the hub has that many endpoints for the service. -1 means that it isn't exported.
 func (w *world) awaitRecords(name string, endpoints int) {
@@ -166,7 +155,7 @@ func (w *world) awaitCondition(name string, want ...string) {
 	w.Helper()
 	kube.Eventually(w, func() error {
 		export := &mcsv1beta1.ServiceExport{}
-		if err := w.here.Get(w.Context(), types.NamespacedName{Namespace: "shop", Name: name}, export); err != nil {
+		if err := w.here.Get(w.Context(), named(name), export); err != nil {
 			return err
 		}
 		for _, c := range want {

@@ -2,9 +2,13 @@ package hub
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strconv"
 	"testing"
 
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -24,12 +28,38 @@ func TestLaterExportsAreComparedWithCIDRs(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.live = interceptor.NewClient(h.WithWatch, interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
-		if options := (&client.ListOptions{}).ApplyOptions(opts); options.Namespace != api.MemberNamespace("a") || options.Limit != page {
+		options := (&client.ListOptions{}).ApplyOptions(opts)
+		if options.Namespace != api.MemberNamespace("a") || options.Limit != page {
 			t.Errorf("it reads %+v", options)
 		}
-		return c.List(ctx, list, opts...)
+		if err := c.List(ctx, list, client.InNamespace(options.Namespace)); err != nil {
+			return err
+		}
+		all, err := meta.ExtractList(list)
+		from, _ := strconv.Atoi(options.Continue)
+		to := min(from+page, len(all))
+		if to < len(all) {
+			list.SetContinue(strconv.Itoa(to))
+		}
+		return errors.Join(err, meta.SetList(list, all[from:to]))
 	}})
-	for n, want := range []string{"", "spec.cidrs leaves out 1 of 2 ClusterIPs that it exports, such as 10.2.0.1 of shop/web-1; other clusters don't use them"} {
+	for i := range 2*page + 1 {
+		address := fmt.Sprintf("10.1.1.%d", i)
+		if i == 2*page {
+			address = "10.2.1.1"
+		}
+		h.put(&clustersetv1alpha1.ExportedEndpoints{
+			ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace("a"), Name: api.ExportedEndpointsName("shop", "web-0", "x", i)},
+			Spec: clustersetv1alpha1.ExportedEndpointsSpec{
+				ServiceNamespace: "shop", ServiceName: "web-0", AddressType: discoveryv1.AddressTypeIPv4,
+				Endpoints: []clustersetv1alpha1.Endpoint{{Addresses: []string{address}}},
+			},
+		})
+	}
+	for n, want := range []string{
+		"spec.cidrs leaves out 1 of 101 endpoints that it exports, such as 10.2.1.1 of shop/web-0; other clusters don't use them",
+		"spec.cidrs leaves out 1 of 101 endpoints and 1 of 2 ClusterIPs that it exports, such as 10.2.0.1 of shop/web-1; other clusters don't use them",
+	} {
 		name := fmt.Sprintf("web-%d", n)
 		h.put(&clustersetv1alpha1.ExportedService{
 			ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace("a"), Name: api.ExportedServiceName("shop", name)},

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -21,40 +20,8 @@ import (
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 )
 
-// A member reports its agent's version, the zones of its nodes, and its namespaces (C29 and C77 of docs/spec/control-plane.md). What it doesn't say
-// stays, and what is no digest isn't copied.
-func TestWhatAMemberReports(t *testing.T) {
-	digest := clustersetv1alpha1.NamespaceDigest([]string{"pay", "shop"})
-	status := &clustersetv1alpha1.MemberClusterStatus{}
-	for _, c := range []struct {
-		said clustersetv1alpha1.MemberReportSpec
-		want string
-	}{
-		{clustersetv1alpha1.MemberReportSpec{}, ` [] ""`},
-		{clustersetv1alpha1.MemberReportSpec{AgentVersion: "v1", Zones: []string{"b", "a"}, Namespaces: &digest}, `v1 [a b] "` + digest + `"`},
-		{clustersetv1alpha1.MemberReportSpec{}, `v1 [a b] "` + digest + `"`},
-		{clustersetv1alpha1.MemberReportSpec{Zones: []string{}, Namespaces: new("\x1b[2J")}, `v1 [] ""`},
-	} {
-		copyReport(status, c.said, false)
-		if got := fmt.Sprintf("%s %v %q", status.AgentVersion, status.Zones, status.Namespaces); got != c.want {
-			t.Errorf("%+v: %s, want %s", c.said, got, c.want)
-		}
-	}
-	for _, full := range []bool{true, false} {
-		copyReport(status, clustersetv1alpha1.MemberReportSpec{}, full)
-		if is := meta.IsStatusConditionTrue(status.Conditions, clustersetv1alpha1.ConditionLimited); is != full {
-			t.Errorf("with as many services as it may have: %t, the condition Limited is %t", full, is)
-		}
-	}
-	mc := clustersetv1alpha1.MemberCluster{}
-	mc.Status.Zones, mc.Spec.Zone = []string{"a"}, "by-hand"
-	if got := mc.AllZones(); !slices.Equal(got, []string{"by-hand"}) {
-		t.Errorf("zones are %v: what people write goes first", got)
-	}
-}
-
 // A member can report something else ten times a second. All that it says changes its MemberCluster once a minute at most, and the last state always
-// does, also if a write failed. Rule C29 of docs/spec/control-plane.md.
+// does, also if a write failed. What it doesn't say stays, and what is no digest isn't copied. Rules C29 and C77 of docs/spec/control-plane.md.
 func TestReportsAreCopiedOnceAMinute(t *testing.T) {
 	h := newFakeHub(t, member("thief")...)
 	said, writes, last := "", 0, time.Time{}
@@ -85,6 +52,11 @@ func TestReportsAreCopiedOnceAMinute(t *testing.T) {
 	h.client = works
 	if mc, _ := h.look("thief"); mc.Status.AgentVersion != "last" {
 		t.Errorf("after a write that failed, it is %s", mc.Status.AgentVersion)
+	}
+	h.report("thief", clustersetv1alpha1.MemberReportSpec{Namespaces: new("\x1b[2J")})
+	h.at = h.at.Add(copyEvery)
+	if mc, _ := h.look("thief"); mc.Status.AgentVersion != "last" || mc.Status.Namespaces != "" {
+		t.Errorf("after garbage, it is %+v", mc.Status)
 	}
 }
 
@@ -145,20 +117,46 @@ func TestHeartbeatsReachNobody(t *testing.T) {
 	}
 }
 
-// The networks that an administrator declares are copied to the ConfigMap that the admission policy reads.
-func TestNetworksAreKeptInStep(t *testing.T) {
-	h := newFakeHub(t, member("a")...)
-	for _, cidrs := range [][]string{{"10.1.0.0/16"}, {"10.1.0.0/16", "fd00::/48"}, nil} {
-		mc, _ := h.look("a")
-		mc.Spec.CIDRs = cidrs
-		if err := h.Update(t.Context(), mc); err != nil {
-			t.Fatal(err)
+// The records of a cluster that was silent for a day are deleted, also if they come back while it is silent, as from a backup of the hub. Nothing
+// else need change for that. Its MemberCluster says so before, until the cluster is heard, and an Event once. Rule C22 of
+// docs/spec/control-plane.md.
+func TestForgottenRecordsThatReturnAreDeleted(t *testing.T) {
+	h := newFakeHub(t, member("c")...)
+	silent, _ := h.look("c")
+	silent.Status.Phase, silent.Status.LastHeartbeatTime = clustersetv1alpha1.MemberExpired, new(metav1.NewTime(h.at.Add(-48*time.Hour)))
+	h = newFakeHub(t, silent)
+	for range 4 * 60 { // an hour, for which each process listens
+		h.look("c")
+		h.at = h.at.Add(15 * time.Second)
+	}
+	for _, when := range []string{"after a day", "and they came back", "and again"} {
+		h.put(&clustersetv1alpha1.ExportedService{ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace("c"), Name: "web.shop"}})
+		began := silent.ForgottenAt()
+		var again time.Duration
+		if silent, again = h.look("c"); silent.ForgottenAt().IsZero() || when != "after a day" && !silent.ForgottenAt().Equal(began) {
+			t.Errorf("%s: the MemberCluster says Forgotten since %s, then %s", when, began, silent.ForgottenAt())
 		}
-		h.look("a")
-		networks := &corev1.ConfigMap{}
-		err := h.Get(t.Context(), client.ObjectKey{Namespace: api.MemberNamespace("a"), Name: api.NetworksConfigMap}, networks)
-		if got := networks.Data[api.NetworksKey]; err != nil || got != strings.Join(cidrs, ",") {
-			t.Errorf("got %q, want %q, %v", got, cidrs, err)
+		var list clustersetv1alpha1.ExportedServiceList
+		if err := h.List(t.Context(), &list, client.InNamespace(api.MemberNamespace("c"))); err != nil || len(list.Items) > 0 || again != forgottenEvery {
+			t.Errorf("%s: %d records, looks again after %s, %v", when, len(list.Items), again, err)
 		}
+	}
+	for range 2 { // the first may be as old as the hub's last restart
+		h.beat("c")
+		silent, _ = h.look("c")
+		h.at = h.at.Add(time.Second)
+	}
+	if at := silent.ForgottenAt(); !at.IsZero() {
+		t.Errorf("after it was heard, it says Forgotten since %s", at)
+	}
+	close(h.events.Events)
+	forgotten := 0
+	for e := range h.events.Events {
+		if strings.Contains(e, clustersetv1alpha1.ReasonSilent) {
+			forgotten++
+		}
+	}
+	if forgotten != 1 {
+		t.Errorf("%d Events that it is forgotten", forgotten)
 	}
 }

@@ -8,12 +8,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
 	"github.com/clusterset/clusterset/importer/desired"
 	"github.com/clusterset/clusterset/test/records"
 )
@@ -123,5 +126,66 @@ func TestForeignFieldsOfTheDerivedServiceAreUndone(t *testing.T) {
 	}
 	if len(want.ClusterIPs) == 0 {
 		t.Error("the derived Service has no address")
+	}
+}
+
+// A change writes each object that differs, once, and nothing else. Rule D28 of docs/spec/data-path.md.
+func TestAChangeWritesWhatDiffers(t *testing.T) {
+	g := newRig(Options{DataPath: desired.DataPathPods})
+	a, b, service := memberAt("a", "zone-0"), memberAt("b", "zone-1"), exportedBy("a", mcsv1beta1.ClusterSetIP, 1)
+	for _, c := range []struct {
+		what string
+		do   func()
+		want string
+	}{
+		{"two clusters export it", func() {
+			for _, o := range []client.Object{a, b, service, endpointsOf("a", 1, 0, 1), exportedBy("b", mcsv1beta1.ClusterSetIP, 2), endpointsOf("b", 2, 0, 1)} {
+				g.hub.put(o)
+			}
+		}, "create Service, create ServiceImport, create EndpointSlice, create EndpointSlice, create GlobalService"},
+		{"a record is written again", func() { g.hub.put(service) }, ""},
+		{"the ranks stay", func() { b.Spec.CIDRs = []string{"10.0.0.0/8"}; g.hub.put(b) }, ""},
+		{"one is drained", func() { a.Spec.Drain = true; g.hub.put(a) }, "update EndpointSlice, update EndpointSlice"},
+		{"its endpoint isn't ready", func() { g.flip("a", false) }, "update EndpointSlice, update GlobalService"},
+	} {
+		if c.do(); g.written(t) != c.want {
+			t.Errorf("%s: wrote %q, want %s", c.what, g.here.writes, c.want)
+		}
+	}
+}
+
+// An object of somebody else with the name of one of ours is named for as long as it is there, and the rest is written. Rules C31 and C36 of
+// docs/spec/control-plane.md.
+func TestAServiceImportSaysWhatIsInTheWay(t *testing.T) {
+	in := metav1.ObjectMeta{Namespace: web.Namespace, Name: web.Name}
+	slice := in
+	slice.Name = desired.SliceName("a", web.Name, endpointsOf("a", 1, 0, 1).Name)
+	for _, theirs := range []client.Object{
+		derivedOf(web), &discoveryv1.EndpointSlice{ObjectMeta: slice}, &fabedgev1alpha1.GlobalService{ObjectMeta: in},
+	} {
+		t.Run(kindOf(theirs), func(t *testing.T) {
+			g := newRig(Options{DataPath: desired.DataPathPods})
+			g.hub.put(memberAt("a", "zone-0"))
+			g.hub.put(exportedBy("a", mcsv1beta1.ClusterSetIP, 1))
+			g.hub.put(endpointsOf("a", 1, 0, 1))
+			g.here.put(theirs)
+			want := kindOf(theirs) + " " + client.ObjectKeyFromObject(theirs).String() + " exists and isn't the importer's; delete or rename it"
+			says := func() bool {
+				g.reconcile(t)
+				_, cur := g.gathered(t)
+				return slices.ContainsFunc(cur.ServiceImport.Status.Conditions, func(c metav1.Condition) bool {
+					return c.Status == metav1.ConditionFalse && strings.Contains(c.Message, want)
+				})
+			}
+			if !says() {
+				t.Errorf("the ServiceImport doesn't say %q", want)
+			}
+			if err := g.here.Delete(t.Context(), theirs); err != nil {
+				t.Fatal(err)
+			}
+			if says() {
+				t.Errorf("it says %q, which is gone", want)
+			}
+		})
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
-	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
@@ -14,31 +13,8 @@ import (
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 )
 
-// Rule D5 of docs/spec/data-path.md; internal/damping has the delays.
-func TestReturning(t *testing.T) {
-	c := newClusters(clocktesting.NewFakePassiveClock(time.Unix(1_700_000_000, 0)))
-	is := func(phase clustersetv1alpha1.MemberClusterPhase, want time.Duration) {
-		t.Helper()
-		m := memberAt("b", "zone-1")
-		m.Status.Phase = phase
-		if got := c.returning("b", m); got != want {
-			t.Errorf("%s: has to wait %s, want %s", phase, got, want)
-		}
-	}
-	is(clustersetv1alpha1.MemberReady, 0) // the phase found at the start
-	is(clustersetv1alpha1.MemberSuspect, 0)
-	is(clustersetv1alpha1.MemberExpired, 0)
-	is(clustersetv1alpha1.MemberReady, 10*time.Second)
-	is("", 10*time.Second) // a member without a phase counts as ready, because the hub may have lost the phase
-	c.returning("b", nil)
-	is(clustersetv1alpha1.MemberReady, 0)
-	c.returning("b", nil)
-	is(clustersetv1alpha1.MemberSuspect, 0) // the phase found at the start
-	is(clustersetv1alpha1.MemberReady, 10*time.Second)
-}
-
 // What another cluster changes waits for its account; what goes, phases and drains don't, nor what this cluster changes. Rule C39 of
-// docs/spec/control-plane.md.
+// docs/spec/control-plane.md, and of networks D82 of docs/spec/data-path.md.
 func TestWhatWaitsForAnAccount(t *testing.T) {
 	g := newRig(Options{})
 	q := priorityqueue.New[reconcile.Request](t.Name())
@@ -67,6 +43,7 @@ func TestWhatWaitsForAnAccount(t *testing.T) {
 		{"its communities", member(func(m *clustersetv1alpha1.MemberCluster) { m.Spec.Communities = []string{"x"} }), true},
 		{"its phase", member(func(m *clustersetv1alpha1.MemberCluster) { m.Status.Phase = clustersetv1alpha1.MemberSuspect }), false},
 		{"its drain", member(func(m *clustersetv1alpha1.MemberCluster) { m.Spec.Drain = true }), false},
+		{"its networks, within which no external address of another cluster may be", member(func(m *clustersetv1alpha1.MemberCluster) { m.Spec.CIDRs = []string{"10.5.0.0/16"} }), false},
 		{"it leaves", member(func(m *clustersetv1alpha1.MemberCluster) { m.SetLeft(time.Unix(1e9, 0)) }), false},
 		{"it withdraws", func() { g.hub.put(withdrawn(record)); changed() }, false},
 		{"it is gone", func() { _ = g.hub.Delete(t.Context(), record); changed() }, false},

@@ -8,7 +8,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
@@ -16,7 +15,6 @@ import (
 	"github.com/clusterset/clusterset/api"
 	"github.com/clusterset/clusterset/api/crds"
 	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
-	"github.com/clusterset/clusterset/importer/desired"
 	"github.com/clusterset/clusterset/test/kube"
 )
 
@@ -72,52 +70,6 @@ func TestAGlobalServiceIsReadOnlyIfSomebodyElseChangedIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	check("deleted", 0, 30)
-	if err := g.here.of(again).Delete(again); err != nil {
-		t.Fatal(err)
-	}
-	g.here.put(&fabedgev1alpha1.GlobalService{ObjectMeta: metav1.ObjectMeta{Namespace: web.Namespace, Name: web.Name, Labels: map[string]string{"team": "shop"}}})
-	check("somebody else's", 0, 0)
-	if err := g.here.of(again).Delete(g.global()); err != nil {
-		t.Fatal(err)
-	}
-	check("that is deleted", 0, 30) // and isn't counted any more, by all tests of this process
-}
-
-// The status says what doesn't fit, and is written once. Rule C33 of docs/spec/control-plane.md.
-func TestATruncatedGlobalServiceSaysSo(t *testing.T) {
-	g := large(t, mcsv1beta1.Headless, 42, 100)
-	if s := g.global().Status; s.TruncatedEndpoints != 104 {
-		t.Errorf("the status is %+v", s)
-	}
-	version := g.global().ResourceVersion
-	g.memories = newMemories()
-	g.reconcile(t)
-	if now := g.global().ResourceVersion; now != version {
-		t.Error("who has just started writes it again")
-	}
-}
-
-// At the start all of the importer's GlobalServices are read page by page, and none a second time.
-func TestGlobalServicesAreReadAtTheStart(t *testing.T) {
-	g := newRig(Options{DataPath: desired.DataPathPods})
-	for i := range 2*globalsPage + 1 {
-		g.here.put(&fabedgev1alpha1.GlobalService{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: fmt.Sprint("web-", i), Labels: desired.Labels()}})
-	}
-	if err := readGlobals(t.Context(), g.local, g.memories); err != nil {
-		t.Fatal(err)
-	}
-	for i := range 2*globalsPage + 1 {
-		is, err := g.globalHere(t.Context(), types.NamespacedName{Namespace: "shop", Name: fmt.Sprint("web-", i)})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := g.lastGlobal(t.Context(), is); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if g.here.globalReads != 0 {
-		t.Errorf("%d were read one by one", g.here.globalReads)
-	}
 }
 
 // The cache may not have seen the last write yet. That is no reason to read what was written.

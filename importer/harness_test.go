@@ -100,26 +100,6 @@ func (w *world) withdraw(manifests string) {
 
 func (w *world) here(manifests ...string) { w.member.Apply(w.t, join(manifests)) }
 
-// exports makes beijing export shop/web with one endpoint on node n1: it creates the local objects and the record on
-// the hub.
-func (w *world) exports(endpoint string) {
-	w.here(ownService, ownSlice(endpoint))
-	w.onHub(records.Exported("beijing", "shop", "web", "10.1.0.1", endpoint))
-}
-
-const ownService = "{apiVersion: v1, kind: Service, metadata: {namespace: shop, name: web}, spec: {ports: [{name: http, port: 80}]}}"
-
-func ownSlice(endpoint string) string {
-	return fmt.Sprintf(`
-apiVersion: discovery.k8s.io/v1
-kind: EndpointSlice
-metadata: {namespace: shop, name: x, labels: {kubernetes.io/service-name: web}}
-addressType: IPv4
-ports: [{name: http, port: 8080}]
-endpoints: [{addresses: [%s], nodeName: n1}]
-`, endpoint)
-}
-
 func join(manifests []string) []byte { return []byte(strings.Join(manifests, "\n---\n")) }
 
 func namespaceOf(name string) string {
@@ -138,27 +118,12 @@ func memberOf(name string) string {
 type traffic struct {
 	next http.RoundTripper
 
-	mu      sync.Mutex
-	asked   []string // requests other than watches
-	bytes   int64    // received in responses about records and GlobalServices
-	writes  []string // except conflicts (409), which any client may get
-	watches map[string]bool
+	mu     sync.Mutex
+	bytes  int64    // received in responses about records and GlobalServices
+	writes []string // except conflicts (409), which any client may get
 }
 
 func (c *traffic) RoundTrip(r *http.Request) (*http.Response, error) {
-	watch := r.Method == http.MethodGet && r.URL.Query().Has("watch")
-	if watch {
-		c.mu.Lock()
-		if c.watches == nil {
-			c.watches = map[string]bool{}
-		}
-		c.watches[r.URL.Path] = true
-		c.mu.Unlock()
-	} else {
-		c.mu.Lock()
-		c.asked = append(c.asked, r.Method+" "+r.URL.Path)
-		c.mu.Unlock()
-	}
 	response, err := c.next.RoundTrip(r)
 	if err == nil && (strings.Contains(r.URL.Path, "/exported") || strings.Contains(r.URL.Path, "/globalservices")) {
 		response.Body = &counted{response.Body, c}
@@ -198,21 +163,11 @@ func (c *traffic) written() []string {
 	return append([]string(nil), c.writes...)
 }
 
-func (c *traffic) watched() map[string]bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	all := map[string]bool{}
-	for k := range c.watches {
-		all[k] = true
-	}
-	return all
-}
-
 // running is a running importer.
 type running struct {
 	stop          func()
 	ended         <-chan struct{}
-	hub, local    *traffic
+	local         *traffic
 	known         *store.Store
 	reconcilesNow float64 // the number of reconciles when it started
 }
@@ -223,11 +178,10 @@ func (w *world) start(options Options) *running {
 	if options.Cluster == "" {
 		options.Cluster = "beijing"
 	}
-	run := &running{hub: &traffic{}, local: &traffic{}, reconcilesNow: reconciles(w.t)}
+	run := &running{local: &traffic{}, reconcilesNow: reconciles(w.t)}
 	log := logr.Discard() // not t's log: client-go's goroutines may log after the test has ended, which would panic
 	ctrl.SetLogger(log)
 	localConfig := through(w.member.ConfigFor("importer"), run.local)
-	hubConfig := through(w.hub.ConfigFor("importer"), run.hub)
 	mgr, err := ctrl.NewManager(localConfig, ctrl.Options{
 		Scheme: testScheme, Logger: log, Cache: cache.Options{DefaultTransform: desired.Strip},
 		Metrics: metricsserver.Options{BindAddress: "0"}, HealthProbeBindAddress: "0",
@@ -235,7 +189,7 @@ func (w *world) start(options Options) *running {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	hub, err := connect.NewHub(hubConfig, StoreOptions(mgr, options))
+	hub, err := connect.NewHub(w.hub.ConfigFor("importer"), StoreOptions(mgr, options))
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -54,22 +54,3 @@ func allocated(f func()) uint64 {
 	runtime.ReadMemStats(&after)
 	return after.TotalAlloc - before.TotalAlloc
 }
-
-// BenchmarkEndpointChange measures what it costs an importer when an endpoint in one of 250 clusters changes between ready and not ready:
-// one reconcile.
-func BenchmarkEndpointChange(b *testing.B) {
-	for _, kind := range []mcsv1beta1.ServiceImportType{mcsv1beta1.ClusterSetIP, mcsv1beta1.Headless} {
-		for _, endpoints := range []int{10, 400} {
-			b.Run(fmt.Sprintf("%s/250x%d", kind, endpoints), func(b *testing.B) {
-				g := large(b, kind, 250, endpoints)
-				b.ReportAllocs()
-				for i := 0; b.Loop(); i++ {
-					b.StopTimer()
-					g.flip("cluster-100", i%2 == 1)
-					b.StartTimer()
-					g.once(b)
-				}
-			})
-		}
-	}
-}

@@ -3,7 +3,6 @@ package importer
 import (
 	"context"
 	"errors"
-	"strings"
 	"testing"
 	"time"
 
@@ -62,13 +61,13 @@ func TestWhatLeftTheHubIsNotMadeAgain(t *testing.T) {
 	}
 }
 
-// What is invalid in a MemberCluster is left out of its copy. If this API server refuses it all the same, an earlier copy still follows the cluster's
-// health. Rule C48 of docs/spec/control-plane.md.
+// What is invalid in a MemberCluster is left out of its copy, and so is what others don't need. If this API server refuses it all the same, an earlier
+// copy still follows the cluster's health. Rule C48 of docs/spec/control-plane.md.
 func TestInvalidMemberClusterIsCopiedAsFarAsPossible(t *testing.T) {
 	there := &clustersetv1alpha1.MemberCluster{
 		ObjectMeta: metav1.ObjectMeta{Name: "shanghai", UID: "3"},
 		Spec:       clustersetv1alpha1.MemberClusterSpec{CIDRs: []string{"10.1.0.0/16", "10.2.0.1/16", "10.3.0.0/99"}, Drain: true},
-		Status:     clustersetv1alpha1.MemberClusterStatus{Phase: clustersetv1alpha1.MemberExpired},
+		Status:     clustersetv1alpha1.MemberClusterStatus{Phase: clustersetv1alpha1.MemberExpired, ExportedServices: new(int32(7))},
 	}
 	copied := &clustersetv1alpha1.MemberCluster{
 		ObjectMeta: metav1.ObjectMeta{Name: "shanghai", UID: "4", Labels: desired.Labels()},
@@ -103,7 +102,7 @@ func TestInvalidMemberClusterIsCopiedAsFarAsPossible(t *testing.T) {
 		if err := here.Get(t.Context(), client.ObjectKey{Name: "shanghai"}, got); err != nil {
 			t.Fatal(err)
 		}
-		if !equality.Semantic.DeepEqual(got.Spec, c.want) || got.Status.Phase != clustersetv1alpha1.MemberExpired {
+		if !equality.Semantic.DeepEqual(got.Spec, c.want) || got.Status.Phase != clustersetv1alpha1.MemberExpired || got.Status.ExportedServices != nil {
 			t.Errorf("%s: the copy has %+v and %+v, want %+v", name, got.Spec, got.Status, c.want)
 		}
 	}
@@ -177,43 +176,5 @@ func TestWhatTheHubDoesNotHaveStays(t *testing.T) {
 		if is != c.want {
 			t.Errorf("%s: the copy %s, want %s", what, is, c.want)
 		}
-	}
-}
-
-// A MemberCluster that isn't our copy is told, as one that keeps a cluster from being followed, for as long as it is in the way.
-func TestForeignMemberClusterIsTold(t *testing.T) {
-	count := func() float64 { return metric(t, "clusterset_importer_foreign_objects", "kind", "MemberCluster") }
-	member := func(name string, uid types.UID, labels map[string]string) *clustersetv1alpha1.MemberCluster {
-		return &clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: name, UID: uid, Labels: labels}}
-	}
-	hub := fake.NewClientBuilder().WithScheme(testScheme).WithObjects(member("beijing", "1", nil), member("shanghai", "3", nil)).Build()
-	here := fake.NewClientBuilder().WithScheme(testScheme).WithObjects(member("beijing", "2", desired.Labels()), member("shanghai", "4", nil)).Build()
-	m := mirrorOf("beijing", hub, here)
-	recorder := m.report.events.(*events.FakeRecorder)
-	before := count()
-	reconciled := func() {
-		t.Helper()
-		if _, err := m.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Name: "shanghai"}}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	reconciled()
-	if count() != before+1 || len(recorder.Events) != 1 {
-		t.Fatalf("%v foreign MemberClusters, %d Events", count()-before, len(recorder.Events))
-	}
-	if said := <-recorder.Events; !strings.Contains(said, "don't follow what the hub says of cluster shanghai, but this object, which") {
-		t.Error(said)
-	}
-	left := &clustersetv1alpha1.MemberCluster{}
-	if err := hub.Get(t.Context(), client.ObjectKey{Name: "shanghai"}, left); err != nil {
-		t.Fatal(err)
-	}
-	left.SetLeft(time.Unix(1e9, 0))
-	if err := hub.Update(t.Context(), left); err != nil {
-		t.Fatal(err)
-	}
-	reconciled()
-	if count() != before {
-		t.Errorf("%v foreign MemberClusters after the cluster has left", count()-before)
 	}
 }

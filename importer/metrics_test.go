@@ -1,11 +1,12 @@
 package importer
 
 import (
-	"errors"
-	"fmt"
+	"strings"
 	"testing"
 
+	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -79,21 +80,20 @@ func TestWhatHappensIsSaidOnce(t *testing.T) {
 	}
 }
 
-func TestForeignErrors(t *testing.T) {
-	f := &foreignError{"Service", &corev1.Service{}}
-	for _, tc := range []struct {
-		name string
-		err  error
-		n    int
-		only bool
-	}{
-		{"none", nil, 0, true},
-		{"one", f, 1, true},
-		{"wrapped and joined", errors.Join(fmt.Errorf("x: %w", f), errors.Join(nil, f)), 2, true},
-		{"beside another", errors.Join(f, errors.New("x")), 1, false},
-	} {
-		if found, only := foreignErrors(tc.err); len(found) != tc.n || only != tc.only {
-			t.Errorf("%s: %v, %v", tc.name, found, only)
-		}
+// What is left out is reported when it begins and when it ends, by an Event and a metric that name the cluster. Rule C58 of
+// docs/spec/control-plane.md.
+func TestLeavingOutIsReported(t *testing.T) {
+	recorder := events.NewFakeRecorder(10)
+	report := overQuota(logr.Discard(), recorder, 48<<20)
+	report("lyon", true)
+	if said := <-recorder.Events; !strings.HasPrefix(said, "Warning TooMuchMemory the records of cluster lyon take more than 48 MiB here;") {
+		t.Errorf("the Event says %q", said)
+	}
+	if left := testutil.ToFloat64(leftOutGauge.WithLabelValues("lyon")); left != 1 {
+		t.Errorf("the metric is %v", left)
+	}
+	report("lyon", false)
+	if left := testutil.ToFloat64(leftOutGauge.WithLabelValues("lyon")); left != 0 || len(recorder.Events) > 0 {
+		t.Errorf("once all fit again, the metric is %v, and there are %d more Events", left, len(recorder.Events))
 	}
 }

@@ -68,6 +68,14 @@ type missing struct {
 	before  string
 }
 
+// askingWeb is a Service of the member that asks for endpoints of other clusters. The member doesn't export it.
+const askingWeb = `
+apiVersion: v1
+kind: Service
+metadata: {namespace: shop, name: web, annotations: {clusterset.dev/extend: "true"}}
+spec: {selector: {app: web}, ports: [{name: http, port: 80}]}
+`
+
 func newMissing(t *testing.T) *missing {
 	s := &missing{rig: newRig(Options{DataPath: desired.DataPathPods}), t: t, members: map[string]int{}}
 	s.start()

@@ -44,8 +44,8 @@ func TestOneMemberCannotCreateNamespacesWithoutEnd(t *testing.T) {
 	var all []string
 	for i := range 8 {
 		all = append(all, records.Exported("thief", fmt.Sprintf("fill-%d", i), "x", "10.3.0.1", "10.13.0.6"))
-		w.hubCreate(all[i])
 	}
+	w.onHub(all...)
 	kube.Eventually(t, capped(5))
 	if names := created(); len(names) != 3 {
 		t.Errorf("the namespaces are %v, want 3", names)
@@ -72,7 +72,7 @@ func TestOneMemberCannotCreateNamespacesWithoutEnd(t *testing.T) {
 		w.withdraw(r)
 	}
 	kube.Eventually(t, capped(0))
-	w.hubCreate(records.Exported("thief", "one-more", "x", "10.3.0.1", "10.13.0.6"))
+	w.onHub(records.Exported("thief", "one-more", "x", "10.3.0.1", "10.13.0.6"))
 	kube.Eventually(t, capped(1))
 
 	// Another cluster that exports the same service has room.

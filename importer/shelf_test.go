@@ -110,24 +110,8 @@ func (s *shelf) Get(_ context.Context, key client.ObjectKey, into client.Object,
 	return nil
 }
 
-// List lists MemberClusters, and GlobalServices page by page.
-func (s *shelf) List(_ context.Context, into client.ObjectList, opts ...client.ListOption) error {
-	var options client.ListOptions
-	options.ApplyOptions(opts)
-	if list, is := into.(*fabedgev1alpha1.GlobalServiceList); is {
-		names := s.of(&fabedgev1alpha1.GlobalService{}).ListKeys()
-		slices.Sort(names)
-		from, _ := strconv.Atoi(options.Continue)
-		to := min(len(names), from+int(options.Limit))
-		for _, name := range names[from:to] {
-			o, _, _ := s.of(&fabedgev1alpha1.GlobalService{}).GetByKey(name)
-			list.Items = append(list.Items, *o.(*fabedgev1alpha1.GlobalService))
-		}
-		if to < len(names) {
-			list.Continue = strconv.Itoa(to)
-		}
-		return nil
-	}
+// List lists MemberClusters.
+func (s *shelf) List(_ context.Context, into client.ObjectList, _ ...client.ListOption) error {
 	if list, is := into.(*clustersetv1alpha1.MemberClusterList); is {
 		for _, o := range s.of(&clustersetv1alpha1.MemberCluster{}).List() {
 			list.Items = append(list.Items, *o.(*clustersetv1alpha1.MemberCluster))

@@ -8,116 +8,55 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
-	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
-	"github.com/clusterset/clusterset/api"
 	"github.com/clusterset/clusterset/importer/desired"
 )
 
-// This cluster's endpoints are followed although the hub has lost its record. Rule D9 of docs/spec/data-path.md.
-func TestOwnEndpointsAreFollowedWhileTheHubHasLostThem(t *testing.T) {
+// What is kept although the hub has lost its records follows this cluster's endpoints, what it can reach, and its nodes. Rules D9 and D47 of
+// docs/spec/data-path.md.
+func TestWhatIsKeptIsFollowed(t *testing.T) {
 	g := newRig(Options{DataPath: desired.DataPathPods})
-	changed := func() int {
-		q := priorityqueue.New[reconcile.Request](t.Name())
-		defer q.ShutDown()
-		own := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-1", Labels: map[string]string{discoveryv1.LabelServiceName: "web"}}}
-		enqueue(g.exportedHere).Create(t.Context(), event.CreateEvent{Object: own}, q)
-		return q.Len()
+	own := &discoveryv1.EndpointSlice{ObjectMeta: here("web-1")}
+	own.Labels = map[string]string{discoveryv1.LabelServiceName: "web"}
+	follow := func(what string, by func(client.Object) []types.NamespacedName, about client.Object, want int) {
+		t.Helper()
+		keys := map[types.NamespacedName]bool{}
+		for _, key := range by(about) {
+			keys[key] = true
+		}
+		if len(keys) != want {
+			t.Errorf("%s: enqueued are %v, want %d services", what, keys, want)
+		}
 	}
-	if n := changed(); n != 0 {
-		t.Errorf("%d services are enqueued for one that this cluster never exported", n)
+	follow("endpoints of a service that this cluster never exported", g.exportedHere, own, 0)
+	records := []client.Object{
+		exportedBy("here", mcsv1beta1.ClusterSetIP, 1), exportedBy("shanghai", mcsv1beta1.ClusterSetIP, 2), endpointsOf("shanghai", 2, 0, 1),
 	}
-	g.hub.put(exportedBy("here", mcsv1beta1.ClusterSetIP, 1))
-	g.ownEndpoint("10.9.0.1")
-	g.reconcile(t)
-	if err := g.hub.Delete(t.Context(), exportedBy("here", mcsv1beta1.ClusterSetIP, 1)); err != nil {
-		t.Fatal(err)
-	}
-	if n := changed(); n != 1 {
-		t.Errorf("%d services are enqueued, want the one that is imported", n)
-	}
-}
-
-// What is kept although the hub has lost its records follows what this cluster can reach, and its nodes. Rule D47 of docs/spec/data-path.md.
-func TestKeptServicesFollowVerdicts(t *testing.T) {
-	g := newRig(Options{DataPath: desired.DataPathPods})
-	shanghai, exported, endpoints := memberAt("shanghai", "zone-1"), exportedBy("shanghai", mcsv1beta1.ClusterSetIP, 1), endpointsOf("shanghai", 1, 0, 1)
-	for _, o := range []client.Object{shanghai, exported, endpoints} {
+	for _, o := range append(records, memberAt("shanghai", "zone-1")) {
 		g.hub.put(o)
 	}
+	g.ownEndpoint("10.9.0.1")
 	g.reconcile(t)
-	for _, o := range []client.Object{exported, endpoints} {
+	for _, o := range records {
 		if err := g.hub.Delete(t.Context(), o); err != nil {
 			t.Fatal(err)
 		}
 	}
 	g.reconcile(t)
-	if n := len(g.here.of(&discoveryv1.EndpointSlice{}).List()); n != 1 {
-		t.Fatalf("%d slices are kept", n)
-	}
-	for _, c := range []struct {
-		name    string
-		handler handler.EventHandler
-		about   string
-		want    int
-	}{
-		{"a verdict about the cluster", enqueue(g.affectedBy), "shanghai", 1},
-		{"a verdict about another", enqueue(g.affectedBy), "beijing", 0},
-		{"this cluster's location", enqueue(g.affectedBy), "here", 1},
-		{"nodes", enqueue(func(client.Object) []types.NamespacedName { return g.all() }), "", 1},
-	} {
-		q := priorityqueue.New[reconcile.Request](t.Name())
-		c.handler.Generic(t.Context(), event.GenericEvent{Object: memberAt(c.about, "zone-1")}, q)
-		if n := q.Len(); n != c.want {
-			t.Errorf("%s: %d services are enqueued, want %d", c.name, n, c.want)
-		}
-		q.ShutDown()
-	}
+	follow("this cluster's endpoints", g.exportedHere, own, 1)
+	follow("a verdict about the cluster", g.affectedBy, memberAt("shanghai", "zone-1"), 1)
+	follow("a verdict about another", g.affectedBy, memberAt("beijing", "zone-1"), 0)
+	follow("this cluster's location", g.affectedBy, memberAt("here", "zone-1"), 1)
+	follow("nodes", func(client.Object) []types.NamespacedName { return g.all() }, nil, 1)
 }
 
-// An event that shows what the last reconcile wrote brings no other one. What somebody else changed or deleted does (C79), and so does an own write
-// that is seen only when the next reconcile has begun.
-func TestOwnWritesAreNotReconciled(t *testing.T) {
-	g := large(t, mcsv1beta1.Headless, 2, 1)
-	by := g.bySomebodyElse()
-	slice := func() (written *discoveryv1.EndpointSlice) {
-		for _, o := range g.here.all() {
-			if s, is := o.(*discoveryv1.EndpointSlice); is && desired.Owned(s) && s.Labels[api.LabelSourceCluster] == "cluster-001" {
-				written = s
-			}
-		}
-		return written
-	}
-	was := slice()
-	g.flip("cluster-001", false)
-	g.once(t)
-	is := slice()
-	if is.ResourceVersion == was.ResourceVersion {
-		t.Fatal("nothing was written")
-	}
-	theirs := is.DeepCopy()
-	theirs.ResourceVersion += "0"
-	if by.Update(event.UpdateEvent{ObjectOld: was, ObjectNew: is}) || by.Create(event.CreateEvent{Object: is}) {
-		t.Error("what was written is reconciled")
-	}
-	if !by.Update(event.UpdateEvent{ObjectOld: is, ObjectNew: theirs}) || !by.Delete(event.DeleteEvent{Object: is}) {
-		t.Error("what somebody else changed or deleted isn't reconciled")
-	}
-	g.once(t)
-	if !by.Update(event.UpdateEvent{ObjectOld: was, ObjectNew: is}) {
-		t.Error("what is seen after the next reconcile has begun isn't reconciled")
-	}
-}
-
-// The event of a write may come before the answer. Then the end of the reconcile tells whose it was.
+// The event of a write may come before its answer. The end of the reconcile tells whose it was.
 func TestEventsBeforeTheAnswer(t *testing.T) {
 	for _, theirs := range []bool{false, true} {
 		m := newMemories()
 		spent := m.begin(web)
+		m.get(web).global.version = "1" // something is imported
 		seen := &corev1.Service{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "7"}}
 		if !m.wrote(web, seen.ResourceVersion) {
 			t.Error("the event isn't kept until the end")
@@ -127,6 +66,9 @@ func TestEventsBeforeTheAnswer(t *testing.T) {
 		}
 		if again := m.end(web); again != theirs {
 			t.Errorf("somebody else's: %t, reconciled again: %t", theirs, again)
+		}
+		if m.wrote(web, seen.ResourceVersion) == theirs {
+			t.Errorf("somebody else's: %t, and not so after the end", theirs)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package prober
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"net/netip"
 	"reflect"
@@ -21,34 +22,11 @@ import (
 	"github.com/clusterset/clusterset/test/records"
 )
 
-// agents is the Service in front of the agents, with six of them, one of which isn't ready.
-const agents = `
-apiVersion: v1
-kind: Service
-metadata: {namespace: sys, name: agents}
-spec: {clusterIP: 10.1.9.9, clusterIPs: [10.1.9.9, "fd01::9"], ports: [{name: metrics, port: 8080}, {name: beacon, port: 9471}]}
----
-apiVersion: discovery.k8s.io/v1
-kind: EndpointSlice
-metadata: {namespace: sys, name: agents-4, labels: {kubernetes.io/service-name: agents}}
-addressType: IPv4
-ports: [{name: metrics, port: 8080}, {name: beacon, port: 19471}]
-endpoints: [{addresses: [10.0.0.6]}, {addresses: [10.0.0.5]}, {addresses: [10.0.0.4]}, {addresses: [10.0.0.1], conditions: {ready: false}}, {addresses: [10.0.0.3]}, {addresses: [10.0.0.2]}]
----
-apiVersion: discovery.k8s.io/v1
-kind: EndpointSlice
-metadata: {namespace: sys, name: agents-6, labels: {kubernetes.io/service-name: agents}}
-addressType: IPv6
-ports: [{name: beacon, port: 19471}]
-endpoints: [{addresses: ["fd00::2"], conditions: {ready: true}}]
----
-apiVersion: discovery.k8s.io/v1
-kind: EndpointSlice
-metadata: {namespace: sys, name: others, labels: {kubernetes.io/service-name: others}}
-addressType: IPv4
-ports: [{name: beacon, port: 1}]
-endpoints: [{addresses: [10.0.0.9]}]
-`
+//go:embed testdata/agents.yaml
+var agents string
+
+//go:embed testdata/apiserver.yaml
+var apiServer string
 
 // Rule D42 of docs/spec/data-path.md.
 func TestAnnouncer(t *testing.T) {
@@ -99,19 +77,7 @@ func TestAnnouncer(t *testing.T) {
 // Rule D44: this cluster's API server and the hub, however they are written, are not dialled.
 func TestAvoid(t *testing.T) {
 	away := false
-	here := fake.NewClientBuilder().WithObjects(records.Decode(t, `
-apiVersion: v1
-kind: Service
-metadata: {namespace: default, name: kubernetes}
-spec: {clusterIP: 10.96.0.1, clusterIPs: [10.96.0.1], ports: [{name: https, port: 443}]}
----
-apiVersion: discovery.k8s.io/v1
-kind: EndpointSlice
-metadata: {namespace: default, name: kubernetes, labels: {kubernetes.io/service-name: kubernetes}}
-addressType: IPv4
-ports: [{name: https, port: 6443}]
-endpoints: [{addresses: [192.0.2.10]}, {addresses: [192.0.2.11]}]
-`)...).WithInterceptorFuncs(interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch, l client.ObjectList, opts ...client.ListOption) error {
+	here := fake.NewClientBuilder().WithObjects(records.Decode(t, apiServer)...).WithInterceptorFuncs(interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch, l client.ObjectList, opts ...client.ListOption) error {
 		if away {
 			return errors.New("the cache has not started")
 		}

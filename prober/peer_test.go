@@ -43,23 +43,6 @@ func TestBeaconsThatAreDialled(t *testing.T) {
 	}
 }
 
-// Rule D45: a dial that fails makes the next address the first, once, and one that succeeds stays.
-func TestNextBeacon(t *testing.T) {
-	p := &peer{stated: []netip.AddrPort{netip.MustParseAddrPort("10.1.0.1:1"), netip.MustParseAddrPort("10.1.0.2:1")}}
-	p.choose(nil, nil)
-	first, second := p.stated[0], p.stated[1]
-	for i, step := range []struct {
-		dialled netip.AddrPort
-		stays   bool
-		want    netip.AddrPort
-	}{{first, true, first}, {first, false, second}, {first, false, second}, {second, false, first}, {second, true, second}} {
-		p.tried(step.dialled, step.stays, time.Now())
-		if got, _ := p.current(); got != step.want || p.missing.IsZero() != step.stays {
-			t.Errorf("step %d: next is %s, missing since %s", i, got, p.missing)
-		}
-	}
-}
-
 // Rule D43: the longer a beacon is missing, the less often its report is read.
 func TestWhenReportsAreRead(t *testing.T) {
 	for name, c := range map[string]struct {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,260 +14,152 @@ import (
 
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/internal/verdict"
+	"github.com/clusterset/clusterset/test/script"
 )
 
-func TestVerdictsAreStoredAndPassedOn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, "b", "c", "d")
-		p, stop := w.start()
-		defer stop()
-		elapse(10 * time.Second)
-		w.are("b True Answers, c True Answers, d True Answers")
-		if got := w.stored().Clusters[0]; !got.Reached || got.RoundTripMicroseconds != 5000 || !slices.Equal(got.Beacons, []string{"10.1.0.1:9471"}) {
-			t.Errorf("%+v", got)
-		}
-		w.set(func() { w.cut["10.1.0.1:9471"] = true })
-		began := time.Now()
-		if e := <-p.Changed(); e.Object.GetName() != "b" || !p.Unreachable("b") || p.Unreachable("c") {
-			t.Errorf("%s changed", e.Object.GetName())
-		}
-		if took := time.Since(began); took > 5500*time.Millisecond {
-			t.Errorf("unreachable after %s", took)
-		}
-		synctest.Wait()
-		w.are("b False NoAnswer, c True Answers, d True Answers")
-		if said := reportOf(p); !slices.Equal(said.Unreachable, []string{"b"}) || len(said.Unmeasured) > 0 {
-			t.Errorf("%+v", said)
-		}
-		w.set(func() { w.cut["10.1.0.1:9471"] = false })
-		if e := <-p.Changed(); e.Object.GetName() != "b" || p.Unreachable("b") {
-			t.Errorf("%s changed", e.Object.GetName())
-		}
-		w.set(func() { w.at["10.2.0.1:9471"] = "x" })
-		if e := <-p.Changed(); e.Object.GetName() != "c" {
-			t.Errorf("%s changed", e.Object.GetName())
-		}
-		synctest.Wait()
-		w.are("b True Answers, c False WrongCluster, d True Answers")
-	})
-}
-
-// Rule D51 of docs/spec/data-path.md: nothing is written while nothing changes but a stamp every three minutes.
-func TestQuietSetWritesStamps(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, "b", "c")
-		_, stop := w.start()
-		defer stop()
-		elapse(time.Minute)
-		w.set(func() { w.writes = 0 })
-		stamp := w.stored().Stamp
-		elapse(time.Hour)
-		w.set(func() {
-			if w.writes != 20 {
-				t.Errorf("%d writes in an hour", w.writes)
-			}
-		})
-		if w.stored().Stamp.Equal(&stamp) {
-			t.Error("the stamp is the same")
-		}
-	})
-}
-
-// Rule D43: agents get other addresses; the report has them, whether or not a hub process runs, and no verdict changes.
-func TestRollout(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, "b", "c")
-		p, stop := w.start()
-		defer stop()
-		elapse(10 * time.Second)
-		since := w.stored().Clusters[0].Since
-		for i := range 20 {
-			w.beacons("b", fmt.Sprintf("10.1.1.%d:9471", i), fmt.Sprintf("10.1.2.%d:9471", i))
-			elapse(40 * time.Second)
-			w.are("b True Answers, c True Answers")
-		}
-		if p.Unreachable("b") || !w.stored().Clusters[0].Since.Equal(&since) {
-			t.Error("a verdict has changed meanwhile")
-		}
-	})
-}
-
-// Rule D43: an agent that has been told to stop says so, and the next one's address is known before the first doesn't answer any more. One
-// that says so and stays costs the hub no more than one that doesn't answer.
-func TestRolloutThatIsAnnounced(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, "b", "c")
-		_, stop := w.start()
-		defer stop()
-		elapse(10 * time.Second)
-		since := w.stored().Clusters[0].Since
-		w.set(func() { w.leaving["10.1.0.1:9471"] = true })
-		elapse(2 * time.Second)
-		w.beacons("b", "10.1.0.2:9471")
-		w.set(func() { w.at["10.1.0.1:9471"] = "b" }) // still
-		elapse(5 * time.Second)
-		w.set(func() {
-			delete(w.at, "10.1.0.1:9471")
-			w.hubAway = true
-		})
-		elapse(time.Minute)
-		w.are("b True Answers, c True Answers")
-		if !w.stored().Clusters[0].Since.Equal(&since) {
-			t.Error("a verdict has changed meanwhile")
-		}
-		w.set(func() {
-			w.hubAway, w.reads = false, 0
-			w.leaving["10.1.0.2:9471"] = true
-		})
-		elapse(time.Hour)
-		w.are("b True Answers, c True Answers")
-		w.set(func() {
-			if w.reads > 80 { // a minute apart but for the first, and c's every ten minutes
-				t.Errorf("%d reads in an hour", w.reads)
-			}
-		})
-	})
-}
-
-// Rule D42: a cluster that was measured and turns its beacons off isn't measured any more, and counts as reachable; one whose report doesn't
-// name them for a while, as its agents aren't ready, is still dialled where they were.
-func TestBeaconsThatAreTurnedOff(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, "b", "c", "d")
-		p, stop := w.start()
-		defer stop()
-		elapse(10 * time.Second)
-		w.beacons("b")
-		var none clustersetv1alpha1.MemberReportSpec
-		(&Announcer{}).Report(t.Context(), &none)
-		w.state("b", none)
-		w.beacons("c")
-		w.state("c", clustersetv1alpha1.MemberReportSpec{})
-		elapse(time.Minute)
-		w.are("b Unknown NoBeacon, c False NoAnswer, d True Answers")
-		if p.Unreachable("b") {
-			t.Error("it counts as unreachable")
-		}
-		w.beacons("b", "10.1.0.2:9471")
-		w.beacons("c", "10.2.0.2:9471")
-		elapse(10 * time.Minute)
-		w.are("b True Answers, c True Answers, d True Answers")
-	})
-}
-
-// Rule D51, and that beacons are known while the hub is away.
-func TestRestart(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, "b", "c", "d")
-		_, stop := w.start()
-		elapse(10 * time.Second)
-		w.set(func() { w.cut["10.1.0.1:9471"] = true })
-		elapse(10 * time.Second)
-		stop()
-		w.are("b False NoAnswer, c True Answers, d True Answers")
-		since := w.stored().Clusters[0].Since
-		w.set(func() { w.hubAway = true })
-		elapse(5 * time.Minute)
-		p, stop := w.start()
-		<-p.Loaded()
-		if !p.Unreachable("b") || p.Unreachable("c") {
-			t.Error("it begins with other verdicts")
-		}
-		elapse(10 * time.Second)
-		w.are("b False NoAnswer, c True Answers, d True Answers")
-		if now := w.stored().Clusters[0]; !now.Since.Equal(&since) {
-			t.Errorf("%+v, before since %s", now, since)
-		}
-		w.set(func() { w.cut["10.1.0.1:9471"] = false })
-		elapse(20 * time.Second)
-		w.are("b True Answers, c True Answers, d True Answers")
-		w.set(func() { w.cut["10.1.0.1:9471"] = true })
-		elapse(10 * time.Second)
-		stop()
-
-		elapse(time.Hour) // nobody counts its verdicts any more
-		p, stop = w.start()
-		defer stop()
-		<-p.Loaded()
-		if p.Unreachable("b") {
-			t.Error("an old verdict counts")
-		}
-		elapse(time.Minute)
-		w.are("b False NoAnswer, c True Answers, d True Answers") // it was reached once
-	})
-}
-
-// A rollout replaces an agent soon after it started, or a machine kills it. Rule D51.
-func TestRestartedAgainAndAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, "b", "c")
-		_, stop := w.start()
-		elapse(10 * time.Second)
-		stop()
-		before := w.stored().Clusters
-		w.set(func() { w.hubAway = true })
-		for _, ran := range []time.Duration{time.Millisecond, 10 * time.Second, time.Millisecond, time.Millisecond, 10 * time.Second} {
-			_, stop := w.start()
-			elapse(ran)
-			stop()
-			if now := w.stored().Clusters; !slices.EqualFunc(before, now, func(a, b clustersetv1alpha1.ClusterReachability) bool {
-				return a.Name == b.Name && a.Reachable == b.Reachable && a.Reason == b.Reason && a.Since.Equal(&b.Since) && slices.Equal(a.Beacons, b.Beacons)
-			}) {
-				t.Errorf("after an agent that ran for %s: %+v, want %+v", ran, now, before)
+// TestScripts runs the scripts of testdata/verdicts.txtar: what cluster a finds of b, c and d, whose beacons are 10.1.0.1:9471, 10.2.0.1:9471 and
+// 10.3.0.1:9471, and says. Rules D42, D43, D44, D45, D48 and D51 of docs/spec/data-path.md. A line is a command:
+//
+//	start, stop                      the agent of a begins, or ends
+//	cut, mend ADDRESS...             they don't answer; they do again
+//	answers CLUSTER|- ADDRESS        this cluster, or nobody, answers there
+//	leaves ADDRESS                   its agent has been told to stop, and says so
+//	beacons b ADDRESS...             b's agents answer here only, and its report says so
+//	unsaid b                         b's report names no beacons
+//	hub away|back
+//	avoid ADDRESS                    it turns out to be the hub's
+//	gone, apart b                    its MemberCluster here is gone; it shares no community
+//	are 'b True Answers'             the stored verdicts
+//	measured b 5000 ADDRESS          round trip and beacon
+//	verdict b [same]                 it is the same, and since then, as at the last "verdict"
+//	changes b 10s                    the next change that is passed on is b's, and comes within this time
+//	unreachable [b]                  those that rank as unreachable
+//	reports TEXT                     what the report has
+//	writes, reads [20 20]            so many since the last time, of the stored verdicts and of the hub
+//	stamped 3m                       the stored verdicts are no older
+func TestScripts(t *testing.T) {
+	script.Run(t, "testdata/verdicts.txtar", func(t *testing.T) map[string]script.Command {
+		w, before := newWorld(t, "b", "c", "d"), map[string]string{}
+		var p *Prober
+		var stop func()
+		each := func(do func(string)) script.Command {
+			return func(args ...string) error {
+				w.set(func() {
+					for _, a := range args {
+						do(a)
+					}
+				})
+				return nil
 			}
 		}
-	})
-}
-
-// Rule D48.
-func TestSetThatBlocksThePortWorksAsBefore(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, "b", "c")
-		w.cut["10.1.0.1:9471"], w.cut["10.2.0.1:9471"] = true, true
-		p, stop := w.start()
-		defer stop()
-		elapse(time.Hour)
-		w.are("b Unknown NeverReached, c Unknown NeverReached")
-		if p.Unreachable("b") || p.Unreachable("c") || !slices.Equal(reportOf(p).Unmeasured, []string{"b", "c"}) {
-			t.Errorf("%+v", reportOf(p))
+		equal := func(is, want string) error {
+			if is != want {
+				return fmt.Errorf("it is %s", is)
+			}
+			return nil
 		}
-	})
-}
-
-// Rule D44: an address of the hub that becomes known only later is no longer dialled soon after, whether or not a report is to be read.
-func TestAddressThatIsTheHubsAfterAll(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, "b", "c")
-		_, stop := w.start()
-		defer stop()
-		elapse(time.Minute)
-		w.are("b True Answers, c True Answers")
-		w.set(func() { w.avoid = []netip.Addr{netip.MustParseAddr("10.1.0.1")} })
-		elapse(10 * time.Second)
-		w.are("b Unknown NotAllowed, c True Answers")
-	})
-}
-
-func TestClustersThatLeaveOrAreNotSeen(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, "b", "c", "d")
-		_, stop := w.start()
-		defer stop()
-		elapse(10 * time.Second)
-		for name, f := range map[string]func(*clustersetv1alpha1.MemberCluster) error{
-			"b": func(m *clustersetv1alpha1.MemberCluster) error { return w.here.Delete(t.Context(), m) },
-			"c": func(m *clustersetv1alpha1.MemberCluster) error {
+		counted := func(n *int) script.Command {
+			return func(between ...string) (err error) {
+				w.set(func() {
+					var least, most int
+					if len(between) > 0 {
+						_, err = fmt.Sscan(strings.Join(between, " "), &least, &most)
+					} else {
+						most = *n
+					}
+					if err == nil && (*n < least || *n > most) {
+						err = fmt.Errorf("%d times", *n)
+					}
+					*n = 0
+				})
+				return err
+			}
+		}
+		member := func(do func(*clustersetv1alpha1.MemberCluster) error) script.Command {
+			return script.One(func(name string) error {
+				m := &clustersetv1alpha1.MemberCluster{}
+				return errors.Join(w.here.Get(t.Context(), client.ObjectKey{Name: name}, m), do(m))
+			})
+		}
+		stored := func(name string) (c clustersetv1alpha1.ClusterReachability) {
+			all := w.stored().Clusters
+			if i := slices.IndexFunc(all, func(c clustersetv1alpha1.ClusterReachability) bool { return c.Name == name }); i >= 0 {
+				c = all[i]
+			}
+			return c
+		}
+		return map[string]script.Command{
+			"start": script.None(func() {
+				p, stop = w.start()
+				t.Cleanup(stop)
+				synctest.Wait()
+			}),
+			"stop":   script.None(func() { stop() }),
+			"cut":    each(func(a string) { w.cut[a] = true }),
+			"mend":   each(func(a string) { w.cut[a] = false }),
+			"leaves": each(func(a string) { w.leaving[a] = true }),
+			"avoid":  each(func(a string) { w.avoid = append(w.avoid, netip.MustParseAddr(a)) }),
+			"hub":    each(func(how string) { w.hubAway = how == "away" }),
+			"answers": func(args ...string) error {
+				w.set(func() {
+					if w.at[args[1]] = args[0]; args[0] == "-" {
+						delete(w.at, args[1])
+					}
+				})
+				return nil
+			},
+			"beacons": func(args ...string) error { w.beacons(args[0], args[1:]...); return nil },
+			"unsaid":  script.One(func(name string) error { w.state(name, clustersetv1alpha1.MemberReportSpec{}); return nil }),
+			"gone":    member(func(m *clustersetv1alpha1.MemberCluster) error { return w.here.Delete(t.Context(), m) }),
+			"apart": member(func(m *clustersetv1alpha1.MemberCluster) error {
 				m.Spec.Communities = []string{"others"}
 				return w.here.Update(t.Context(), m)
+			}),
+			"are": script.One(func(want string) error { return equal(w.verdicts(), want) }),
+			"measured": func(want ...string) error {
+				c := stored(want[0])
+				return equal(fmt.Sprint(c.Reached, " ", c.RoundTripMicroseconds, " ", strings.Join(c.Beacons, " ")), "true "+strings.Join(want[1:], " "))
 			},
-		} {
-			m := &clustersetv1alpha1.MemberCluster{}
-			if err := errors.Join(w.here.Get(t.Context(), client.ObjectKey{Name: name}, m), f(m)); err != nil {
-				t.Fatal(err)
-			}
+			"verdict": func(args ...string) error {
+				c, was := stored(args[0]), before[args[0]]
+				before[args[0]] = fmt.Sprint(c.Name, " ", c.Reachable, " ", c.Reason, " since ", c.Since)
+				if len(args) == 1 {
+					return nil
+				}
+				return equal(before[args[0]], was)
+			},
+			"changes": func(args ...string) error {
+				within, err := time.ParseDuration(args[1])
+				select {
+				case e := <-p.Changed():
+					synctest.Wait()
+					return equal(e.Object.GetName(), args[0])
+				case <-time.After(within):
+					return fmt.Errorf("nothing changes: %w", err)
+				}
+			},
+			"unreachable": func(want ...string) error {
+				var got []string
+				for _, name := range []string{"b", "c", "d"} {
+					if p.Unreachable(name) {
+						got = append(got, name)
+					}
+				}
+				return equal(strings.Join(got, " "), strings.Join(want, " "))
+			},
+			"reports": script.One(func(want string) error {
+				said := reportOf(p)
+				return equal(fmt.Sprintf("unreachable %v, unmeasured %v", said.Unreachable, said.Unmeasured), want)
+			}),
+			"writes": counted(&w.writes),
+			"reads":  counted(&w.reads),
+			"stamped": script.For(func(most time.Duration, _ ...string) error {
+				if age := time.Since(w.stored().Stamp.Time); age > most {
+					return fmt.Errorf("%s ago", age)
+				}
+				return nil
+			}),
 		}
-		elapse(5 * time.Second)
-		w.are("d True Answers")
 	})
 }
 

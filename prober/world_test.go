@@ -179,16 +179,13 @@ func (w *world) stored() *clustersetv1alpha1.Reachability {
 	return o
 }
 
-// are compares what is stored with a text such as "b True Answers, c Unknown NoBeacon".
-func (w *world) are(want string) {
-	w.t.Helper()
+// verdicts returns what is stored, such as "b True Answers, c Unknown NoBeacon".
+func (w *world) verdicts() string {
 	var all []string
 	for _, c := range w.stored().Clusters {
 		all = append(all, fmt.Sprintf("%s %s %s", c.Name, c.Reachable, c.Reason))
 	}
-	if got := strings.Join(all, ", "); got != want {
-		w.t.Errorf("%s: %q, want %q", time.Now().Format("15:04:05.0"), got, want)
-	}
+	return strings.Join(all, ", ")
 }
 
 func (w *world) set(f func()) {

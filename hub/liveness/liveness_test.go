@@ -218,25 +218,3 @@ func TestAnOlderLeaseIsNoHeartbeat(t *testing.T) {
 		t.Errorf("it is %s after a heartbeat", phase)
 	}
 }
-
-// Setting a clock changes what time it is, but not how much time has passed. A Go time contains both, unless its monotonic reading is
-// stripped. So every time from which a member's silence is measured must have that reading.
-func TestStepsOfTheClockChangeNothing(t *testing.T) {
-	now := time.Now()
-	l := New(DefaultThresholds)
-	l.Know("a", clustersetv1alpha1.MemberReady, now.UTC().Truncate(time.Second), now) // as read from a status
-	l.Know("b", clustersetv1alpha1.MemberSuspect, time.Time{}, now)
-	for i, beat := range []string{"1", "2", "3"} {
-		now = now.Add(time.Duration(i+1) * 25 * time.Second) // with gaps, which don't count as silence
-		l.Decide(now)
-		l.Observe("a", beat, now)
-		l.Decide(now.Add(time.Second))
-	}
-	for what, at := range map[string]time.Time{
-		"the last decision": l.last, "the last heartbeat of all": l.heard, "a's silence": l.members["a"].silentSince, "b's silence": l.members["b"].silentSince,
-	} {
-		if !strings.Contains(at.String(), " m=") {
-			t.Errorf("%s is counted from %s, which a step of the clock makes wrong", what, at)
-		}
-	}
-}

@@ -3,12 +3,6 @@ package members
 import (
 	"testing"
 	"time"
-
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/clusterset/clusterset/api"
-	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 )
 
 func TestHandover(t *testing.T) {
@@ -41,40 +35,5 @@ func TestHandover(t *testing.T) {
 		if got, again := c.h.next(made.Add(c.after)); got != c.want || again != c.again {
 			t.Errorf("%s: %s, again in %s; want %s, %s", c.name, got, again, c.want, c.again)
 		}
-	}
-}
-
-func TestReadersAreMembersWithAnAccountOfOurs(t *testing.T) {
-	account := func(cluster, by, of string) corev1.ServiceAccount {
-		return corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{
-			Namespace: api.MemberNamespace(cluster), Name: api.MemberServiceAccount, Labels: map[string]string{api.LabelManagedBy: by, api.LabelCluster: of},
-		}}
-	}
-	member := func(name string, change func(*clustersetv1alpha1.MemberCluster)) clustersetv1alpha1.MemberCluster {
-		mc := clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: name}}
-		if change != nil {
-			change(&mc)
-		}
-		return mc
-	}
-	binding := readers(
-		[]clustersetv1alpha1.MemberCluster{
-			member("b", nil), member("a", nil), member("foreign", nil), member("anothers", nil), member("none", nil),
-			member("left", func(mc *clustersetv1alpha1.MemberCluster) { mc.SetLeft(time.Now()) }),
-			member("copy", func(mc *clustersetv1alpha1.MemberCluster) {
-				mc.Labels = map[string]string{api.LabelManagedBy: api.ManagedByImporter}
-			}),
-		},
-		[]corev1.ServiceAccount{
-			account("b", api.ManagedByJoin, "b"), account("a", api.ManagedByHub, "a"), account("foreign", "someone", "foreign"), account("anothers", api.ManagedByHub, "a"),
-			account("left", api.ManagedByHub, "left"), account("copy", api.ManagedByHub, "copy"), account("unknown", api.ManagedByHub, "unknown"),
-		},
-	)
-	var got []string
-	for _, s := range binding.Subjects {
-		got = append(got, s.Namespace+"/"+s.Name)
-	}
-	if len(got) != 2 || got[0] != "clusterset-member-a/clusterset-member" || got[1] != "clusterset-member-b/clusterset-member" {
-		t.Errorf("bound to %v", got)
 	}
 }

@@ -1,6 +1,7 @@
 package members_test
 
 import (
+	_ "embed"
 	"errors"
 	"fmt"
 	"slices"
@@ -25,6 +26,11 @@ import (
 	"github.com/clusterset/clusterset/test/hubtest"
 	"github.com/clusterset/clusterset/test/kube"
 )
+
+// theirs are members of which somebody else made a part.
+//
+//go:embed testdata/theirs.yaml
+var theirs string
 
 // world is a new hub. Its hub process has only the rights of its role.
 type world struct {
@@ -174,31 +180,7 @@ func TestMembersByTheirMemberClusters(t *testing.T) {
 
 	t.Run("what is somebody else's isn't touched", func(t *testing.T) {
 		w := &world{t, w.plane, w.admin}
-		w.apply(`
-apiVersion: v1
-kind: Namespace
-metadata: {name: clusterset-member-theirs}
----
-apiVersion: v1
-kind: ServiceAccount
-metadata: {namespace: clusterset-member-theirs, name: clusterset-member}
----
-apiVersion: v1
-kind: Namespace
-metadata: {name: clusterset-member-half, labels: {clusterset.dev/managed-by: join, clusterset.dev/cluster: half}}
----
-apiVersion: v1
-kind: ServiceAccount
-metadata: {namespace: clusterset-member-half, name: clusterset-member}
----
-apiVersion: clusterset.dev/v1alpha1
-kind: MemberCluster
-metadata: {name: theirs}
----
-apiVersion: clusterset.dev/v1alpha1
-kind: MemberCluster
-metadata: {name: half}
-`)
+		w.apply(theirs)
 		for _, name := range []string{"theirs", "half"} {
 			w.awaitJoined(name, clustersetv1alpha1.ReasonNotOurs)
 			if bound := w.bound(); slices.Contains(bound, api.MemberNamespace(name)) {

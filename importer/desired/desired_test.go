@@ -1,7 +1,6 @@
 package desired_test
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -103,45 +102,6 @@ func TestServiceImportHasWhatIsMerged(t *testing.T) {
 	}
 	if imp.Labels["team"] != "red" {
 		t.Errorf("labels are %v", imp.Labels)
-	}
-}
-
-// Rule C34 of docs/spec/control-plane.md.
-func TestWhichClusterIPsAreReady(t *testing.T) {
-	unready := func(in *records.Service, i int) { in.Endpoints[i].Spec.Endpoints[0].Conditions.Ready = new(bool) }
-	member := func(name string, phase clustersetv1alpha1.MemberClusterPhase) *clustersetv1alpha1.MemberCluster {
-		return &clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: clustersetv1alpha1.MemberClusterStatus{Phase: phase}}
-	}
-	for _, c := range []struct {
-		name   string
-		change func(in *records.Service)
-		phase  clustersetv1alpha1.MemberClusterPhase // of b
-		want   string
-	}{
-		{"both are", func(*records.Service) {}, "", "a b"},
-		{"one without a ready endpoint isn't", func(in *records.Service) { unready(in, 0) }, "", "-a b"},
-		{"nor beside a cluster that has expired", func(in *records.Service) { unready(in, 0) }, clustersetv1alpha1.MemberExpired, "-a b"},
-		{"both are if no endpoint is ready", func(in *records.Service) { unready(in, 0); unready(in, 1) }, "", "a b"},
-		{"one is if the other has no ClusterIP", func(in *records.Service) { unready(in, 0); in.Services[1].Spec.ClusterIPs = nil }, "", "a"},
-		{"one without a merged port is left out", func(in *records.Service) { in.Services[1].Spec.Ports[0].Port = 81 }, "", "a"}, // the name is taken
-		{"and doesn't count for the other", func(in *records.Service) { unready(in, 0); in.Services[1].Spec.Ports[0].Port = 81 }, "", "a"},
-		{"a headless one is left out", func(in *records.Service) { in.Services[1].Spec.Type = mcsv1beta1.Headless }, "", "a"},
-	} {
-		in := records.Input(t, desired.DataPathPods, records.Exported("a", "shop", "web", "10.1.0.1", "10.11.0.1"), records.Exported("b", "shop", "web", "10.2.0.1", "10.12.0.1"))
-		in.Members = map[string]*clustersetv1alpha1.MemberCluster{"a": member("a", clustersetv1alpha1.MemberReady), "b": member("b", cmp.Or(c.phase, clustersetv1alpha1.MemberReady))}
-		c.change(&in)
-		var got []string
-		for _, e := range in.Compute().Global.Spec.Endpoints {
-			text := e.Cluster
-			if !e.IsReady() {
-				text = "-" + text
-			}
-			got = append(got, text)
-		}
-		slices.Sort(got)
-		if text := strings.Join(got, " "); text != c.want {
-			t.Errorf("%s: %s, want %s", c.name, text, c.want)
-		}
 	}
 }
 

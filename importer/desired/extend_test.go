@@ -3,7 +3,6 @@ package desired_test
 import (
 	"cmp"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -202,33 +201,5 @@ func TestWhereServicesMayBeExtended(t *testing.T) {
 	in.Extended.Allowed, in.Extended.Excluded = true, true
 	if out := in.Compute(); len(out.Extending) > 0 || !strings.Contains(out.NotExtended, "--import-namespaces") {
 		t.Errorf("%d slices, and the reason %q", len(out.Extending), out.NotExtended)
-	}
-}
-
-// Ports that are used differently get slices of their own, and the order of the records doesn't matter.
-func TestExtendingCutsSlices(t *testing.T) {
-	ports := func(manifests, names string) string {
-		manifests = strings.ReplaceAll(manifests, "[{name: http, port: 80}]", "["+names+"]")
-		return strings.ReplaceAll(manifests, "[{name: http, port: 8080}]", "[{name: http, port: 8080}, {name: admin, port: 9090}]")
-	}
-	two := "{name: http, port: 80}, {name: admin, port: 90}"
-	in := records.Input(t, desired.DataPathPods, member("beijing", "bj-1", "north", "Ready", ""), member("tianjin", "tj-1", "north", "Ready", ""), member("shanghai", "sh-1", "east", "Ready", ""),
-		ports(records.Exported("shanghai", "shop", "web", "10.2.0.1", "10.12.0.5"), two), records.Exported("tianjin", "shop", "web", "10.3.0.1", "10.13.0.5"))
-	in.Cluster = "beijing"
-	in.Extended = &desired.Extended{Service: serviceOf(t, strings.Replace(ownWeb, "[{name: http, port: 80, protocol: TCP}]", "["+two+"]", 1)), Allowed: true}
-	out := in.Compute()
-	if got, want := strings.Join(extended(t, out), "|"), "10.12.0.5 admin:9090 last|10.13.0.5 http:8080 last"; got != want {
-		t.Errorf("got %s, want %s", got, want)
-	}
-	in.Policy = topology.Policy{Prefer: []topology.Tier{}}
-	want := extended(t, in.Compute())
-	if got := strings.Join(want, "|"); got != "10.12.0.5 http:8080,admin:9090 ready|10.13.0.5 http:8080 ready" {
-		t.Errorf("got %s", got)
-	}
-	rng := rand.New(rand.NewPCG(1, 2))
-	rng.Shuffle(len(in.Services), func(i, j int) { in.Services[i], in.Services[j] = in.Services[j], in.Services[i] })
-	slices.Reverse(in.Endpoints)
-	if again := extended(t, in.Compute()); !slices.Equal(again, want) {
-		t.Errorf("in another order: %v", again)
 	}
 }

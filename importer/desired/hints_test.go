@@ -90,7 +90,7 @@ func zones(n int) (all []topology.Location) {
 }
 
 // TestSteering imports into a, which has nodes in zones a1 and a2, from a itself, from b in the same region, and from c far away (D2, D6,
-// D20, D21, D22, D23, D24 and D25 of docs/spec/data-path.md).
+// D20, D21, D22, D23, D24 and D25 of docs/spec/data-path.md). Which endpoints are chosen is agree_test.go's.
 func TestSteering(t *testing.T) {
 	base := func(t *testing.T, more ...string) records.Service {
 		in := records.Input(t, desired.DataPathPods, append([]string{
@@ -110,18 +110,6 @@ func TestSteering(t *testing.T) {
 		want   []string
 	}{
 		{"each zone its own", nil, nil, []string{"10.1.1.1 a1", "10.1.1.2 a2", "10.2.1.1 none", "10.3.1.1 none"}},
-		{
-			"a zone without an endpoint gets its region's", func(in *records.Service) { endpoints(in, "a", "10.1.1.1@a1", "!10.1.1.2@a2") }, nil,
-			[]string{"10.1.1.1 a1,a2", "10.1.1.2 a2", "10.2.1.1 a2", "10.3.1.1 none"},
-		},
-		{
-			"another region where the own has none", func(in *records.Service) { endpoints(in, "a"); endpoints(in, "b", "!10.2.1.1") }, nil,
-			[]string{"10.2.1.1 a1,a2", "10.3.1.1 a1,a2"},
-		},
-		{
-			"none prefers nothing", func(in *records.Service) { in.Policy.Prefer = []topology.Tier{} }, nil,
-			[]string{"10.1.1.1 a1,a2", "10.1.1.2 a1,a2", "10.2.1.1 a1,a2", "10.3.1.1 a1,a2"},
-		},
 		{
 			"none prefers nothing, with as many zones as hints", func(in *records.Service) { // D21
 				in.Policy.Prefer, in.Nodes = []topology.Tier{}, zones(8)
@@ -149,14 +137,6 @@ func TestSteering(t *testing.T) {
 			}, nil, []string{"10.1.1.1", "10.2.1.1"},
 		},
 		{
-			"the own cluster first", func(in *records.Service) { in.Policy.Prefer = []topology.Tier{topology.Cluster} }, nil,
-			[]string{"10.1.1.1 a1,a2", "10.1.1.2 a1,a2", "10.2.1.1 none", "10.3.1.1 none"},
-		},
-		{
-			"min-ready joins the next tier", func(in *records.Service) { in.Policy.MinReady = 2 }, nil,
-			[]string{"10.1.1.1 a1,a2", "10.1.1.2 a1,a2", "10.2.1.1 a1,a2", "10.3.1.1 none"},
-		},
-		{
 			"beyond the boundary nothing is routed", func(in *records.Service) { in.Policy.Boundary = topology.Region }, nil,
 			[]string{"10.1.1.1 a1", "10.1.1.2 a2", "10.2.1.1 none", "-10.3.1.1"},
 		},
@@ -169,30 +149,9 @@ func TestSteering(t *testing.T) {
 			[]string{"10.1.1.1 a1", "10.1.1.2 a2", "10.2.1.1 a1", "-10.2.1.2", "-10.3.1.1"},
 		},
 		{
-			"drained: only what is left", nil,
-			[]string{member("a", "", "north", "Ready", ", drain: true")},
-			[]string{"10.1.1.1 none", "10.1.1.2 none", "10.2.1.1 a1,a2", "10.3.1.1 none"},
-		},
-		{
-			"Suspect and drained, with nothing else ready",
-			func(in *records.Service) { endpoints(in, "a") },
-			[]string{member("b", "b1", "north", "Suspect", ""), member("c", "c1", "south", "Ready", ", drain: true")},
-			[]string{"10.2.1.1 a1,a2", "10.3.1.1 none"},
-		},
-		{
 			"Expired is not routed while others are ready", nil,
 			[]string{member("b", "b1", "north", "Expired", "")},
 			[]string{"10.1.1.1 a1", "10.1.1.2 a2", "-10.2.1.1", "10.3.1.1 none"},
-		},
-		{
-			"Expired is the last resort", func(in *records.Service) { endpoints(in, "a", "!10.1.1.1@a1"); endpoints(in, "c") },
-			[]string{member("b", "b1", "north", "Expired", "")},
-			[]string{"10.1.1.1 a1,a2", "10.2.1.1 a1,a2"},
-		},
-		{
-			"to itself a cluster is never Expired", nil,
-			[]string{member("a", "", "north", "Expired", "")},
-			[]string{"10.1.1.1 a1", "10.1.1.2 a2", "10.2.1.1 none", "10.3.1.1 none"},
 		},
 		{
 			"one that is back waits", func(in *records.Service) {
@@ -200,19 +159,6 @@ func TestSteering(t *testing.T) {
 				in.Returning = map[string]bool{"b": true}
 			}, nil,
 			[]string{"10.2.1.1 none", "10.3.1.1 a1,a2"},
-		},
-		{
-			"one that can't be reached is used if no other is left", func(in *records.Service) {
-				endpoints(in, "a")
-				in.Unreachable = func(cluster string) bool { return cluster != "c" }
-			}, nil,
-			[]string{"10.2.1.1 none", "10.3.1.1 a1,a2"},
-		},
-		{
-			"to itself a cluster is never unreachable", func(in *records.Service) {
-				in.Unreachable = func(string) bool { return true }
-			}, nil,
-			[]string{"10.1.1.1 a1", "10.1.1.2 a2", "10.2.1.1 none", "10.3.1.1 none"},
 		},
 		{
 			"nodes without zones: labels", func(in *records.Service) { in.Nodes = []topology.Location{{}, {Zone: "a1"}} },
@@ -319,28 +265,6 @@ func TestAWordAboutOneClusterChangesItsSlicesAlone(t *testing.T) {
 				t.Errorf("%s\nchanges %s's slice: %t", word, cluster, !same)
 			}
 		}
-	}
-}
-
-// With --data-path=clusterips, the choice is among clusters, and min-ready counts the endpoints behind each ClusterIP.
-func TestSteeringClusterIPs(t *testing.T) {
-	in := records.Input(t, desired.DataPathClusterIPs,
-		records.Exported("b", "shop", "web", "10.2.0.1", "10.2.1.1"), records.Exported("c", "shop", "web", "10.3.0.1", "10.3.1.1"),
-		member("a", "b1", "north", "Ready", ""), member("b", "b1", "north", "Ready", ""), member("c", "c1", "north", "Ready", ""))
-	in.Cluster, in.Nodes = "a", []topology.Location{{Zone: "b1"}}
-	vips := func() []string {
-		return slices.DeleteFunc(steered(in.Compute()), func(s string) bool { return strings.HasPrefix(s, "-") })
-	}
-	if got, want := vips(), []string{"10.2.0.1 b1", "10.3.0.1 none"}; !slices.Equal(got, want) {
-		t.Errorf("got %q, want %q", got, want)
-	}
-	in.Policy.MinReady = 2
-	if got, want := vips(), []string{"10.2.0.1 b1", "10.3.0.1 b1"}; !slices.Equal(got, want) {
-		t.Errorf("one ready endpoint behind it is too few: got %q, want %q", got, want)
-	}
-	endpoints(&in, "b", "10.2.1.1", "10.2.1.2")
-	if got, want := vips(), []string{"10.2.0.1 b1", "10.3.0.1 none"}; !slices.Equal(got, want) {
-		t.Errorf("two behind it are enough: got %q, want %q", got, want)
 	}
 }
 

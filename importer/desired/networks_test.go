@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -225,79 +224,6 @@ func TestExternalAddressesCountAsWhatIsBehind(t *testing.T) {
 		if used != tc.near {
 			t.Errorf("with %d behind the external addresses, the next tier is used: %t", tc.behind, used)
 		}
-	}
-}
-
-// asking is this cluster's Service web, which asks for endpoints of other clusters.
-func asking() *desired.Extended {
-	return &desired.Extended{Allowed: true, Service: &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", Annotations: map[string]string{api.KeyExtend: api.ExtendTrue}},
-		Spec: corev1.ServiceSpec{
-			ClusterIP: "10.96.0.7", Selector: map[string]string{"app": "web"}, IPFamilies: []corev1.IPFamily{corev1.IPv4Protocol},
-			Ports: []corev1.ServicePort{{Name: "http", Port: 80}},
-		},
-	}}
-}
-
-// A Service is extended to external addresses with ready endpoints behind, always as the last resort. They keep nothing else from being used, even
-// if they are nearer. Rules D64, D66 and D85.
-func TestOwnNameAcrossNetworks(t *testing.T) {
-	const far, near = "far 192.0.2.1:31234 last, far 192.0.2.2:31234 last", "near 10.244.0.5:8080 "
-	nearer := func(in *records.Service) {
-		in.Policy.Prefer = []topology.Tier{topology.Zone}
-		in.Members["far"].Spec.Zone, in.Members["near"].Spec.Zone = "z", "y"
-	}
-	for _, tc := range []struct {
-		name   string
-		change func(*records.Service)
-		want   string
-	}{
-		{"last resort", func(*records.Service) {}, far + ", " + near + "last"},
-		{"prefer none", func(in *records.Service) { in.Policy = topology.Policy{Prefer: []topology.Tier{}} }, far + ", " + near + "ready"},
-		{"nothing behind", func(in *records.Service) { external(in).Spec.Behind = 0 }, near + "last"},
-		{"drained", func(in *records.Service) { in.Members["far"].Spec.Drain = true }, near + "last"},
-		{"min-ready, and nearer", func(in *records.Service) {
-			nearer(in)
-			in.Policy.MinReady = 3
-			in.Own.Endpoints = append(in.Own.Endpoints, addressesOf("here", "pods", false, 8080, 0, "10.244.0.9"))
-		}, far + ", " + near + "ready"},
-		{"both drained, and nearer", func(in *records.Service) {
-			nearer(in)
-			in.Members["near"].Spec.Drain, in.Members["far"].Spec.Drain = true, true
-		}, near + "last"},
-	} {
-		in := twoNetworks(desired.DataPathPods)
-		in.Extended, external(&in).Spec.Behind = asking(), 5
-		tc.change(&in)
-		var got []string
-		for _, s := range in.Compute().Extending {
-			for _, e := range s.Endpoints {
-				as := map[bool]string{true: "ready", false: "last"}[*e.Conditions.Ready]
-				got = append(got, fmt.Sprintf("%s %s:%d %s", s.Labels[api.LabelSourceCluster], e.Addresses[0], *s.Ports[0].Port, as))
-			}
-		}
-		slices.Sort(got)
-		if text := strings.Join(got, ", "); text != tc.want {
-			t.Errorf("%s: leads to %q, want %q", tc.name, text, tc.want)
-		}
-	}
-}
-
-// A GlobalService has the external addresses of another network's cluster, with the ports there, and never its ClusterIP. Rule D88.
-func TestGlobalServiceAcrossNetworks(t *testing.T) {
-	in := twoNetworks(desired.DataPathPods)
-	got := map[string][]int32{}
-	for _, e := range in.Compute().Global.Spec.Endpoints {
-		for _, a := range e.Addresses {
-			got[e.Cluster+" "+a] = []int32{}
-			for _, p := range e.Ports {
-				got[e.Cluster+" "+a] = append(got[e.Cluster+" "+a], p.Port)
-			}
-		}
-	}
-	want := map[string][]int32{"near 10.96.0.7": {}, "far 192.0.2.1": {31234}, "far 192.0.2.2": {31234}}
-	if fmt.Sprint(got) != fmt.Sprint(want) {
-		t.Errorf("has %v, want %v", got, want)
 	}
 }
 
