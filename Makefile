@@ -116,7 +116,6 @@ test-others:
 # cmd/coredns would have all plugins of CoreDNS compiled again.
 test-bounds:
 	$(GO) test -short ./importer ./importer/desired ./cli/console ./cli/explain ./internal/statefile
-	$(GO) test -run AllocatesNothing ./plugin
 	$(GO) test ./cmd/coredns
 
 test-image:
@@ -220,7 +219,7 @@ vulncheck: ## Look for known vulnerabilities in all code that we build on, where
 	done
 
 .PHONY: bench
-bench: build-coredns ## Measure against CoreDNS's own plugins, turn about in one run; needs dnsperf (BENCH="-only handlers")
+bench: build-coredns ## Measure against CoreDNS's own plugins, turn about in one run; needs dnsperf (BENCH="-only process")
 	@$(BUILD) -o $(BIN)/coredns-stock ./hack/bench/stock
 	$(GO) run ./hack/bench $(BENCH)
 

@@ -30,8 +30,8 @@ func newBundle() *cobra.Command {
 		Use:   "bundle",
 		Short: "Collect what a maintainer needs to help, in one archive, without secrets",
 		Long: `Writes an archive with what a maintainer needs to understand a problem: the objects of clusterset and of the Multi-Cluster
-Services API with their conditions, Events, the state, last logs and metrics of clusterset's pods, and the output of clusterset version, status,
-services and doctor, for each context and the hub. What can't be read is left out and listed in left-out.txt.
+Services API with their conditions, Events, the state, last logs and metrics of clusterset's pods, and the output of clusterset status, services
+and doctor, for each context and the hub. What can't be read is left out and listed in left-out.txt.
 
 It reads no Secrets, ConfigMaps or variables of pods, and replaces what looks like a token, a password or a private key. It has names of services and
 clusters, and addresses: look into it before you hand it on.` + exitHelp,
@@ -61,9 +61,10 @@ func (b *bundleCommand) run(ctx context.Context, stdout io.Writer) (err error) {
 		return fmt.Errorf("--file: %w", err)
 	}
 	w := bundle.NewWriter(f, now)
+	w.Add("version.txt", []byte(programVersion()))
 	for _, c := range all {
 		w.Collect(ctx, c.Cluster)
-		for _, command := range []string{"version", "status", "services", "doctor"} {
+		for _, command := range []string{"status", "services", "doctor"} {
 			w.Add(c.Name+"/"+command+".txt", c.output(ctx, command))
 		}
 	}
@@ -86,7 +87,6 @@ type bundled struct {
 	flags []string
 }
 
-// open returns the clusters to collect from.
 func (b *bundleCommand) open() (all []bundled, err error) {
 	hub := []string{"--hub-kubeconfig", b.hubKubeconfig, "--hub-context", b.hubContext} // without values if there is none
 	add := func(folder string, c *objects.Cluster, kubeconfig, context string) error {
@@ -123,7 +123,6 @@ func (b *bundleCommand) open() (all []bundled, err error) {
 	return all, nil
 }
 
-// output is what a command prints about the cluster.
 func (c *bundled) output(ctx context.Context, command string) []byte {
 	args := []string{command}
 	for i := 0; i < len(c.flags); i += 2 {

@@ -52,12 +52,10 @@ const (
 	hubFlags   = "--hub-kubeconfig and --hub-context"
 )
 
-// local returns the configuration of the local cluster.
 func (c *clusters) local() (*rest.Config, error) {
 	return c.load(c.kubeconfig, c.context, "--kubeconfig", "--context")
 }
 
-// hub returns the configuration of the hub, or nil if none is given.
 func (c *clusters) hub() (*rest.Config, error) {
 	if !c.hasHub() {
 		return nil, nil
@@ -81,6 +79,14 @@ func (c *clusters) openHub() (*objects.Cluster, error) {
 		return nil, err
 	}
 	return objects.Open(config, "hub", hubFlags)
+}
+
+// given returns the clusters that are given, nil for one that isn't. If neither is, the local one counts as given.
+func (c *clusters) given() (local, hub *objects.Cluster, err error) {
+	if hub, err = c.openHub(); err == nil && (c.hasLocal() || hub == nil) {
+		local, err = c.openLocal()
+	}
+	return local, hub, err
 }
 
 // filled puts the flags that lead to the clusters into a command in which they are in capitals.
@@ -110,10 +116,8 @@ func (c clusters) in(context string) *clusters {
 
 func (c *clusters) hasHub() bool { return c.hubKubeconfig != "" || c.hubContext != "" }
 
-// hasLocal reports whether the local cluster is given.
 func (c *clusters) hasLocal() bool { return c.kubeconfig != "" || c.context != "" }
 
-// usualNamespace returns the namespace that kubectl would use with a kubeconfig.
 func usualNamespace(file, context string) (string, error) {
 	namespace, _, err := deferred(file, context).Namespace()
 	return namespace, err

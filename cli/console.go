@@ -46,7 +46,9 @@ kubectl get memberclusters,exportedservices,exportedendpoints,memberreports -A -
 		Example: `  clusterset console --hub-context hub
   clusterset console --hub-context hub --context beijing --context shanghai --no-open`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return c.run(cmd.Context(), cmd.OutOrStdout(), flagsOf(cmd.Flags()))
+			given := map[string]string{}
+			cmd.Flags().Visit(func(f *pflag.Flag) { given[f.Name] = strings.Trim(f.Value.String(), "[]") }) // a list has brackets
+			return c.run(cmd.Context(), cmd.OutOrStdout(), given)
 		},
 	})
 	flags := cmd.Flags()
@@ -60,24 +62,15 @@ kubectl get memberclusters,exportedservices,exportedendpoints,memberreports -A -
 	return cmd
 }
 
-func (c *consoleCommand) run(ctx context.Context, w io.Writer, flags console.Flags) error {
+func (c *consoleCommand) run(ctx context.Context, w io.Writer, flags map[string]string) error {
 	o, err := c.assumed()
 	if err != nil {
 		return err
 	}
-	var members live.Members
-	options := console.Options{Preview: o, Flags: flags}
-	if len(c.contexts) > 0 {
-		options.Counted = members.Counted
-		options.Records = func(ctx context.Context, e *preview.Export, networks bool) ([]string, error) {
-			if e.Context = members.Of(e.From); e.Context == "" {
-				return nil, usagef("no context that the console was started with is for %s", e.From)
-			}
-			return c.read(ctx, e, networks, nil, metav1.NewTime(time.Now()))
-		}
-	}
-	page := console.New(options)
-	run, err := c.sources(page, &members)
+	page := console.New(console.Options{Preview: o, Flags: flags, Records: func(ctx context.Context, e *preview.Export, networks bool) ([]string, error) {
+		return c.read(ctx, e, networks, nil, metav1.NewTime(time.Now()))
+	}})
+	run, err := c.sources(page)
 	if err != nil {
 		return err
 	}
@@ -104,47 +97,26 @@ func (c *consoleCommand) run(ctx context.Context, w io.Writer, flags console.Fla
 	return err
 }
 
-// flagsOf returns the flags of the console that other commands need to read the same.
-func flagsOf(all *pflag.FlagSet) (f console.Flags) {
-	all.Visit(func(flag *pflag.Flag) {
-		words := []string{"--" + flag.Name, flag.Value.String()}
-		if list, ok := flag.Value.(pflag.SliceValue); ok {
-			words[1] = strings.Join(list.GetSlice(), ",")
-		}
-		switch flag.Name {
-		case "hub-kubeconfig", "hub-context":
-			f.Hub, f.Preview = append(f.Hub, words...), append(f.Preview, words...)
-		case "manifests", "data-path", "default-prefer":
-			f.Preview = append(f.Preview, words...)
-		case "kubeconfig":
-			f.Members = append(f.Members, words...)
-		}
-	})
-	return f
-}
-
 // sources sets up what the page reads, and returns what to run.
-func (c *consoleCommand) sources(page *console.Server, members *live.Members) (run []func(context.Context), err error) {
-	all := live.NewSources(page)
+func (c *consoleCommand) sources(page *console.Server) (run []func(context.Context), err error) {
 	if c.manifests != "" {
 		if c.hasHub() || len(c.contexts) > 0 {
 			return nil, usagef("--manifests and %s can't be used together", hubFlags)
 		}
 		_, found, err := readState(c.manifests)
-		if err != nil {
-			return nil, err
+		if err == nil {
+			live.Files(page, c.manifests, found)
 		}
-		all.Files(c.manifests, found)
-		return nil, nil
-	}
-	config, err := c.hub()
-	if err != nil {
 		return nil, err
 	}
-	if config == nil {
+	config, err := c.hub()
+	switch {
+	case err != nil:
+		return nil, err
+	case config == nil:
 		return nil, usagef("--hub-kubeconfig, --hub-context or --manifests is required: the console shows the hub's records")
 	}
-	hub, err := live.NewHub(config, c.hubContext, hubFlags, all)
+	hub, err := live.NewHub(config, c.hubContext, hubFlags, page)
 	if err != nil {
 		return nil, err
 	}
@@ -154,11 +126,10 @@ func (c *consoleCommand) sources(page *console.Server, members *live.Members) (r
 		if err != nil {
 			return nil, err
 		}
-		m, err := live.NewMember(config, name, localFlags, all)
+		m, err := live.NewMember(config, name, localFlags, page)
 		if err != nil {
 			return nil, err
 		}
-		*members = append(*members, m)
 		run = append(run, m.Run)
 	}
 	return run, nil
@@ -166,14 +137,11 @@ func (c *consoleCommand) sources(page *console.Server, members *live.Members) (r
 
 // open opens an address in the browser. If that fails, the user has the printed address.
 func open(ctx context.Context, address string) {
-	name, args := "xdg-open", []string{address}
-	switch runtime.GOOS {
-	case "darwin":
-		name = "open"
-	case "windows":
-		name, args = "rundll32", []string{"url.dll,FileProtocolHandler", address}
+	command := map[string][]string{"darwin": {"open"}, "windows": {"rundll32", "url.dll,FileProtocolHandler"}}[runtime.GOOS]
+	if command == nil {
+		command = []string{"xdg-open"}
 	}
-	cmd := exec.CommandContext(ctx, name, args...) //nolint:gosec // our own address
+	cmd := exec.CommandContext(ctx, command[0], append(command[1:], address)...) //nolint:gosec // our own address
 	if cmd.Start() == nil {
 		go func() { _ = cmd.Wait() }()
 	}

@@ -22,14 +22,16 @@ import (
 )
 
 // TestCredentials follows the life of an agent's credentials: they are renewed in time, revoked, and expire while no agent runs. The agent
-// exports in between, and the imports stay throughout. At the end, no process's output and no object except Secrets contains any of the
-// credentials.
+// exports in between, and the imports stay throughout. Then no process's output and no object except Secrets contains any of the
+// credentials. In the end the cluster leaves.
 func TestCredentials(t *testing.T) {
 	w := startCredentials(t)
 	t.Run("renewed without a gap", w.renewed)
 	t.Run("revoked, and replaced without a restart", w.revoked)
 	t.Run("expired while no agent ran", w.expired)
 	t.Run("never disclosed", w.neverDisclosed)
+	t.Run("not in a bundle either", w.bundled)
+	t.Run("gone with all that the agent wrote", w.left)
 }
 
 // renewed gives the agent a token that is past half of its lifetime, so that the agent renews it at once. The old token is revoked while
@@ -46,7 +48,7 @@ func (w *credentials) renewed(t *testing.T) {
 		t.Fatalf("the API server doesn't take the test's token: %v", err)
 	}
 	w.install(t, withToken(t, w.installed(t), first))
-	w.startAgent(t)
+	w.startAgent()
 	w.exports(t, "web")
 	kube.Eventually(t, func() error {
 		o := serviceImport()
@@ -75,7 +77,7 @@ func (w *credentials) renewed(t *testing.T) {
 	})
 	w.exports(t, "after")
 	w.imported(t)
-	if strings.Contains(w.logs.String(), "doesn't accept this member's token") {
+	if strings.Contains(w.logs(), "doesn't accept this member's token") {
 		t.Error("the agent went on with the old token")
 	}
 	if got, err := w.metrics.Sum("clusterset_hub_token_renewals_total", "result", "ok"); got != 1 || err != nil {
@@ -166,7 +168,7 @@ func (w *credentials) forgeRecord(t *testing.T, name string, labels map[string]s
 func (w *credentials) expired(t *testing.T) {
 	now := time.Now()
 	w.install(t, withToken(t, w.installed(t), w.forge(t, now.Add(-15*24*time.Hour), now.Add(-24*time.Hour), nil)))
-	w.startAgent(t)
+	w.startAgent()
 	w.create(t, "while-expired")
 	kube.Eventually(t, func() error {
 		return w.said("it expired at "+now.Add(-24*time.Hour).UTC().Format(time.RFC3339), "Names stay answered as they are")
@@ -179,4 +181,28 @@ func (w *credentials) expired(t *testing.T) {
 	w.install(t, stdout)
 	kube.Eventually(t, func() error { return w.exported(t, "while-expired") })
 	w.imported(t)
+}
+
+// left takes the cluster out of the set: not while its agent runs, which would import everything again.
+func (w *credentials) left(t *testing.T) {
+	leave := []string{"leave", "beijing", "--yes", "--hub-kubeconfig", w.hub.Kubeconfig(), "--kubeconfig", w.member.Kubeconfig()}
+	fails(t, exitFailure, "its agent runs", leave...)
+	if code := w.stop(); code != 0 {
+		t.Errorf("the agent ended with %d", code)
+	}
+	if code, stdout, stderr := cli(t, leave...); code != 0 || !strings.Contains(stdout, "beijing has left") {
+		t.Errorf("exit code %d, %s%s", code, stdout, stderr)
+	}
+	if err := w.onHub.Get(t.Context(), types.NamespacedName{Name: api.MemberNamespace("beijing")}, &corev1.Namespace{}); !apierrors.IsNotFound(err) {
+		t.Errorf("its namespace on the hub: %v", err)
+	}
+	all := everything(t, w.member)
+	for name, o := range all {
+		if o.GetLabels()[api.LabelManagedBy] != "" {
+			t.Errorf("%s is left", name)
+		}
+	}
+	if all["services shop/web"] == nil {
+		t.Error("the user's Service is gone")
+	}
 }

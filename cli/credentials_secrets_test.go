@@ -9,20 +9,21 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"sigs.k8s.io/controller-runtime/pkg/client"
+	"github.com/clusterset/clusterset/test/kube"
 )
 
 // neverDisclosed searches all output, and all objects except Secrets, for the credentials.
 func (w *credentials) neverDisclosed(t *testing.T) {
 	// Run what users may type, with credentials that work, that don't work, and that are malformed.
 	revoked := filepath.Join(t.TempDir(), "revoked")
-	w.writeRevoked(t, revoked)
+	if err := os.WriteFile(revoked, []byte(withToken(t, w.installed(t), w.secrets[0])), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	local := []string{"--kubeconfig", w.member.Kubeconfig()}
 	for _, hub := range append([]string{w.kubeconfig, revoked, w.hub.Kubeconfig()}, w.broken(t)...) {
 		onHub := []string{"--hub-kubeconfig", hub}
@@ -47,40 +48,26 @@ func (w *credentials) neverDisclosed(t *testing.T) {
 		w.hear(t, "hub", "--kubeconfig", broken, "--log-level", "debug")
 	}
 	w.hear(t, append([]string{"join", "--rejoin", "--hub-kubeconfig", w.hub.Kubeconfig(), "beijing"}, local...)...)
-	w.keep(tokenOf(t, w.secretInMember(t)))
+	w.keep(tokenOf(t, w.installed(t)))
 
 	metrics, err := w.metrics.Read(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	said := map[string]string{"a process or command": w.logs.String(), "the agent's metrics": string(metrics)}
-	for name, c := range map[string]client.Client{"hub": w.onHub, "member": w.here} {
-		for _, gvk := range []schema.GroupVersionKind{
-			{Version: "v1", Kind: "Event"},
-			{Version: "v1", Kind: "ConfigMap"},
-			{Version: "v1", Kind: "Namespace"},
-			{Version: "v1", Kind: "Service"},
-			{Version: "v1", Kind: "ServiceAccount"},
-			{Group: "coordination.k8s.io", Version: "v1", Kind: "Lease"},
-			{Group: "clusterset.dev", Version: "v1alpha1", Kind: "MemberCluster"},
-			{Group: "clusterset.dev", Version: "v1alpha1", Kind: "ExportedService"},
-			{Group: "multicluster.x-k8s.io", Version: "v1beta1", Kind: "ServiceExport"},
-			{Group: "multicluster.x-k8s.io", Version: "v1beta1", Kind: "ServiceImport"},
-			{Group: "dns.fabedge.io", Version: "v1alpha1", Kind: "GlobalService"},
-		} {
-			list := &unstructured.UnstructuredList{}
-			list.SetGroupVersionKind(gvk)
-			if err := c.List(t.Context(), list); err != nil {
-				if (gvk.Kind == "ExportedService") == (name == "hub") && !strings.HasPrefix(gvk.Group, "multicluster.") && gvk.Kind != "GlobalService" {
-					t.Errorf("%s: %v", gvk.Kind, err)
-				}
+	said := map[string]string{"a process or command": w.logs(), "the agent's metrics": string(metrics)}
+	events := 0
+	for where, plane := range map[string]*kube.ControlPlane{"the hub's ": w.hub, "the member's ": w.member} {
+		for name, o := range everything(t, plane) {
+			if o.GetKind() == "Secret" {
 				continue
 			}
-			content, err := json.Marshal(list)
+			content, err := json.Marshal(o)
 			if err != nil {
 				t.Fatal(err)
 			}
-			said["a "+gvk.Kind+" of the "+name] = string(content)
+			if said[where+name] = string(content); o.GetKind() == "Event" {
+				events++
+			}
 		}
 	}
 	for where, text := range said {
@@ -93,18 +80,10 @@ func (w *credentials) neverDisclosed(t *testing.T) {
 		}
 	}
 	// Check that the search finds what it should: the kubeconfig that join prints on purpose contains the token.
-	var caught bool
-	for _, part := range partsOf(w.secrets[0]) {
-		caught = caught || strings.Contains(w.installedBefore(t), part)
-	}
-	if !caught || !strings.Contains(said["a process or command"], "level=DEBUG") || len(said["a Event of the member"]) < 1000 {
+	finds := slices.ContainsFunc(partsOf(w.secrets[0]), func(part string) bool { return strings.Contains(withToken(t, w.installed(t), w.secrets[0]), part) })
+	if !finds || !strings.Contains(said["a process or command"], "level=DEBUG") || events == 0 {
 		t.Error("the test looks at too little: debug logs, Events or the secrets themselves are missing")
 	}
-}
-
-// installedBefore returns the kubeconfig with the first token.
-func (w *credentials) installedBefore(t *testing.T) string {
-	return withToken(t, w.installed(t), w.secrets[0])
 }
 
 // hear runs a command and records its output. The command may fail.
@@ -119,7 +98,7 @@ func (w *credentials) hear(t *testing.T, args ...string) {
 	defer cancel()
 	var stdout, stderr bytes.Buffer
 	code := run(ctx, args, &stdout, &stderr)
-	_, _ = fmt.Fprintf(&w.logs, "$ clusterset %s (exit code %d)\n%s%s", strings.Join(args, " "), code, stdout.String(), stderr.String())
+	_, _ = fmt.Fprintf(w.outputs[0], "$ clusterset %s (exit code %d)\n%s%s", strings.Join(args, " "), code, stdout.String(), stderr.String())
 	if code != 0 && !isAgent && strings.Count(stderr.String(), "\n") != 1 {
 		t.Errorf("clusterset %s: the error isn't one line: %q", strings.Join(args, " "), stderr.String())
 	}
@@ -135,14 +114,9 @@ func (w *credentials) broken(t *testing.T) []string {
 	for name, text := range map[string]string{
 		"truncated":     content[:strings.Index(content, token)+len(token)-7],
 		"a list":        strings.Replace(content, token, "["+token+"]", 1),
-		"a mapping":     strings.Replace(content, token, "{token: "+token+"}", 1),
-		"no-indent":     strings.Replace(content, "    token: ", "token: ", 1),
-		"tabs":          strings.Replace(content, "    token: ", "\ttoken: ", 1),
 		"unquoted":      strings.Replace(content, token, token+": : {", 1),
 		"the token":     token,
-		"wrong CA":      strings.Replace(content, "certificate-authority-data: ", "certificate-authority-data: "+base64.StdEncoding.EncodeToString([]byte("none"))+" #", 1),
 		"a token as CA": strings.Replace(content, "certificate-authority-data: ", "certificate-authority-data: "+token+" #", 1),
-		"no address":    strings.Replace(content, "server: https://", "server: ", 1),
 		"a newline":     strings.Replace(content, token, `"`+token+`\nX-Other: header"`, 1),
 	} {
 		path := filepath.Join(dir, strings.ReplaceAll(name, " ", "-"))
@@ -152,13 +126,6 @@ func (w *credentials) broken(t *testing.T) []string {
 		paths = append(paths, path)
 	}
 	return paths
-}
-
-func (w *credentials) writeRevoked(t *testing.T, path string) {
-	t.Helper()
-	if err := os.WriteFile(path, []byte(w.installedBefore(t)), 0o600); err != nil {
-		t.Fatal(err)
-	}
 }
 
 // partsOf returns the parts by which a credential can be recognised. Of a token, these are the payload and the signature, without which it

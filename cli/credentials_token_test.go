@@ -17,7 +17,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
 // forge makes a token of the member's account with other times, signed with the hub's own key. The API doesn't issue a token that is
@@ -68,23 +67,14 @@ func (w *credentials) sign(t *testing.T, text string) []byte {
 
 func tokenOf(t *testing.T, kubeconfig string) string {
 	t.Helper()
-	return userOf(t, kubeconfig).Token
+	config, err := clientcmd.RESTConfigFromKubeConfig([]byte(kubeconfig))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return config.BearerToken
 }
 
 func withToken(t *testing.T, kubeconfig, token string) string {
 	t.Helper()
 	return strings.ReplaceAll(kubeconfig, tokenOf(t, kubeconfig), token)
-}
-
-func userOf(t *testing.T, kubeconfig string) *clientcmdapi.AuthInfo {
-	t.Helper()
-	config, err := clientcmd.Load([]byte(kubeconfig))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, user := range config.AuthInfos {
-		return user
-	}
-	t.Fatal("a kubeconfig without a user")
-	return nil
 }

@@ -3,11 +3,9 @@ package cli
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -27,8 +25,8 @@ type credentials struct {
 	whole         *testing.T // the parent test: the processes run longer than its subtests
 	hub, member   *kube.ControlPlane
 	onHub, here   client.Client
-	kubeconfig    string // of the agent, for the hub
-	logs          testprocess.Output
+	kubeconfig    string                // of the agent, for the hub
+	outputs       []*testprocess.Output // of all processes, and of the commands that the test runs itself
 	stop          func() int
 	metrics       fleet.Metrics // of the agent
 	secrets       []string
@@ -37,7 +35,7 @@ type credentials struct {
 
 func startCredentials(t *testing.T) *credentials {
 	planes := kube.StartAll(t, nil, nil)
-	w := &credentials{whole: t, hub: planes[0], member: planes[1]}
+	w := &credentials{whole: t, hub: planes[0], member: planes[1], outputs: []*testprocess.Output{{}}}
 	dir := t.TempDir()
 	w.kubeconfig = filepath.Join(dir, "hub")
 	var err error
@@ -59,37 +57,29 @@ func startCredentials(t *testing.T) *credentials {
 	for _, c := range []*kube.ControlPlane{w.hub, w.member} {
 		w.keep(string(c.Config().KeyData))
 	}
-	hubProcess, _ := w.startProcess(t, "hub", "--kubeconfig", w.hub.Kubeconfig())
-	t.Cleanup(func() {
-		hubProcess()
-		if t.Failed() {
-			t.Log(w.logs.String())
-		}
-	})
+	w.startProcess("hub", "--kubeconfig", w.hub.Kubeconfig())
 	return w
 }
 
 // startProcess runs a command whose output is searched at the end. It returns a function that stops the command, and the address of its
 // metrics.
-func (w *credentials) startProcess(t *testing.T, args ...string) (stop func() int, metrics string) {
-	t.Helper()
-	metrics = "127.0.0.1:" + freeport.For(t)
-	args = append(args, "--log-level", "debug", "--metrics-bind-address", metrics, "--health-probe-bind-address", "0")
-	cmd := exec.Command(os.Args[0], args...)
-	cmd.Env = append(os.Environ(), asCommand+"=yes")
-	cmd.Stdout, cmd.Stderr = &w.logs, &w.logs
-	p, err := testprocess.Start(cmd)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return func() int { return p.Stop(time.Minute) }, metrics
+func (w *credentials) startProcess(args ...string) (stop func() int, metrics string) {
+	metrics = "127.0.0.1:" + freeport.For(w.whole)
+	stop, output := start(w.whole, append(args, "--log-level", "debug", "--metrics-bind-address", metrics, "--health-probe-bind-address", "0")...)
+	w.outputs = append(w.outputs, output)
+	return stop, metrics
 }
 
-func (w *credentials) startAgent(t *testing.T) {
-	t.Helper()
-	w.stop, w.metrics.Addr = w.startProcess(t, "member", "--kubeconfig", w.member.Kubeconfig(), "--hub-kubeconfig", w.kubeconfig, "--hub-secret", hubSecret.String())
-	stop := w.stop
-	w.whole.Cleanup(func() { stop() })
+func (w *credentials) startAgent() {
+	w.stop, w.metrics.Addr = w.startProcess("member", "--kubeconfig", w.member.Kubeconfig(), "--hub-kubeconfig", w.kubeconfig, "--hub-secret", hubSecret.String(), "--heartbeat-interval", "1s")
+}
+
+func (w *credentials) logs() string {
+	var all strings.Builder
+	for _, o := range w.outputs {
+		all.WriteString(o.String())
+	}
+	return all.String()
 }
 
 var hubSecret = types.NamespacedName{Namespace: api.SystemNamespace, Name: api.HubSecret}
@@ -152,18 +142,9 @@ func (w *credentials) imported(t *testing.T) {
 	}
 }
 
-func (w *credentials) secretInMember(t *testing.T) string {
-	t.Helper()
-	var s corev1.Secret
-	if err := w.here.Get(t.Context(), types.NamespacedName{Namespace: api.SystemNamespace, Name: api.HubSecret}, &s); err != nil {
-		t.Fatal(err)
-	}
-	return string(s.Data[api.HubSecretKey])
-}
-
 // said returns nil if a line of the logs contains all the words.
 func (w *credentials) said(words ...string) error {
-	for line := range strings.Lines(w.logs.String()) {
+	for line := range strings.Lines(w.logs()) {
 		all := true
 		for _, word := range words {
 			all = all && strings.Contains(line, word)

@@ -1,13 +1,11 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net"
-	"os"
 	"slices"
 	"strings"
 
@@ -22,7 +20,7 @@ import (
 type doctorCommand struct {
 	clusters
 	output
-	dns, metrics, resolvConf, as  string
+	dns, as                       string
 	zones, roles                  []string
 	clusterDNS, nodeLocal, secret string
 }
@@ -33,10 +31,9 @@ func newDoctor() *cobra.Command {
 		Use:   "doctor",
 		Short: "Find what keeps cross-cluster names from working, and how to fix it",
 		Long: `Checks the cluster, the hub with --hub-kubeconfig, and a DNS server with --dns for known problems: kinds that aren't served
-or are outdated, missing rights, cluster DNS and NodeLocal DNSCache without a stanza for the set's zones, search paths that get
-in the way, clocks that differ, servers that don't answer, a token that is about to expire, services that lead only to silent or
-drained clusters. With --dns it also tells whether the server's express path is on. Each problem comes with its cure. Nothing is
-changed.
+or are outdated, missing rights, cluster DNS and NodeLocal DNSCache without a stanza for the set's zones, clocks that differ,
+servers that don't answer, a token that is about to expire, services that lead only to silent or drained clusters. Each problem
+comes with its cure. Nothing is changed.
 
 It checks the rights of the kubeconfig's account, or of another with --as, for the parts given with --for.
 
@@ -49,14 +46,12 @@ Exit codes: 0 no problems; 1 problems, or failure; 2 usage error.`,
 	d.clusters.addFlags(flags)
 	d.addFlag(cmd, "table", "json", "yaml")
 	flags.StringVar(&d.dns, "dns", "", "`address` of a DNS server to query, with a port unless that is 53 (default: none)")
-	flags.StringVar(&d.metrics, "dns-metrics", "", "`address` of that server's metrics, which tell whether its express path is on (default: its port 9153)")
 	flags.StringSliceVar(&d.zones, "zones", doctor.Zones, "`zones` that clients query")
 	flags.StringSliceVar(&d.roles, "for", []string{"cli"}, "`parts` whose rights to check: "+strings.Join(doctor.Roles, ", "))
 	flags.StringVar(&d.as, "as", "", "`user` whose rights to check, such as system:serviceaccount:NAMESPACE:NAME (default: the kubeconfig's)")
 	flags.StringVar(&d.clusterDNS, "dns-configmap", doctor.ClusterDNS.String(), "`namespace/name` of the cluster DNS's ConfigMap")
 	flags.StringVar(&d.nodeLocal, "nodelocaldns-configmap", doctor.NodeLocalDNS.String(), "`namespace/name` of NodeLocal DNSCache's ConfigMap")
 	flags.StringVar(&d.secret, "secret", api.SystemNamespace+"/"+api.HubSecret, "`namespace/name` of the Secret with the member agent's credentials")
-	flags.StringVar(&d.resolvConf, "resolv-conf", "", "resolv.conf `file` of a pod (default: in a pod its own, else none)")
 	return cmd
 }
 
@@ -81,7 +76,6 @@ func (d *doctorCommand) run(ctx context.Context, w io.Writer) error {
 	return fmt.Errorf("%d problems, shown above with their fixes", diagnosis.Problems)
 }
 
-// gatherer returns the Gatherer for the flags.
 func (d *doctorCommand) gatherer() (*doctor.Gatherer, error) {
 	g := &doctor.Gatherer{Roles: d.roles, As: d.as, ClusterFlags: localFlags, HubFlags: hubFlags}
 	for _, role := range d.roles {
@@ -110,10 +104,6 @@ func (d *doctorCommand) gatherer() (*doctor.Gatherer, error) {
 	if g.DNSServer, err = withPort(d.dns); err != nil {
 		return nil, usagef("--dns: %w", err)
 	}
-	g.DNSMetrics = d.metrics
-	if g.ResolvConf, err = d.readResolvConf(); err != nil {
-		return nil, usagef("--resolv-conf: %w", err)
-	}
 	if g.Cluster, err = d.local(); err != nil {
 		return nil, err
 	}
@@ -124,7 +114,6 @@ func (d *doctorCommand) gatherer() (*doctor.Gatherer, error) {
 	return g, nil
 }
 
-// withPort adds the DNS port to an address without one.
 func withPort(address string) (string, error) {
 	if address == "" {
 		return "", nil
@@ -137,15 +126,6 @@ func withPort(address string) (string, error) {
 		return "", fmt.Errorf("%q isn't an address; use one like 10.96.0.10 or [fd00::10]:53", address)
 	}
 	return net.JoinHostPort(host, "53"), nil
-}
-
-// readResolvConf reads resolv.conf in a pod. Elsewhere it says nothing about pods.
-func (d *doctorCommand) readResolvConf() (string, error) {
-	if d.resolvConf == "" && os.Getenv("KUBERNETES_SERVICE_HOST") == "" {
-		return "", nil
-	}
-	content, err := os.ReadFile(cmp.Or(d.resolvConf, "/etc/resolv.conf"))
-	return string(content), err
 }
 
 // memberNamespace returns the namespace that the hub's kubeconfig is for, if it is a member's as join creates it.

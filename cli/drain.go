@@ -125,7 +125,6 @@ func (d *drainCommand) patch(ctx context.Context, hub *objects.Cluster, mc *clus
 	return hub.Words(hub.Patch(ctx, mc, client.MergeFrom(before), client.FieldOwner(api.FieldManagerCLI)))
 }
 
-// done says what changed, and what follows.
 func (d *drainCommand) done(mc *clustersetv1alpha1.MemberCluster) string {
 	if d.drain {
 		return fmt.Sprintf("%s is drained: spec.drain of its MemberCluster was false and is true. Its endpoints now rank last; clusterset undrain %s undoes it.\n", mc.Name, mc.Name)
@@ -144,12 +143,10 @@ func othersServe(members []clustersetv1alpha1.MemberCluster, name string) bool {
 	})
 }
 
-// silent reports whether the hub process has seen no heartbeat for a while.
 func silent(mc *clustersetv1alpha1.MemberCluster) bool {
 	return mc.Status.Phase == clustersetv1alpha1.MemberSuspect || mc.Status.Phase == clustersetv1alpha1.MemberExpired
 }
 
-// present returns the MemberCluster of a cluster that hasn't left.
 func present(hub *objects.Cluster, name string, members []clustersetv1alpha1.MemberCluster) (*clustersetv1alpha1.MemberCluster, error) {
 	for i := range members {
 		if members[i].Name == name && !members[i].Left() {

@@ -6,20 +6,14 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/clusterset/clusterset/cli/dryrun"
 	"github.com/clusterset/clusterset/cli/objects"
-	"github.com/clusterset/clusterset/cli/rehearse"
 )
 
 // dry is the flag --dry-run of the commands that write.
 type dry struct {
 	dryRun bool
-	all    []rehearsal
-}
-
-// rehearsal is a cluster that isn't written to.
-type rehearsal struct {
-	where string
-	*rehearse.Client
+	says   []func() string // what would change in each cluster
 }
 
 func (d *dry) addDryRun(flags *pflag.FlagSet) {
@@ -36,10 +30,10 @@ func (d *dry) noWait(w waiting) error {
 
 // rehearse makes what is written to a cluster a dry run, with --dry-run. where is the cluster in words, such as "On the hub".
 func (d *dry) rehearse(c *objects.Cluster, where string) {
-	if d.dryRun {
-		r := rehearse.New(c.Client)
-		c.Client = r
-		d.all = append(d.all, rehearsal{where + " at " + c.Server, r})
+	if d.dryRun && c != nil {
+		var says func() string
+		c.Client, says = dryrun.New(c.Client, where+" at "+c.Server)
+		d.says = append(d.says, says)
 	}
 }
 
@@ -48,10 +42,8 @@ func (d *dry) say(w io.Writer, err error) error {
 	if !d.dryRun {
 		return err
 	}
-	for _, r := range d.all {
-		if _, err := io.WriteString(w, r.Render(r.where)); err != nil {
-			return err
-		}
+	for _, says := range d.says {
+		_, _ = io.WriteString(w, says())
 	}
 	if err != nil {
 		return fmt.Errorf("nothing was changed; it would fail: %w", err)

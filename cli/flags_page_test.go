@@ -1,7 +1,10 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
+	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -14,84 +17,37 @@ import (
 
 const flagsPage = "../docs/flags.md"
 
-const flagsHead = `# Command line
+// flagRow is the row of a flag.
+var flagRow = regexp.MustCompile("(?m)^\\| `(?:-\\w, )?--([\\w-]+).*$")
 
-<!-- Generated from the commands by make generate. -->
-
-` + "`" + `clusterset COMMAND --help` + "`" + ` has all flags of a command, with examples. This page has the commands, and the flags that are set most often.
-
-A flag that isn't on the command line is read from the environment, ` + "`" + `--hub-kubeconfig` + "`" + ` as ` + "`" + `CLUSTERSET_HUB_KUBECONFIG` + "`" + `. An empty variable counts
-as unset. The chart sets flags of ` + "`" + `member` + "`" + ` and ` + "`" + `hub` + "`" + ` by its [values](../charts/clusterset/values.yaml), and others by ` + "`" + `extraArgs` + "`" + `.
-
-Exit codes: 0 success; 1 failure; 2 usage error; 3 (preview only) a name would lose its last endpoint. An error is one line on stderr.
-
-Completion: ` + "`" + `source <(clusterset completion bash)` + "`" + `. For ` + "`" + `kubectl clusterset` + "`" + `, link the program as ` + "`" + `kubectl_complete-clusterset` + "`" + ` in the PATH.
-
-## Commands
-
-| command | |
-|---|---|
-`
-
-// flagRows are flags of a command, in the order of the page.
-type flagRows struct {
-	command string
-	flags   []string
-}
-
-// flagSections are the flags that docs/flags.md has: those that people set most often. --help has all.
-var flagSections = []struct {
-	title string
-	of    []flagRows
-}{
-	{"Flags of many commands", []flagRows{
-		{"status", []string{"kubeconfig", "context", "hub-kubeconfig", "hub-context", "output", "request-timeout"}},
-		{"drain", []string{"dry-run", "wait", "timeout"}},
-	}},
-	{"clusterset join", []flagRows{
-		{"join", []string{"zone", "region", "cidrs", "community", "network", "external-cidrs", "hub-server", "install-crds", "rejoin"}},
-	}},
-	{"clusterset member", []flagRows{
-		{"member", []string{
-			"data-path", "prefer", "export-namespaces", "exclude-export-namespaces", "import-namespaces", "exclude-namespaces",
-			"create-namespaces", "extend-everywhere", "beacon-addresses",
-		}},
-	}},
-	{"clusterset hub", []flagRows{
-		{"hub", []string{"manage-members", "hub-server", "suspect-after", "expire-after", "forget-after"}},
-	}},
-	{"clusterset explain", []flagRows{
-		{"explain", []string{"from", "manifests"}},
-	}},
-	{"clusterset doctor", []flagRows{
-		{"doctor", []string{"dns", "for"}},
-	}},
-	{"clusterset preview", []flagRows{
-		{"preview", []string{"file", "for", "from", "data-path"}},
-	}},
-	{"clusterset console", []flagRows{
-		{"console", []string{"context", "port", "manifests"}},
-	}},
-	{"clusterset test", []flagRows{
-		{"test", []string{"context", "image", "keep"}},
-	}},
-}
-
-// docs/flags.md agrees with the commands. UPDATE=1 rewrites it.
+// docs/flags.md agrees with the commands. UPDATE=1 rewrites what it says of them. People write the rest, and choose the flags: those that are
+// set most often, of the command that is the title of a section. --help has all.
 func TestFlagsPageIsFresh(t *testing.T) {
-	root := newRoot()
-	var b strings.Builder
-	b.WriteString(flagsHead)
-	for _, cmd := range documented(root) {
-		fmt.Fprintf(&b, "| `clusterset %s` | %s |\n", cmd.Use, textOf(cmd))
+	content, err := os.ReadFile(flagsPage)
+	if err != nil {
+		t.Fatal(err)
 	}
-	for _, section := range flagSections {
-		fmt.Fprintf(&b, "\n## %s\n\n| flag | |\n|---|---|\n", section.title)
-		for _, of := range section.of {
-			writeFlags(t, &b, root, of)
+	root := newRoot()
+	sections := strings.Split(string(content), "\n## ")
+	for i, section := range sections {
+		switch title, _, _ := strings.Cut(section, "\n"); title {
+		case "Commands":
+			sections[i] = title + "\n\n| command | |\n|---|---|\n"
+			for _, cmd := range documented(root) {
+				sections[i] += fmt.Sprintf("| `clusterset %s` | %s |\n", cmd.Use, textOf(cmd))
+			}
+		default:
+			sections[i] = flagRow.ReplaceAllStringFunc(section, func(row string) string {
+				flag := flagRow.FindStringSubmatch(row)[1]
+				command, is := strings.CutPrefix(title, "clusterset ")
+				if !is { // of many commands
+					command = map[string]string{"dry-run": "drain", "wait": "drain", "timeout": "drain"}[flag]
+				}
+				return rowOf(t, root, cmp.Or(command, "status"), flag)
+			})
 		}
 	}
-	page.Fresh(t, flagsPage, b.String())
+	page.Fresh(t, flagsPage, strings.Join(sections, "\n## "))
 }
 
 // documented are the commands directly below one, in the order of the help.
@@ -111,27 +67,25 @@ func textOf(cmd *cobra.Command) string {
 	return text
 }
 
-func writeFlags(t *testing.T, b *strings.Builder, root *cobra.Command, of flagRows) {
+func rowOf(t *testing.T, root *cobra.Command, command, flag string) string {
 	t.Helper()
-	cmd, _, err := root.Find([]string{of.command})
+	cmd, _, err := root.Find([]string{command})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range of.flags {
-		f := cmd.Flags().Lookup(name)
-		if f == nil {
-			t.Fatalf("clusterset %s has no flag --%s, which %s names", of.command, name, flagsPage)
-		}
-		kind, usage := pflag.UnquoteUsage(f)
-		name = "--" + name
-		if f.Shorthand != "" {
-			name = "-" + f.Shorthand + ", " + name
-		}
-		if kind != "" {
-			name += " " + kind
-		}
-		fmt.Fprintf(b, "| `%s` | %s%s |\n", name, strings.ReplaceAll(usage, "|", `\|`), defaultOf(f))
+	f := cmd.Flags().Lookup(flag)
+	if f == nil {
+		t.Fatalf("clusterset %s has no flag --%s, which %s names", command, flag, flagsPage)
 	}
+	kind, usage := pflag.UnquoteUsage(f)
+	name := "--" + flag
+	if f.Shorthand != "" {
+		name = "-" + f.Shorthand + ", " + name
+	}
+	if kind != "" {
+		name += " " + kind
+	}
+	return fmt.Sprintf("| `%s` | %s%s |", name, strings.ReplaceAll(usage, "|", `\|`), defaultOf(f))
 }
 
 // defaultOf returns a flag's default value as an addition to its text, or "" if the text describes the default or there is none to speak of.

@@ -105,7 +105,6 @@ Nothing depends on this process. While it is down, every member stays as it was.
 	return cmd
 }
 
-// checkMembers returns what is wrong with the flags about members.
 func (h *hubCommand) checkMembers() error {
 	switch u, err := url.Parse(h.server); {
 	case h.server != "" && !h.manageMembers:

@@ -95,12 +95,9 @@ func (m *membership) checkMember(ctx context.Context, name string) error {
 
 func (m *membership) rehearseAll() {
 	m.rehearse(m.hub, "On the hub")
-	if m.member != nil {
-		m.rehearse(m.member, "In the member")
-	}
+	m.rehearse(m.member, "In the member")
 }
 
-// explain adds what to do about an error of the hub.
 func (m *membership) explain(err error) error {
 	if errors.Is(err, join.ErrNotTheHub) {
 		return fmt.Errorf("the cluster at %s can't be the hub: %w; check %s", m.hub.Server, join.ErrNotTheHub, hubFlags)
@@ -108,7 +105,6 @@ func (m *membership) explain(err error) error {
 	return m.hub.Explain(err)
 }
 
-// written is a cluster as join writes to it.
 func written(c *objects.Cluster) join.Server { return join.Server{Config: c.Config, Client: c.Client} }
 
 func newJoin() *cobra.Command {

@@ -10,7 +10,6 @@ import (
 
 	"github.com/spf13/cobra"
 	coordinationv1 "k8s.io/api/coordination/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
@@ -21,6 +20,7 @@ import (
 	"github.com/clusterset/clusterset/cli/objects"
 	"github.com/clusterset/clusterset/cli/preview"
 	"github.com/clusterset/clusterset/cli/screen"
+	"github.com/clusterset/clusterset/hub/access"
 )
 
 // leaveCommand is `clusterset leave`.
@@ -120,7 +120,6 @@ func (l *leaveCommand) leave(ctx context.Context, stdout io.Writer) error {
 	return err
 }
 
-// tell says what was removed.
 func (l *leaveCommand) tell(ctx context.Context, found bool, stdout io.Writer) (err error) {
 	switch {
 	case found:
@@ -167,12 +166,8 @@ func (l *leaveCommand) stopped(ctx context.Context) error {
 
 // heartbeat returns a member's Lease, nil if it has never been renewed.
 func heartbeat(ctx context.Context, hub *objects.Cluster, cluster string) (*coordinationv1.Lease, error) {
-	lease := &coordinationv1.Lease{}
-	err := hub.Get(ctx, client.ObjectKey{Namespace: api.MemberNamespace(cluster), Name: api.HeartbeatLease}, lease)
-	switch {
-	case apierrors.IsNotFound(err) || err == nil && lease.Spec.RenewTime == nil:
-		return nil, nil
-	case err != nil:
+	lease, err := access.Heartbeat(ctx, hub, cluster)
+	if err != nil || lease == nil || lease.Spec.RenewTime == nil {
 		return nil, hub.Words(err)
 	}
 	return lease, nil
@@ -204,7 +199,6 @@ func (l *leaveCommand) ask(ctx context.Context, stdout io.Writer) error {
 	return nil
 }
 
-// own says what the member's own clients lose.
 func (l *leaveCommand) own(ctx context.Context) string {
 	if l.member == nil || l.keepImports {
 		return fmt.Sprintf("Nothing is deleted in %s: its own clients go on getting the last answers, also from clusters that are gone by then.", l.cluster)
@@ -228,7 +222,6 @@ func (l *leaveCommand) own(ctx context.Context) string {
 		text, map[bool]string{true: "1 runs", false: fmt.Sprint(len(elsewhere), " run")}[len(elsewhere) == 1], screen.Several(elsewhere, 3, ", "))
 }
 
-// cleanUp deletes what join and the agent wrote in the member.
 func (l *leaveCommand) cleanUp(ctx context.Context) error {
 	if err := join.RemoveSecret(ctx, l.member, l.secret); err != nil {
 		return err

@@ -261,7 +261,6 @@ func (m *member) serveBeacon(ctx context.Context) <-chan struct{} {
 	return ended
 }
 
-// set sets up the parts of a member.
 func (m *member) set(config *rest.Config, connection *connect.Connection, options exporter.Options) (manager.Manager, error) {
 	scheme := connect.NewScheme()
 	if err := importer.AddToScheme(scheme); err != nil {
@@ -329,7 +328,6 @@ func (m *member) set(config *rest.Config, connection *connect.Connection, option
 	return mgr, nil
 }
 
-// parseKey parses "namespace/name".
 func parseKey(s string) (types.NamespacedName, error) {
 	namespace, name, ok := strings.Cut(s, "/")
 	if !ok || api.CheckLabel(namespace) != nil || len(validation.IsDNS1123Subdomain(name)) > 0 {

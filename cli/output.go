@@ -33,7 +33,6 @@ func (o *output) addFlag(cmd *cobra.Command, formats ...string) {
 
 func (o *output) wide() bool { return o.format == "wide" }
 
-// write writes the value as data, or as text for people.
 func (o *output) write(w io.Writer, value any, text func() string) error {
 	switch o.format {
 	case "json":

@@ -14,7 +14,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/clusterset/clusterset/cli/objects"
 	"github.com/clusterset/clusterset/cli/place"
@@ -29,7 +28,6 @@ type previewCommand struct {
 	output
 	file, manifests string
 	services        []string
-	extended        []string
 	from            string // a place
 	dataPath        string
 	prefer          []string
@@ -51,8 +49,7 @@ kubectl get memberclusters,exportedservices,exportedendpoints,memberreports -A -
 For each service, and each place that has clients, it shows what changes: the answers to the names below clusterset.local and
 svc.global, and where connections to the ClusterSetIP lead, as clusters with their number of ready endpoints. The worst changes come
 first. A place is a cluster, a zone of the cluster or its nodes, and its region. Silent clusters aren't places. The hub doesn't know
-the flags of agents and servers. They are assumed to be the same everywhere; set --data-path and --default-prefer as they have them. Nor does
-it know which Services are extended to other clusters: for those in --extended, it shows where the own name leads while no endpoint is ready here.
+the flags of agents and servers. They are assumed to be the same everywhere; set --data-path and --default-prefer as they have them.
 
 Exit codes: 0 success; 1 failure (stderr says what is wrong, and what to do about it); 2 usage error; 3 a name or
 a ClusterSetIP would lose its last endpoint somewhere.`
@@ -110,7 +107,6 @@ func (p *previewCommand) command(cmd *cobra.Command, changes func(args []string)
 	p.addHubFlags(flags, "whose records are read (it, --hub-context or --manifests is required)")
 	flags.StringVar(&p.manifests, "manifests", "", "read the hub's records from the files in this `directory`, or from one file")
 	flags.StringSliceVar(&p.services, "for", nil, "`services` to show, each as namespace/name (default: all)")
-	flags.StringSliceVar(&p.extended, "extended", nil, "`services`, each as namespace/name, whose own Services are extended to other clusters (clusterset.dev/extend)")
 	p.addAssumedFlags(flags)
 	p.addFlag(cmd, "table", "wide", "json", "yaml")
 	return cmd
@@ -134,23 +130,14 @@ func (p *previewCommand) options() (o preview.Options, err error) {
 	if o.From, err = place.Parse(p.from); err != nil {
 		return o, usagef("--from: %w", err)
 	}
-	if o.Services, err = parseServices("--for", p.services); err != nil {
-		return o, err
-	}
-	o.Extended, err = parseServices("--extended", p.extended)
-	return o, err
-}
-
-// parseServices parses the services that a flag names.
-func parseServices(flag string, texts []string) (all []types.NamespacedName, err error) {
-	for _, text := range texts {
+	for _, text := range p.services {
 		key, err := preview.ParseService(text)
 		if err != nil {
-			return nil, usagef("%s: %w", flag, err)
+			return o, usagef("--for: %w", err)
 		}
-		all = append(all, key)
+		o.Services = append(o.Services, key)
 	}
-	return all, nil
+	return o, nil
 }
 
 // assumed reads the settings that the hub has no record of.

@@ -19,23 +19,18 @@ type previewed struct {
 	change     func(p *previewCommand, args []string) preview.Change
 }
 
+func ofClusters(name, short string, change func([]string) preview.Change) previewed {
+	return previewed{
+		use: name + " CLUSTER...", short: short, example: name + " beijing",
+		change: func(_ *previewCommand, args []string) preview.Change { return change(args) },
+	}
+}
+
 var previews = []previewed{
-	{
-		use: "down CLUSTER...", short: "Show what the loss of clusters would do", example: "down beijing",
-		change: func(_ *previewCommand, args []string) preview.Change { return preview.Change{Down: args} },
-	},
-	{
-		use: "drain CLUSTER...", short: "Show what draining clusters would do", example: "drain beijing",
-		change: func(_ *previewCommand, args []string) preview.Change { return preview.Change{Drain: args} },
-	},
-	{
-		use: "undrain CLUSTER...", short: "Show what undraining clusters would do", example: "undrain beijing",
-		change: func(_ *previewCommand, args []string) preview.Change { return preview.Change{Undrain: args} },
-	},
-	{
-		use: "leave CLUSTER...", short: "Show what removing clusters from the hub would do", example: "leave beijing",
-		change: func(_ *previewCommand, args []string) preview.Change { return preview.Change{Leave: args} },
-	},
+	ofClusters("down", "Show what the loss of clusters would do", func(c []string) preview.Change { return preview.Change{Down: c} }),
+	ofClusters("drain", "Show what draining clusters would do", func(c []string) preview.Change { return preview.Change{Drain: c} }),
+	ofClusters("undrain", "Show what undraining clusters would do", func(c []string) preview.Change { return preview.Change{Undrain: c} }),
+	ofClusters("leave", "Show what removing clusters from the hub would do", func(c []string) preview.Change { return preview.Change{Leave: c} }),
 	{
 		use: "unreachable CLUSTER...", short: "Show what a broken path to clusters would do",
 		long:    "Shows what it would do if other clusters couldn't reach these, while the hub goes on hearing all: they would use their endpoints only if no others were left.",

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -31,100 +32,42 @@ func (p *previewCommand) fromFile() (changes []preview.Change, err error) {
 		return nil, usagef("--file: %w", err)
 	}
 	if changes, err = changesIn(content); err != nil {
-		return nil, usagef("--file %s:%w", p.file, err)
+		return nil, usagef("--file %s: %w", p.file, err)
 	}
 	return changes, nil
 }
 
-// changesIn reads a list of changes. An error begins with the number of its line.
+// changesIn reads a list of changes.
 func changesIn(content []byte) ([]preview.Change, error) {
 	asJSON, err := yaml.YAMLToJSONStrict(content)
 	if err != nil {
-		return nil, atLine(err)
+		return nil, err // with its line
 	}
 	var items []json.RawMessage
-	if err := json.Unmarshal(asJSON, &items); err != nil {
-		return nil, fmt.Errorf("1: this is not a list of changes; each begins with - and has one of %s", preview.Kinds)
-	}
-	if len(items) == 0 {
-		return nil, errors.New("1: the list has no changes")
+	if err := json.Unmarshal(asJSON, &items); err != nil || len(items) == 0 {
+		return nil, fmt.Errorf("this is not a list of changes; each begins with - and has one of %s", preview.Kinds)
 	}
 	changes := make([]preview.Change, len(items))
 	for i, item := range items {
 		d := json.NewDecoder(bytes.NewReader(item))
 		d.DisallowUnknownFields()
 		if err := d.Decode(&changes[i]); err != nil {
-			field, words := inYAML(err)
-			return nil, fmt.Errorf("%d: %s", lineOf(content, i, field), words)
+			return nil, fmt.Errorf("change %d: %w", i+1, inYAML(err))
 		}
 	}
 	return changes, nil
 }
 
-// atLine puts the line of a syntax error first.
-func atLine(err error) error {
-	message := err.Error()[strings.LastIndex(err.Error(), "yaml: ")+len("yaml: "):]
-	var line int
-	if n, _ := fmt.Sscanf(message, "line %d:", &line); n == 0 {
-		return fmt.Errorf("1: %s", message)
-	}
-	_, message, _ = strings.Cut(message, ": ")
-	return fmt.Errorf("%d: %s", line, message)
-}
-
-// inYAML says what is wrong with a change in YAML's words, and in which field.
-func inYAML(err error) (field, words string) {
+// inYAML says what is wrong with a change in YAML's words.
+func inYAML(err error) error {
 	var mismatch *json.UnmarshalTypeError
 	if errors.As(err, &mismatch) {
-		field = mismatch.Field[strings.LastIndex(mismatch.Field, ".")+1:]
-		want := map[reflect.Kind]string{reflect.Slice: "a list", reflect.Struct: "a mapping of fields", reflect.String: "a text", reflect.Int32: "a number"}[mismatch.Type.Kind()]
-		is := map[string]string{"string": "a text", "array": "a list", "object": "a mapping of fields", "bool": "true or false"}[mismatch.Value]
-		if is == "" {
-			is = "a " + mismatch.Value
-		}
-		return field, fmt.Sprintf("%s is %s; it must be %s", field, is, want)
+		want := map[reflect.Kind]string{reflect.Slice: "a list", reflect.Struct: "a mapping of fields", reflect.Int32: "a number"}[mismatch.Type.Kind()]
+		return fmt.Errorf("%s must be %s", mismatch.Field, cmp.Or(want, "a text"))
 	}
-	if _, err := fmt.Sscanf(err.Error(), "json: unknown field %q", &field); err == nil {
-		return field, near.Unknown("field", field, fieldsOf(reflect.TypeFor[preview.Change]())).Error()
+	var field string
+	if _, unknown := fmt.Sscanf(err.Error(), "json: unknown field %q", &field); unknown == nil {
+		return fmt.Errorf("there is no field %s%s", field, near.Meant(field, strings.FieldsFunc(preview.Kinds, func(r rune) bool { return r == ' ' || r == ',' })))
 	}
-	return "", err.Error()
-}
-
-// fieldsOf returns the names of all fields in a change.
-func fieldsOf(t reflect.Type) (all []string) {
-	for i := range t.NumField() {
-		f := t.Field(i)
-		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-		if name == "-" {
-			continue
-		}
-		if name != "" {
-			all = append(all, name)
-		}
-		of := f.Type
-		if of.Kind() == reflect.Pointer {
-			of = of.Elem()
-		}
-		if of.Kind() == reflect.Struct {
-			all = append(all, fieldsOf(of)...)
-		}
-	}
-	return all
-}
-
-// lineOf returns the line of a field in an item of the list, or of the item.
-func lineOf(content []byte, item int, field string) int {
-	at, begins := -1, 1
-	for i, line := range strings.Split(string(content), "\n") {
-		if strings.HasPrefix(line, "-") && !strings.HasPrefix(line, "---") {
-			at++
-			if at == item {
-				begins = i + 1
-			}
-		}
-		if at == item && field != "" && strings.Contains(line, field+":") {
-			return i + 1
-		}
-	}
-	return begins
+	return err
 }

@@ -2,8 +2,6 @@ package cli
 
 import (
 	"encoding/json"
-	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/clusterset/clusterset/cli/preview"
@@ -21,28 +19,6 @@ metadata: {name: cart-1, namespace: shop, labels: {kubernetes.io/service-name: c
 addressType: IPv4
 ports: [{name: http, protocol: TCP, port: 8080}]
 endpoints: [{addresses: [10.8.1.20]}, {addresses: [10.8.1.21], conditions: {ready: false}}]
-`
-
-const previewedNode = `
-apiVersion: v1
-kind: Node
-metadata: {name: previewed}
-status: {addresses: [{type: InternalIP, address: 192.0.2.21}], conditions: [{type: Ready, status: "True"}]}
-`
-
-const previewedAtNodes = previewedNode + `
----
-apiVersion: v1
-kind: Service
-metadata: {name: basket, namespace: shop}
-spec: {type: NodePort, ports: [{name: http, protocol: TCP, port: 80}]}
----
-apiVersion: discovery.k8s.io/v1
-kind: EndpointSlice
-metadata: {name: basket-1, namespace: shop, labels: {kubernetes.io/service-name: basket}}
-addressType: IPv4
-ports: [{name: http, protocol: TCP, port: 8080}]
-endpoints: [{addresses: [10.8.1.30]}]
 `
 
 // testPreview previews changes to what the hub has, and the export of a Service that a member has.
@@ -63,18 +39,6 @@ func testPreview(t *testing.T, s lookedAt) {
 	r = show(0, "unexport", "shop/web", "--from", "shanghai")
 	if len(r.Services) != 1 || len(r.Services[0].Conflicts) != 1 || !r.Services[0].Conflicts[0].Ends {
 		t.Errorf("the end of shanghai's export shows %+v", r)
-	}
-	// In a set of several networks it is reached at the cluster's nodes.
-	s.member.Apply(t, []byte(previewedAtNodes))
-	defer s.member.Delete(t, []byte(previewedAtNodes))
-	s.member.ApplyStatus(t, []byte(previewedNode))
-	changes := filepath.Join(t.TempDir(), "changes.yaml")
-	if err := os.WriteFile(changes, []byte("- network: {cluster: beijing, to: edge, externalCIDRs: [192.0.2.0/24]}\n- export: {service: shop/basket, from: beijing}\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	r = show(0, "--file", changes, "--for", "shop/basket", "--kubeconfig", s.member.Kubeconfig())
-	if !reaches(&r, "shanghai") || len(r.Notes) > 0 {
-		t.Errorf("the export of shop/basket shows %+v", r)
 	}
 	// The agent's own credentials are sufficient.
 	if code, _, stderr := cli(t, "preview", "down", "shanghai", "--hub-kubeconfig", s.agentKubeconfig(t)); code != 0 {

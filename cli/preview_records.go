@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -17,14 +16,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
-	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/cli/objects"
 	"github.com/clusterset/clusterset/cli/preview"
 	"github.com/clusterset/clusterset/cli/view"
 	"github.com/clusterset/clusterset/exporter"
 	"github.com/clusterset/clusterset/internal/connect"
 	"github.com/clusterset/clusterset/internal/manifests"
-	"github.com/clusterset/clusterset/internal/nodes"
 )
 
 // state reads the hub's records. found are the objects of --manifests, which may contain others.
@@ -80,46 +77,31 @@ func (p *previewCommand) read(ctx context.Context, e *preview.Export, networks b
 	src := exporter.Source{Cluster: e.From, Key: key}
 	if p.manifests != "" {
 		takeFrom(found, &src)
-	} else if notes, err = p.fetchService(ctx, e, networks, &src); err != nil {
+	} else if notes, err = p.fetchService(ctx, e, &src); err != nil {
 		return nil, err
 	}
-	var names []string // of external addresses; their cluster's agent resolves them
-	src.External.Resolve = func(host string) []netip.Addr {
-		names = append(names, host)
+	// The addresses of nodes and of names are known to the cluster's agent alone.
+	unknown := src.Service != nil && slices.ContainsFunc(src.Service.Spec.Ports, func(p corev1.ServicePort) bool { return p.NodePort > 0 })
+	src.External.Resolve = func(string) []netip.Addr {
+		unknown = true
 		return nil
 	}
 	records, left, err := exporter.Exported(src, now)
 	if err != nil {
 		return nil, fmt.Errorf("%s can't be exported from %s: %w", e.Service, e.From, err)
 	}
-	if networks {
-		notes = append(notes, unknownAddresses(&src, records.Endpoints, names)...)
-	}
 	e.Records = &preview.Records{Service: records.Service}
 	for i := range records.Endpoints {
+		unknown = unknown && !records.Endpoints[i].Spec.External
 		e.Records.Endpoints = append(e.Records.Endpoints, &records.Endpoints[i])
+	}
+	if networks && unknown {
+		notes = append(notes, fmt.Sprintf("%s is reached from other networks at addresses that only the agent of %s knows, so what it does to their clusters isn't shown", e.Service, e.From))
 	}
 	for _, err := range left {
 		notes = append(notes, fmt.Sprintf("of %s in %s is left out: %v", e.Service, e.From, err))
 	}
 	return notes, nil
-}
-
-// unknownAddresses says which external addresses a Service would have that aren't known here.
-func unknownAddresses(src *exporter.Source, records []clustersetv1alpha1.ExportedEndpoints, names []string) []string {
-	const effect = "so what it does to clusters of other networks isn't shown"
-	external := slices.ContainsFunc(records, func(e clustersetv1alpha1.ExportedEndpoints) bool { return e.Spec.External })
-	switch {
-	case len(names) > 0:
-		return []string{fmt.Sprintf("%s is reached at %s, which only the agent of %s resolves, %s", src.Key, strings.Join(names, ", "), src.Cluster, effect)}
-	case !external && src.External.Nodes == nil && hasNodePorts(src.Service):
-		return []string{fmt.Sprintf("%s is reached at ports of nodes of %s, whose addresses aren't known here, %s", src.Key, src.Cluster, effect)}
-	}
-	return nil
-}
-
-func hasNodePorts(svc *corev1.Service) bool {
-	return svc != nil && slices.ContainsFunc(svc.Spec.Ports, func(p corev1.ServicePort) bool { return p.NodePort > 0 })
 }
 
 // takeFrom finds a Service and the objects that belong to it among the objects of files.
@@ -143,7 +125,7 @@ func takeFrom(found []runtime.Object, src *exporter.Source) {
 }
 
 // fetchService reads a Service and the objects that belong to it from its cluster.
-func (p *previewCommand) fetchService(ctx context.Context, e *preview.Export, networks bool, src *exporter.Source) (notes []string, err error) {
+func (p *previewCommand) fetchService(ctx context.Context, e *preview.Export, src *exporter.Source) (notes []string, err error) {
 	c, err := p.in(cmp.Or(e.Context, p.context)).openLocal()
 	if err != nil {
 		return nil, err
@@ -165,15 +147,6 @@ func (p *previewCommand) fetchService(ctx context.Context, e *preview.Export, ne
 		return nil, c.Words(err)
 	}
 	src.Slices = endpoints.Items
-	if networks && hasNodePorts(src.Service) {
-		var list corev1.NodeList // some who may read Services may not read them
-		if err := c.List(ctx, &list); err != nil && !apierrors.IsForbidden(err) {
-			return nil, c.Words(err)
-		}
-		for i := range list.Items {
-			src.External.Nodes = append(src.External.Nodes, nodes.Of(&list.Items[i]))
-		}
-	}
 	exports, err := c.ServiceExports(ctx, client.InNamespace(src.Key.Namespace))
 	if at := slices.IndexFunc(exports, func(e mcsv1beta1.ServiceExport) bool { return e.Name == src.Key.Name }); at >= 0 {
 		src.Export = &exports[at]

@@ -16,6 +16,7 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/clusterset/clusterset/internal/heap"
 	"github.com/clusterset/clusterset/internal/version"
@@ -104,7 +105,6 @@ line on stderr.`,
 	root.AddCommand(newStatus(), newExplain(), newPreview(), newConsole(), newDrain(), newUndrain(), newDoctor(), newTest(), newServices(), newBundle())
 	root.Version = version.String()
 	root.SetVersionTemplate(programVersion())
-	completeWords(root)
 	asPlugin(root, os.Args[0])
 	return root
 }
@@ -121,7 +121,6 @@ func noArgs(cmd *cobra.Command, args []string) error {
 // agent of 250 clusters keeps 150 MiB. With 128 MiB of room it is 65 MiB larger, and takes 3 % less processor time.
 const gcRoom = 80 << 20
 
-// tuneMemory configures the garbage collector for the agent and the hub process.
 func tuneMemory() { heap.Tune(100, gcRoom) }
 
 // asPlugin makes the help say `kubectl clusterset` if the program was started as kubectl's plugin, that is by the plugin's file
@@ -155,4 +154,40 @@ func commandLine(args []string) []string {
 
 func programName(started string) string {
 	return strings.TrimSuffix(filepath.Base(started), ".exe")
+}
+
+// environmentHelp is part of the help of every command that reads the environment.
+const environmentHelp = `
+
+Every flag can also be set in the environment (--hub-kubeconfig as CLUSTERSET_HUB_KUBECONFIG). A flag takes precedence. An
+empty variable counts as unset.`
+
+// configured makes a command read the flags that aren't on its command line from the environment.
+func configured(cmd *cobra.Command) *cobra.Command {
+	cmd.Long += environmentHelp
+	cmd.Args = noArgs
+	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error { return fillIn(cmd.Flags(), os.LookupEnv) }
+	return cmd
+}
+
+func fillIn(flags *pflag.FlagSet, lookup func(string) (string, bool)) error {
+	var first error
+	flags.VisitAll(func(f *pflag.Flag) {
+		if f.Changed || f.Name == "help" || first != nil {
+			return
+		}
+		name := envName(f.Name)
+		value, ok := lookup(name)
+		if !ok || value == "" {
+			return
+		}
+		if err := flags.Set(f.Name, value); err != nil { // this marks it as changed
+			first = usagef("environment variable %s: %w", name, err)
+		}
+	})
+	return first
+}
+
+func envName(flag string) string {
+	return "CLUSTERSET_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }

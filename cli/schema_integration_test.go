@@ -11,7 +11,8 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-// Rule C73 of docs/spec/control-plane.md.
+// A hub whose definitions lack a field drops it without an error, and then a cluster could read records that it must not read. Rule C73 of
+// docs/spec/control-plane.md.
 func TestWhoWritesToAHubThatIsTooOldEnds(t *testing.T) {
 	t.Parallel()
 	hub := kube.Start(t)
@@ -34,5 +35,8 @@ func TestWhoWritesToAHubThatIsTooOldEnds(t *testing.T) {
 		if code == 0 || !strings.Contains(said, "exportedservices.clusterset.dev lacks v1alpha1.spec.exportTo") || !strings.Contains(said, "--install-crds") {
 			t.Errorf("clusterset %s: exit code %d, %s", args[0], code, said)
 		}
+	}
+	if code, _, said := cli(t, "join", "--install-crds", "--hub-kubeconfig", hub.Kubeconfig(), "beijing"); code != 0 {
+		t.Errorf("with new definitions: exit code %d, %s", code, said)
 	}
 }

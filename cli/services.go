@@ -58,7 +58,6 @@ services, who may import each (communities and export-to), and the current endpo
 	s.addFlag(cmd, "table", "wide", "json", "yaml")
 	flags.StringVarP(&s.namespace, "namespace", "n", "", "`namespace` of the services (default: as for kubectl)")
 	flags.BoolVarP(&s.all, "all-namespaces", "A", false, "list the services of all namespaces")
-	_ = cmd.RegisterFlagCompletionFunc("namespace", completed(namespaceWords))
 	return cmd
 }
 
@@ -66,7 +65,11 @@ func (s *servicesCommand) run(ctx context.Context, stdout, stderr io.Writer) err
 	if s.all && s.namespace != "" {
 		return usagef("--namespace and --all-namespaces can't be used together")
 	}
-	list, err := s.read(ctx)
+	local, hub, err := s.given()
+	if err != nil {
+		return err
+	}
+	list, err := servicesOf(ctx, local, hub)
 	if err != nil {
 		return err
 	}
@@ -95,21 +98,6 @@ func (s *servicesCommand) run(ctx context.Context, stdout, stderr io.Writer) err
 		return err
 	}
 	return s.write(stdout, list, func() string { return services.Render(list, s.wide(), colours(stdout)) })
-}
-
-// read reads the cluster, unless only the hub is given, and the hub, if it is.
-func (s *servicesCommand) read(ctx context.Context) ([]services.Service, error) {
-	var local *objects.Cluster
-	hub, err := s.openHub()
-	if err != nil {
-		return nil, err
-	}
-	if hub == nil || s.hasLocal() {
-		if local, err = s.openLocal(); err != nil {
-			return nil, err
-		}
-	}
-	return servicesOf(ctx, local, hub)
 }
 
 // servicesOf lists the services of a cluster and the hub, each of which may be nil. If the cluster is the hub itself, it is read as that too.

@@ -41,7 +41,7 @@ func TestTheHubIsShownWithoutTheCurrentContext(t *testing.T) {
 		s := statusCommand{output: output{format: "table"}}
 		s.context = chosen
 		var out strings.Builder
-		err := s.show(t.Context(), &out, func(ctx context.Context) (view.Facts, error) { return s.look(ctx, down, smallHub()) })
+		err := s.show(t.Context(), &out, func(ctx context.Context) (view.Facts, error) { return s.look(ctx, down, smallHub(), nil) })
 		if !strings.Contains(out.String(), "beijing") || !strings.Contains(out.String(), "only the hub is read: the cluster at : no route to host") {
 			t.Errorf("--context %q: %v\n%s", chosen, err, out.String())
 		}
@@ -57,9 +57,4 @@ func TestServicesOfTheHubReadAsACluster(t *testing.T) {
 	if err != nil || len(list) != 1 || list[0].Name != "web" || len(list[0].ExportedBy) != 1 {
 		t.Errorf("%+v, %v", list, err)
 	}
-}
-
-// A Service's own name has the zone cluster.local here. Whoever asks for it with the cluster's own domain is told so.
-func TestTheOwnNameInAnotherDomain(t *testing.T) {
-	fails(t, exitUsage, "of the cluster itself write .svc.cluster.local", "explain", "web.shop.svc.corp.example")
 }

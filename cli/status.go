@@ -3,10 +3,8 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -20,8 +18,6 @@ type statusCommand struct {
 	clusters
 	output
 	waiting
-	watch    bool
-	interval time.Duration
 }
 
 func newStatus() *cobra.Command {
@@ -41,7 +37,7 @@ imported as it should be, or whose name has no address because only Expired clus
 a namespace that is missing here or, by its last report, in another cluster that would import from it; or the hub, if it is given, doesn't answer. Conflicts and services at their last resort are shown, and are no problems:
 their names are answered. clusterset doctor checks more.` + exitHelp,
 		Example: `  clusterset status
-  clusterset status --context beijing --hub-context hub --watch
+  clusterset status --context beijing --hub-context hub
   clusterset status --hub-context hub --wait --timeout 2m
   clusterset status -o json`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return s.run(cmd.Context(), cmd.OutOrStdout()) },
@@ -49,85 +45,40 @@ their names are answered. clusterset doctor checks more.` + exitHelp,
 	flags := cmd.Flags()
 	s.clusters.addFlags(flags)
 	s.addFlag(cmd, "table", "wide", "json", "yaml")
-	flags.BoolVarP(&s.watch, "watch", "w", false, "refresh until interrupted")
 	s.waiting.addFlags(flags, "there is no problem, then show the status once")
-	flags.DurationVar(&s.interval, "interval", 2*time.Second, "how long to wait between refreshes with --watch")
 	return cmd
 }
 
 func (s *statusCommand) run(ctx context.Context, w io.Writer) error {
-	if s.watch && s.interval < 100*time.Millisecond {
-		return usagef("--interval is %s; it must be at least 100ms", s.interval)
-	}
-	if s.watch && s.wait {
-		return usagef("--watch and --wait can't be used together: one ends when you interrupt it, the other when there is no problem")
-	}
-	look, err := s.prepare()
+	hub, err := s.openHub()
 	if err != nil {
 		return err
 	}
+	local, unknown := s.openLocal()
+	if unknown != nil && (hub == nil || s.hasLocal()) {
+		return unknown
+	}
+	look := func(ctx context.Context) (view.Facts, error) { return s.look(ctx, local, hub, unknown) }
 	if s.wait {
 		return s.showWhenGood(ctx, w, look)
 	}
-	if !s.watch {
-		return s.show(ctx, w, look)
-	}
-	tick := time.NewTicker(s.interval)
-	defer tick.Stop()
-	for {
-		var text strings.Builder
-		// Watching is for clusters that may stop answering: show the error and continue.
-		if err := s.show(ctx, &text, look); err != nil && ctx.Err() == nil && !errors.As(err, new(problemsError)) {
-			fmt.Fprintf(&text, "clusterset: %v\n", err)
-		}
-		if ctx.Err() != nil {
-			return nil
-		}
-		erase := ""
-		if isTerminal(w) {
-			erase = "\x1b[H\x1b[2J"
-		}
-		if _, err := io.WriteString(w, erase+text.String()); err != nil {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
-	}
+	return s.show(ctx, w, look)
 }
 
-// prepare returns a function that reads the configured clusters.
-func (s *statusCommand) prepare() (func(context.Context) (view.Facts, error), error) {
-	hub, err := s.openHub()
-	if err != nil {
-		return nil, err
-	}
-	var notes []string
-	local, err := s.openLocal()
-	if err != nil && (hub == nil || s.hasLocal()) {
-		return nil, err
-	} else if err != nil {
-		notes = append(notes, "only the hub is read: "+err.Error())
-	}
-	return func(ctx context.Context) (view.Facts, error) {
-		f, err := s.look(ctx, local, hub)
-		f.Notes = append(f.Notes, notes...)
-		return f, err
-	}, nil
-}
-
-// look reads the clusters, or the hub alone if the local one can't be read. That is an error only if the local one was chosen.
-func (s *statusCommand) look(ctx context.Context, local, hub *objects.Cluster) (view.Facts, error) {
-	f, err := view.Fetch(ctx, local, hub)
-	if err == nil || hub == nil || ctx.Err() != nil {
-		return f, err
+// look reads the clusters, or the hub alone if the local one is unknown or can't be read. That is an error only if the local one was chosen.
+func (s *statusCommand) look(ctx context.Context, local, hub *objects.Cluster, unknown error) (view.Facts, error) {
+	why := unknown
+	if why == nil {
+		f, err := view.Fetch(ctx, local, hub)
+		if err == nil || hub == nil || ctx.Err() != nil {
+			return f, err
+		}
+		why = err
 	}
 	alone, _ := view.Fetch(ctx, nil, hub) // that the hub can't be read is one of the facts
-	alone.Notes = []string{"only the hub is read: " + err.Error()}
+	alone.Notes = []string{"only the hub is read: " + why.Error()}
 	if s.hasLocal() {
-		return alone, err
+		return alone, why
 	}
 	return alone, nil
 }

@@ -28,7 +28,7 @@ func TestHelpAsKubectlPlugin(t *testing.T) {
 	}
 }
 
-// The help lists each command once.
+// The help lists each command once, and each for users says which exit codes it has.
 func TestHelpListsEachCommandOnce(t *testing.T) {
 	_, help, _ := cli(t, "--help")
 	for _, cmd := range newRoot().Commands() {
@@ -36,13 +36,8 @@ func TestHelpListsEachCommandOnce(t *testing.T) {
 			t.Errorf("%s is there %d times:\n%s", cmd.Name(), n, help)
 		}
 	}
-}
-
-// Every command for users documents its exit codes.
-func TestExitCodesAreDocumented(t *testing.T) {
 	for _, name := range []string{"status", "explain", "drain", "undrain", "doctor"} {
-		_, stdout, _ := cli(t, "help", name)
-		if !strings.Contains(stdout, "Exit codes: 0") {
+		if _, stdout, _ := cli(t, "help", name); !strings.Contains(stdout, "Exit codes: 0") {
 			t.Errorf("%s: %s", name, stdout)
 		}
 	}
@@ -61,10 +56,10 @@ func TestCompletionAsKubectlPlugin(t *testing.T) {
 	}
 }
 
-func TestCompletionScripts(t *testing.T) {
-	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
-		if code, stdout, stderr := cli(t, "completion", shell); code != 0 || !strings.Contains(stdout, "clusterset") {
-			t.Errorf("%s: exit code %d, %s", shell, code, stderr)
-		}
+func TestVersionFlag(t *testing.T) {
+	_, flag, _ := cli(t, "--version")
+	_, command, _ := cli(t, "version")
+	if flag != command || !strings.HasPrefix(flag, "clusterset ") {
+		t.Errorf("--version prints %q, version %q", flag, command)
 	}
 }

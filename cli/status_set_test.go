@@ -26,101 +26,15 @@ type lookedAt struct {
 	hub, member *kube.ControlPlane
 }
 
-const lookedAtObjects = `
-apiVersion: v1
-kind: Namespace
-metadata: {name: shop}
----
-apiVersion: multicluster.x-k8s.io/v1beta1
-kind: ServiceImport
-metadata: {name: web, namespace: shop, labels: {clusterset.dev/managed-by: importer}}
-spec: {type: ClusterSetIP, ips: [10.96.40.7], ports: [{name: http, protocol: TCP, port: 80}]}
----
-apiVersion: multicluster.x-k8s.io/v1beta1
-kind: ServiceImport
-metadata: {name: db, namespace: shop, labels: {clusterset.dev/managed-by: importer}}
-spec: {type: Headless, ports: [{name: pg, protocol: TCP, port: 5432}]}
----
-apiVersion: multicluster.x-k8s.io/v1beta1
-kind: ServiceExport
-metadata: {name: web, namespace: shop}
----
-apiVersion: discovery.k8s.io/v1
-kind: EndpointSlice
-metadata:
-  name: db-beijing
-  namespace: shop
-  labels: {multicluster.kubernetes.io/service-name: db, multicluster.kubernetes.io/source-cluster: beijing}
-addressType: IPv4
-ports: [{name: pg, protocol: TCP, port: 5432}]
-endpoints: [{addresses: [10.8.1.10], hostname: db-0}, {addresses: [10.8.1.11], hostname: db-1, conditions: {ready: false}}]
----
-apiVersion: discovery.k8s.io/v1
-kind: EndpointSlice
-metadata:
-  name: db-shanghai
-  namespace: shop
-  labels: {multicluster.kubernetes.io/service-name: db, multicluster.kubernetes.io/source-cluster: shanghai}
-addressType: IPv4
-ports: [{name: pg, protocol: TCP, port: 5432}]
-endpoints: [{addresses: [10.8.2.10], hostname: db-0}]
----
-apiVersion: v1
-kind: ConfigMap
-metadata: {name: coredns, namespace: kube-system}
-data:
-  Corefile: |
-    .:53 {
-        kubernetes cluster.local
-        forward . /etc/resolv.conf
-    }
-    clusterset.local:53 {
-        forward . 10.96.0.53
-    }
----
-apiVersion: v1
-kind: Service
-metadata: {name: clusterset-dns, namespace: kube-system}
-spec: {clusterIP: 10.96.0.53, selector: {app.kubernetes.io/component: dns}, ports: [{port: 53, protocol: UDP}]}
----
-apiVersion: apps/v1
-kind: Deployment
-metadata: {name: clusterset-dns, namespace: kube-system, labels: {app.kubernetes.io/component: dns}}
-spec:
-  replicas: 0
-  selector: {matchLabels: {app.kubernetes.io/component: dns}}
-  template:
-    metadata: {labels: {app.kubernetes.io/component: dns}}
-    spec: {containers: [{name: coredns, image: clusterset, command: [/coredns], env: [{name: CLUSTERSET_CLUSTER, value: member}]}]}
-`
-
-const lookedAtStatus = `
-apiVersion: multicluster.x-k8s.io/v1beta1
-kind: ServiceExport
-metadata: {name: web, namespace: shop}
-status:
-  conditions:
-    - {type: Valid, status: "True", reason: Valid, message: "", lastTransitionTime: "2026-01-01T00:00:00Z"}
-    - {type: Ready, status: "True", reason: Exported, message: "", lastTransitionTime: "2026-01-01T00:00:00Z"}
-    - {type: Conflict, status: "True", reason: PortConflict, message: "ports: shanghai disagrees with beijing", lastTransitionTime: "2026-01-01T00:00:00Z"}
-`
-
-const lookedAtExports = `
-apiVersion: clusterset.dev/v1alpha1
-kind: ExportedService
-metadata: {name: web.shop, namespace: clusterset-member-beijing, labels: {clusterset.dev/service-namespace: shop, clusterset.dev/service-name: web}}
-spec: {serviceNamespace: shop, serviceName: web, type: ClusterSetIP, exportedAt: "2026-01-01T00:00:00Z", ports: [{name: http, protocol: TCP, port: 80}]}
----
-apiVersion: clusterset.dev/v1alpha1
-kind: ExportedService
-metadata: {name: web.shop, namespace: clusterset-member-shanghai, labels: {clusterset.dev/service-namespace: shop, clusterset.dev/service-name: web}}
-spec: {serviceNamespace: shop, serviceName: web, type: ClusterSetIP, exportedAt: "2026-01-02T00:00:00Z", ports: [{name: https, protocol: TCP, port: 80}]}
----
-apiVersion: clusterset.dev/v1alpha1
-kind: ExportedEndpoints
-metadata: {name: web.shop.1, namespace: clusterset-member-beijing, labels: {clusterset.dev/service-namespace: shop, clusterset.dev/service-name: web}}
-spec: {serviceNamespace: shop, serviceName: web, addressType: IPv4, ports: [{name: http, protocol: TCP, port: 80}], endpoints: [{addresses: [10.8.1.20]}]}
-`
+// manifest reads one of testdata/manifests, in which words may stand for what only the test knows.
+func manifest(t *testing.T, name string, words ...string) []byte {
+	t.Helper()
+	content, err := os.ReadFile(filepath.Join("testdata", "manifests", name+".yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return []byte(strings.NewReplacer(words...).Replace(string(content)))
+}
 
 // startLookedAt makes the cluster set with the commands that users would run.
 func startLookedAt(t *testing.T) lookedAt {
@@ -134,9 +48,9 @@ func startLookedAt(t *testing.T) lookedAt {
 			t.Fatalf("join: exit code %d, %s", code, stderr)
 		}
 	}
-	s.hub.Apply(t, []byte(lookedAtExports))
-	s.member.Apply(t, []byte(lookedAtObjects))
-	s.member.ApplyStatus(t, []byte(lookedAtStatus))
+	s.hub.Apply(t, manifest(t, "set-hub"))
+	s.member.Apply(t, manifest(t, "set-member"))
+	s.member.ApplyStatus(t, manifest(t, "set-member-status"))
 	s.mirror(t)
 	return s
 }

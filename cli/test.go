@@ -46,8 +46,8 @@ cluster ask for what every cluster exports, in each IP family:
 A table shows which pairs of clusters work. What doesn't work comes with its cause, as far as it can be told, and what to do.
 
 The pods need no rights and run under the Pod Security level "restricted". Everything is deleted at the end, also after Ctrl-C. The
-kubeconfig's account must be allowed to create a namespace and Services, Pods, ServiceAccounts and ServiceExports in it, and to read them, Events,
-EndpointSlices and logs.
+kubeconfig's account must be allowed to create a namespace and Services, Pods, ServiceAccounts and ServiceExports in it, and to read them, EndpointSlices
+and logs.
 
 Exit codes: 0 everything works; 1 something doesn't, or the test failed; 2 usage error.`,
 		Example: `  clusterset test --context beijing --context shanghai

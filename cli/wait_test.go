@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -52,13 +53,7 @@ func (w waitedOn) beat(cluster, follows, cantFollow string) {
 	report := &clustersetv1alpha1.MemberReport{ObjectMeta: metav1.ObjectMeta{Namespace: lease.Namespace, Name: clustersetv1alpha1.MemberReportName}}
 	report.Spec = clustersetv1alpha1.MemberReportSpec{Follows: follows, CantFollow: cantFollow}
 	for _, o := range []client.Object{lease, report} {
-		was, _ := o.DeepCopyObject().(client.Object)
-		write := func() error { return w.hub.Create(w.t.Context(), o) }
-		if w.hub.Get(w.t.Context(), client.ObjectKeyFromObject(o), was) == nil {
-			o.SetResourceVersion(was.GetResourceVersion())
-			write = func() error { return w.hub.Update(w.t.Context(), o) }
-		}
-		if err := write(); err != nil {
+		if err := errors.Join(client.IgnoreNotFound(w.hub.Delete(w.t.Context(), o)), w.hub.Create(w.t.Context(), o)); err != nil {
 			w.t.Error(err)
 		}
 	}
@@ -101,20 +96,17 @@ func TestDrainWaitsForTheOthers(t *testing.T) {
 
 // Whether a cluster left or is drained matters, and nothing else that a MemberCluster says.
 func TestDrainsAndLeaves(t *testing.T) {
-	left := memberIn("shanghai", "", false)
+	a, b, left := *memberIn("beijing", "", true), *memberIn("shanghai", "", true), *memberIn("shanghai", "", false)
 	left.SetLeft(time.Now())
-	digest := func(all ...*clustersetv1alpha1.MemberCluster) string {
-		var of []clustersetv1alpha1.MemberCluster
-		for _, m := range all {
-			of = append(of, *m)
-		}
-		return clustersetv1alpha1.DrainsAndLeaves(of)
-	}
-	a, b := memberIn("beijing", "", true), memberIn("shanghai", "", true)
-	if digest(a, b) != digest(b, a, memberIn("tianjin", clustersetv1alpha1.MemberReady, false)) {
+	type set = []clustersetv1alpha1.MemberCluster
+	digest := clustersetv1alpha1.DrainsAndLeaves
+	if digest(set{a, b}) != digest(set{b, a, *memberIn("tianjin", clustersetv1alpha1.MemberReady, false)}) {
 		t.Error("the digest depends on the order, or on a cluster that is neither drained nor has left")
 	}
-	different := map[string]bool{digest(): true, digest(a): true, digest(b): true, digest(left): true, digest(a, b): true, digest(a, left): true}
+	different := map[string]bool{}
+	for _, all := range []set{{}, {a}, {b}, {left}, {a, b}, {a, left}} {
+		different[digest(all)] = true
+	}
 	if len(different) != 6 {
 		t.Errorf("only %d of 6 states have different digests", len(different))
 	}
@@ -137,53 +129,60 @@ func TestJoinWaitsForAHeartbeat(t *testing.T) {
 		heard("gave up after 1m0s: the hub hasn't heard beijing yet; check that its agent runs")
 		w.beat("beijing", "", "")
 		heard(`gave up after 1m0s: the hub hears beijing, but its phase is "", not Ready; check that clusterset hub runs`)
-		if err := w.hub.Status().Update(t.Context(), refreshed(t, w.hub, memberIn("beijing", clustersetv1alpha1.MemberReady, false))); err != nil {
+		mc := memberIn("beijing", "", false)
+		err := w.hub.Get(t.Context(), client.ObjectKeyFromObject(mc), mc)
+		mc.Status.Phase = clustersetv1alpha1.MemberReady
+		if err := errors.Join(err, w.hub.Status().Update(t.Context(), mc)); err != nil {
 			t.Fatal(err)
 		}
 		heard("")
 	})
 }
 
-func refreshed(t *testing.T, hub *objects.Cluster, m *clustersetv1alpha1.MemberCluster) *clustersetv1alpha1.MemberCluster {
-	t.Helper()
-	is := &clustersetv1alpha1.MemberCluster{}
-	if err := hub.Get(t.Context(), client.ObjectKeyFromObject(m), is); err != nil {
-		t.Fatal(err)
-	}
-	m.ResourceVersion = is.ResourceVersion
-	return m
-}
-
 // An error at the start is the user's; later ones pass, or are said at the end.
 func TestWaitingThroughErrors(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		away, w, looks := errors.New("the hub is away"), waiting{timeout: time.Minute}, 0
-		if err := w.until(t.Context(), func(context.Context) (string, error) { return "", away }); !errors.Is(err, away) {
-			t.Errorf("at the start: %v", err)
-		}
-		err := w.until(t.Context(), func(context.Context) (string, error) {
-			looks++
-			switch looks {
-			case 1:
+	away := errors.New("the hub is away")
+	for _, c := range []struct {
+		looks []error // what each look finds: nil is a heartbeat that hasn't come, and after the last it has
+		want  string
+	}{
+		{[]error{away}, "the hub is away"},
+		{[]error{nil, away}, ""},
+		{append([]error{nil}, slices.Repeat([]error{away}, 1000)...), "gave up after 1m0s: the hub is away"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			looks := c.looks
+			err := (waiting{timeout: time.Minute}).until(t.Context(), func(context.Context) (string, error) {
+				if len(looks) == 0 {
+					return "", nil
+				}
+				found := looks[0]
+				if looks = looks[1:]; found != nil {
+					return "", found
+				}
 				return "a heartbeat", nil
-			case 2:
-				return "", away
+			})
+			if err == nil && c.want != "" || err != nil && err.Error() != c.want {
+				t.Errorf("%v, want %q", err, c.want)
 			}
-			return "", nil
 		})
-		if err != nil || looks != 3 {
-			t.Errorf("%v after %d looks", err, looks)
+	}
+}
+
+// A drain warns unless another cluster is in the set, heard and not drained itself. A cluster that has left can't be drained.
+func TestWhoIsDrainedAndWhoServes(t *testing.T) {
+	ready, left := clustersetv1alpha1.MemberReady, memberIn("shanghai", clustersetv1alpha1.MemberReady, false)
+	left.SetLeft(time.Now())
+	for other, serves := range map[*clustersetv1alpha1.MemberCluster]bool{
+		memberIn("shanghai", ready, false): true, memberIn("shanghai", ready, true): false, memberIn("shanghai", clustersetv1alpha1.MemberSuspect, false): false,
+		memberIn("shanghai", "", false): false, left: false,
+	} {
+		if othersServe([]clustersetv1alpha1.MemberCluster{*memberIn("beijing", ready, false), *other}, "beijing") != serves {
+			t.Errorf("%+v serves: %v", other, !serves)
 		}
-		looks = 0
-		err = w.until(t.Context(), func(context.Context) (string, error) {
-			looks++
-			if looks == 1 {
-				return "a heartbeat", nil
-			}
-			return "", away
-		})
-		if err == nil || err.Error() != "gave up after 1m0s: the hub is away" {
-			t.Errorf("%v", err)
-		}
-	})
+	}
+	all := []clustersetv1alpha1.MemberCluster{*memberIn("beijing", ready, false), *left}
+	if _, err := present(&objects.Cluster{Server: "https://hub"}, "shanghai", all); err == nil || !strings.Contains(err.Error(), "there is no cluster shanghai; there are beijing") {
+		t.Error(err)
+	}
 }

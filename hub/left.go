@@ -11,7 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/clusterset/clusterset/api"
@@ -38,7 +37,7 @@ func (r *reconciler) leave(ctx context.Context, mc *clustersetv1alpha1.MemberClu
 			return reconcile.Result{}, fmt.Errorf("get CustomResourceDefinition %s: %w", memberCRD, err)
 		}
 		if crd.DeletionTimestamp != nil {
-			return reconcile.Result{}, r.release(ctx, mc)
+			return reconcile.Result{}, access.Release(ctx, r.client, mc)
 		}
 	}
 	left := mc.DeepCopy()
@@ -66,7 +65,7 @@ func (r *reconciler) leave(ctx context.Context, mc *clustersetv1alpha1.MemberClu
 	if due := said.LastTransitionTime.Add(r.keepLeft).Sub(r.now()); due > 0 {
 		return reconcile.Result{RequeueAfter: due}, nil
 	}
-	return reconcile.Result{}, r.release(ctx, mc)
+	return reconcile.Result{}, access.Release(ctx, r.client, mc)
 }
 
 // takeAway deletes a member's rights, then its records, so that an agent that is still running can't write them again. It
@@ -100,20 +99,6 @@ func (r *reconciler) remove(ctx context.Context, objects ...client.Object) error
 		if err := client.IgnoreNotFound(r.client.Delete(ctx, o)); err != nil {
 			return fmt.Errorf("delete %T %s: %w", o, access.NameOf(o), err)
 		}
-	}
-	return nil
-}
-
-// release removes our finalizer. Another one may still keep the object.
-func (r *reconciler) release(ctx context.Context, mc *clustersetv1alpha1.MemberCluster) error {
-	released := mc.DeepCopy()
-	if !controllerutil.RemoveFinalizer(released, api.MemberFinalizer) {
-		return nil
-	}
-	// The list is replaced as a whole, hence the optimistic lock.
-	patch := client.MergeFromWithOptions(mc, client.MergeFromWithOptimisticLock{})
-	if err := client.IgnoreNotFound(r.client.Patch(ctx, released, patch)); err != nil {
-		return fmt.Errorf("remove finalizer from MemberCluster %s: %w", mc.Name, err)
 	}
 	return nil
 }

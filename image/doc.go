@@ -11,8 +11,7 @@
 //	dist/v1.2.3/RELEASE_NOTES.md         the version's section of CHANGELOG.md
 //	dist/v1.2.3/SHA256SUMS               the checksums of all these
 //
-// Both .tar files are OCI image layouts, which skopeo, podman, crane, nerdctl and ctr load as they are. docker load reads the
-// image of this machine's architecture by manifest.json.
+// Both .tar files are OCI image layouts, which skopeo, podman, crane, nerdctl and ctr load as they are.
 //
 // A part whose licence is unknown, or not one of those that licences.go allows, ends the run before anything is written.
 //

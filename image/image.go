@@ -3,9 +3,10 @@ package main
 import (
 	"archive/tar"
 	"bytes"
-	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
@@ -21,26 +22,18 @@ import (
 // user runs the processes. It is a number, so that Kubernetes can see that it isn't root (runAsNonRoot).
 const user = "65532:65532"
 
-// image is the container image: an index that lists an image for each architecture.
-type image struct {
-	v1.ImageIndex
-	local v1.Image // of this machine's architecture
-}
-
-func newIndex(o options, notices []byte) (image, error) {
-	all := image{ImageIndex: mutate.Annotations(mutate.IndexMediaType(empty.Index, types.OCIImageIndex), annotations(o)).(v1.ImageIndex)}
+// newIndex returns the container image: an index that lists an image for each architecture.
+func newIndex(o options, notices []byte) (v1.ImageIndex, error) {
+	all := mutate.Annotations(mutate.IndexMediaType(empty.Index, types.OCIImageIndex), annotations(o)).(v1.ImageIndex)
 	for _, arch := range o.architectures() {
 		one, err := newImage(arch, o, notices)
 		if err != nil {
-			return image{}, fmt.Errorf("image for %s: %w", arch, err)
+			return nil, fmt.Errorf("image for %s: %w", arch, err)
 		}
-		all.ImageIndex = mutate.AppendManifests(all.ImageIndex, mutate.IndexAddendum{
+		all = mutate.AppendManifests(all, mutate.IndexAddendum{
 			Add:        one,
 			Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: linux, Architecture: arch}},
 		})
-		if arch == o.local() {
-			all.local = one
-		}
 	}
 	return all, nil
 }
@@ -91,7 +84,6 @@ func newImage(arch string, o options, notices []byte) (v1.Image, error) {
 	return mutate.Annotations(image, about).(v1.Image), nil
 }
 
-// file is a file of the image.
 type file struct {
 	name    string // its path, without the leading slash
 	mode    int64
@@ -128,43 +120,76 @@ func annotations(o options) map[string]string {
 	}
 }
 
-// writeImage writes the images of all architectures as one OCI layout, which docker load reads as well.
-func writeImage(path string, all image, o options) error {
+// writeImage writes the images of all architectures as one OCI layout.
+func writeImage(path string, all v1.ImageIndex, o options) error {
 	return writeArchive(path, o.created, func(dir string) error {
 		to, err := layout.Write(dir, empty.Index)
 		if err != nil {
 			return err
 		}
-		err = to.AppendIndex(all.ImageIndex, layout.WithAnnotations(map[string]string{
+		return to.AppendIndex(all, layout.WithAnnotations(map[string]string{
 			"org.opencontainers.image.ref.name": o.version,
 			"io.containerd.image.name":          o.reference(), // ctr and docker name the image by this
 		}))
-		if err != nil {
-			return err
-		}
-		entry, err := dockerManifest(all.local, o)
-		if err != nil {
-			return err
-		}
-		content, err := json.Marshal(tarball.Manifest{entry})
-		if err != nil {
-			return err
-		}
-		return os.WriteFile(filepath.Join(dir, "manifest.json"), content, 0o600)
 	})
 }
 
-// dockerManifest is what docker load reads, unless its image store is containerd's. It names only one architecture.
-func dockerManifest(image v1.Image, o options) (tarball.Descriptor, error) {
-	manifest, err := image.Manifest()
+// writeArchive makes a tar archive of the OCI layout that write puts into a folder. The file appears once it is complete.
+func writeArchive(path string, modified time.Time, write func(dir string) error) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp(filepath.Dir(path), ".layout-")
 	if err != nil {
-		return tarball.Descriptor{}, err
+		return err
 	}
-	d := tarball.Descriptor{Config: blobPath(manifest.Config.Digest), RepoTags: []string{o.reference()}}
-	for _, layer := range manifest.Layers {
-		d.Layers = append(d.Layers, blobPath(layer.Digest))
+	defer os.RemoveAll(dir)
+	if err := write(filepath.Join(dir, "layout")); err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
 	}
-	return d, nil
+	f, err := os.Create(filepath.Join(dir, "archive"))
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(writeTar(f, filepath.Join(dir, "layout"), "", modified, nil), f.Chmod(0o644), f.Close()); err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	return os.Rename(f.Name(), path)
 }
 
-func blobPath(h v1.Hash) string { return "blobs/" + h.Algorithm + "/" + h.Hex }
+// writeTar writes the files of dir in the order of their names, below prefix. edit, where it isn't nil, may change a file's
+// content or leave the file out, by returning nil.
+func writeTar(out io.Writer, dir, prefix string, modified time.Time, edit func(name string, content []byte) ([]byte, error)) error {
+	w := tar.NewWriter(out)
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		name, err := filepath.Rel(dir, path)
+		if err != nil {
+			return err
+		}
+		content, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		if edit != nil {
+			if content, err = edit(filepath.ToSlash(name), content); content == nil || err != nil {
+				return err
+			}
+		}
+		return addFile(w, prefix+filepath.ToSlash(name), 0o644, content, modified)
+	})
+	return errors.Join(err, w.Close())
+}
+
+func addFile(w *tar.Writer, name string, mode int64, content []byte, modified time.Time) error {
+	header := &tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: mode, Size: int64(len(content)), ModTime: modified, Format: tar.FormatUSTAR}
+	if err := w.WriteHeader(header); err != nil {
+		return fmt.Errorf("write %s: %w", name, err)
+	}
+	if _, err := w.Write(content); err != nil {
+		return fmt.Errorf("write %s: %w", name, err)
+	}
+	return nil
+}

@@ -14,7 +14,6 @@ import (
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/layout"
-	"github.com/google/go-containerregistry/pkg/v1/tarball"
 	"github.com/google/go-containerregistry/pkg/v1/validate"
 )
 
@@ -67,26 +66,6 @@ func TestArchitectures(t *testing.T) {
 		if got := string(read(t, filepath.Join(root, "clusterset"))); got != "clusterset for "+arch {
 			t.Errorf("the image for %s holds %q", arch, got)
 		}
-	}
-}
-
-// docker load finds the image of this machine's architecture, even if Docker doesn't use containerd's image store.
-func TestDockerLoad(t *testing.T) {
-	archive := pack(t, fakeBinaries(t))
-	opener := func() (io.ReadCloser, error) { return os.Open(archive) }
-	manifest, err := tarball.LoadManifest(opener)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(manifest) != 1 || manifest[0].RepoTags[0] != "docker.io/clusterset/clusterset:"+testVersion {
-		t.Errorf("manifest.json: %+v", manifest)
-	}
-	image, err := tarball.Image(opener, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := validate.Image(image); err != nil {
-		t.Error(err)
 	}
 }
 

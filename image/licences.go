@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	cdx "github.com/CycloneDX/cyclonedx-go"
 	"github.com/google/licensecheck"
@@ -49,7 +50,6 @@ type part struct {
 	dirs map[string]bool // the folders of its packages that are used
 }
 
-// component describes the part in an SBOM.
 func (p *part) component() cdx.Component {
 	c := cdx.Component{BOMRef: p.purl, Type: cdx.ComponentTypeLibrary, Name: p.name, Version: p.version, PackageURL: p.purl}
 	choices := cdx.Licenses{}
@@ -227,10 +227,7 @@ func scripts(dir string) (found []*part, err error) {
 		if len(fields) != 4 || strings.HasPrefix(line, "#") {
 			continue
 		}
-		name, version, ok := strings.Cut(fields[1], "@")
-		if !ok {
-			return nil, fmt.Errorf("%s/ORIGIN has the package %q; want name@version", dir, fields[1])
-		}
+		name, version, _ := strings.Cut(fields[1], "@")
 		content, err := os.ReadFile(filepath.Join(dir, name+".LICENSE"))
 		if err != nil {
 			return nil, err
@@ -241,9 +238,6 @@ func scripts(dir string) (found []*part, err error) {
 			return nil, err
 		}
 		found = append(found, p)
-	}
-	if len(found) == 0 {
-		return nil, fmt.Errorf("%s/ORIGIN lists no package", dir)
 	}
 	return found, nil
 }
@@ -266,4 +260,51 @@ func notices(programs programParts) []byte {
 		fmt.Fprintf(&out, "\n%s\n%s\n\n%s", strings.Repeat("=", 80), strings.Join(texts[text], "\n"), text)
 	}
 	return out.Bytes()
+}
+
+const module = "github.com/clusterset/clusterset"
+
+// sbom lists the parts of the programs with their licences, over all platforms.
+func sbom(o options, programs programParts) ([]byte, error) {
+	parts := programs.all()
+	b := cdx.NewBOM()
+	whole := ours(o.version, "")
+	b.Metadata = &cdx.Metadata{Component: &whole}
+	if o.created.Unix() != 0 {
+		b.Metadata.Timestamp = o.created.Format(time.RFC3339)
+	}
+	var components []cdx.Component
+	var dependencies []cdx.Dependency
+	for _, name := range slices.Sorted(maps.Keys(programs)) {
+		c := ours(o.version, "cmd/"+name)
+		c.Name = name
+		components = append(components, c)
+		on := slices.Sorted(maps.Keys(programs[name]))
+		dependencies = append(dependencies, cdx.Dependency{Ref: c.BOMRef, Dependencies: &on})
+	}
+	for _, ref := range slices.Sorted(maps.Keys(parts)) {
+		components = append(components, parts[ref].component())
+	}
+	b.Components, b.Dependencies = &components, &dependencies
+	var out bytes.Buffer
+	err := cdx.NewBOMEncoder(&out, cdx.BOMFileFormatJSON).SetPretty(true).Encode(b)
+	return out.Bytes(), err
+}
+
+// ours describes our module, or a package in it.
+func ours(version, in string) cdx.Component {
+	ref := purl(module, version, in)
+	return cdx.Component{
+		BOMRef: ref, Type: cdx.ComponentTypeApplication, Name: module, Version: version, PackageURL: ref,
+		Licenses: &cdx.Licenses{{License: &cdx.License{ID: "Apache-2.0"}}},
+	}
+}
+
+// purl is the package URL of a Go module, or of a package in it: https://github.com/package-url/purl-spec.
+func purl(path, version, in string) string {
+	url := "pkg:golang/" + path + "@" + strings.ReplaceAll(version, "+", "%2B")
+	if in != "" {
+		url += "#" + in
+	}
+	return url
 }

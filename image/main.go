@@ -8,8 +8,6 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"runtime"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -18,10 +16,8 @@ import (
 	"golang.org/x/mod/semver"
 )
 
-// root is the top of the repository, as seen from this folder.
 const root = ".."
 
-// options are the command line.
 type options struct {
 	out       string // the folder of all releases
 	image     string // the file to write the image to, if only the image is built
@@ -134,7 +130,6 @@ func (o options) chartVersion() string { return strings.TrimPrefix(o.version, "v
 
 const linux = "linux"
 
-// architectures are those of the image.
 func (o options) architectures() (all []string) {
 	for _, p := range o.platforms {
 		if p.os == linux {
@@ -144,15 +139,6 @@ func (o options) architectures() (all []string) {
 	return all
 }
 
-// local is the architecture of this machine, or else the first there is an image for.
-func (o options) local() string {
-	if all := o.architectures(); !slices.Contains(all, runtime.GOARCH) {
-		return all[0]
-	}
-	return runtime.GOARCH
-}
-
-// binary is the path of a program that was built.
 func (o options) binary(p platform, name string) string {
 	return filepath.Join(o.binaries, p.os+"-"+p.arch, name)
 }

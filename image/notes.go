@@ -1,15 +1,57 @@
 package main
 
 import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	_ "embed"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
 	"runtime"
 	"strings"
+	"text/template"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 )
+
+//go:embed RELEASE_NOTES.md.tmpl
+var notesTemplate string
+
+// writeCommandLine writes an archive of the command line for each platform.
+func writeCommandLine(dir string, licences []byte, o options) error {
+	for _, p := range o.platforms {
+		content, err := commandLine(p, licences, o)
+		if err := errors.Join(err, os.WriteFile(filepath.Join(dir, "clusterset-"+p.os+"-"+p.arch+".tar.gz"), content, 0o644)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// commandLine is a gzipped tar archive of a platform's clusterset with its licences.
+func commandLine(p platform, licences []byte, o options) ([]byte, error) {
+	program, err := os.ReadFile(o.binary(p, "clusterset"))
+	if err != nil {
+		return nil, err
+	}
+	licence, err := os.ReadFile(filepath.Join(root, "LICENSE"))
+	if err != nil {
+		return nil, err
+	}
+	var out bytes.Buffer
+	zip := gzip.NewWriter(&out)
+	w := tar.NewWriter(zip)
+	err = errors.Join(
+		addFile(w, "LICENSE", 0o644, licence, o.created),
+		addFile(w, noticesFile, 0o644, licences, o.created),
+		addFile(w, "clusterset", 0o755, program, o.created),
+		w.Close(), zip.Close(),
+	)
+	return out.Bytes(), err
+}
 
 // notes are the release's page: what CHANGELOG.md has for the version, or for what is unreleased where it has nothing, and what
 // a reader needs to get it and to make it again.
@@ -22,19 +64,16 @@ func notes(o options, image, chart v1.Hash) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return fmt.Appendf(nil, `# clusterset %s
-
-%s
-
-## Get it
-
-- Image: `+"`%s@%s`"+`
-- Chart: version %s, `+"`%s`"+`; as an archive `+"`clusterset-%s.tgz`"+`
-- Command line: `+"`clusterset-<os>-<arch>.tar.gz`"+`; for Homebrew `+"`clusterset.rb`"+`, for krew `+"`clusterset.yaml`"+`; or `+"`go install %s/cmd/clusterset@%s`"+`
-- `+"`clusterset-sbom.cdx.json`"+` lists the parts of both programs with their licences, whose texts are in `+"`THIRD_PARTY_NOTICES.txt`"+`. `+"`sha256sum -c SHA256SUMS`"+` checks what was downloaded.
-
-`+"`SOURCE_DATE_EPOCH=%d make release VERSION=%s`"+` with %s makes the same files again.
-`, o.version, changes, o.reference(), image, o.chartVersion(), chart, o.chartVersion(), module, o.version, o.created.Unix(), o.version, runtime.Version()), nil
+	page, err := template.New("notes").Option("missingkey=error").Parse(notesTemplate)
+	if err != nil {
+		return nil, err
+	}
+	var out bytes.Buffer
+	err = page.Execute(&out, map[string]any{
+		"Version": o.version, "Number": o.chartVersion(), "Changes": changes, "Image": o.reference() + "@" + image.String(), "Chart": chart, "Module": module,
+		"Created": o.created.Unix(), "Go": runtime.Version(),
+	})
+	return out.Bytes(), err
 }
 
 var headingRE = regexp.MustCompile(`(?m)^## .*$`)

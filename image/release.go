@@ -8,10 +8,12 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
 )
 
 // writeRelease writes all files into the folder of the version, which appears once it is complete.
-func writeRelease(all image, parts programParts, o options, log io.Writer) error {
+func writeRelease(all v1.ImageIndex, parts programParts, o options, log io.Writer) error {
 	if err := os.MkdirAll(o.out, 0o755); err != nil {
 		return err
 	}
@@ -38,7 +40,7 @@ func writeRelease(all image, parts programParts, o options, log io.Writer) error
 	return nil
 }
 
-func writeFiles(dir string, all image, parts programParts, o options) error {
+func writeFiles(dir string, all v1.ImageIndex, parts programParts, o options) error {
 	licences := notices(parts)
 	chart, err := newChart(o)
 	if err != nil {

@@ -50,8 +50,9 @@ func vip(name string, ips ...string) *index.ServiceImport {
 // unless remote is set.
 type discard struct {
 	test.ResponseWriter
-	remote net.Addr
-	msg    *dns.Msg
+	remote  net.Addr
+	msg     *dns.Msg
+	written int
 }
 
 var tcpClient, udpClient net.Addr = &net.TCPAddr{IP: net.IPv4(10, 0, 0, 1)}, &net.UDPAddr{IP: net.IPv4(10, 0, 0, 1)}
@@ -65,6 +66,7 @@ func (d *discard) RemoteAddr() net.Addr {
 
 func (d *discard) WriteMsg(m *dns.Msg) error {
 	d.msg = m
+	d.written++
 	return nil
 }
 

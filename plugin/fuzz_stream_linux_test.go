@@ -11,23 +11,19 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http/httptest"
-	"slices"
 	"testing"
 	"time"
 
 	"github.com/coredns/coredns/core/dnsserver"
 	"github.com/miekg/dns"
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/clusterset/clusterset/plugin/express"
 )
 
 // streamCase is a server that is reached over TCP or TLS with and without the express path.
 type streamCase struct {
-	express, chain streamAddr
-	same           func(packet []byte) []byte // removes the differences that are allowed
-	server         *dnsserver.Server
+	*expressCase
+	express, plain streamAddr
 }
 
 type streamAddr struct {
@@ -38,10 +34,7 @@ type streamAddr struct {
 // newStreamCase serves a case at two listeners until the test ends. Both use TLS if there is a configuration for it.
 func newStreamCase(tb testing.TB, e *expressCase, config *tls.Config) *streamCase {
 	tb.Helper()
-	c := &streamCase{same: slices.Clone[[]byte], server: e.server}
-	if e.answers.Shuffle {
-		c.same = inOrder
-	}
+	c := &streamCase{expressCase: e}
 	for _, with := range []bool{false, true} {
 		l := listenTCP(tb)
 		if config != nil {
@@ -51,7 +44,7 @@ func newStreamCase(tb testing.TB, e *expressCase, config *tls.Config) *streamCas
 		if with {
 			c.express, l = addr, express.Listen(l, e.server, e.answers, nil)
 		} else {
-			c.chain = addr
+			c.plain = addr
 		}
 		serveStreams(tb, e.server, l)
 	}
@@ -166,7 +159,7 @@ func messages(stream []byte) (all [][]byte) {
 // compare checks that the replies to a stream are the chain's, byte by byte and in the same order.
 func (c *streamCase) compare(t *testing.T, stream, cuts []byte) {
 	t.Helper()
-	got, want := messages(converse(t, c.express, stream, cuts)), messages(converse(t, c.chain, stream, nil))
+	got, want := messages(converse(t, c.express, stream, cuts)), messages(converse(t, c.plain, stream, nil))
 	if len(got) != len(want) {
 		t.Errorf("cuts %v: %d replies, the chain sends %d, to %x", cuts, len(got), len(want), stream)
 		return
@@ -190,9 +183,7 @@ func streamCases(tb testing.TB) (cases []*streamCase) {
 		}
 	}
 	for i, e := range clusterCases(tb, 1) {
-		c := newStreamCase(tb, e.expressCase, []*tls.Config{nil, config}[i%2])
-		c.same = sorted
-		cases = append(cases, c)
+		cases = append(cases, newStreamCase(tb, e.expressCase, []*tls.Config{nil, config}[i%2]))
 	}
 	return cases
 }
@@ -200,16 +191,6 @@ func streamCases(tb testing.TB) (cases []*streamCase) {
 // framed puts a message's length in front of it.
 func framed(message []byte) []byte {
 	return append(binary.BigEndian.AppendUint16(nil, uint16(len(message))), message...) //nolint:gosec // of a test
-}
-
-// expressed counts what the express path has answered at a server.
-func expressed(s *dnsserver.Server) float64 {
-	for _, c := range express.Collectors() {
-		if v, ok := c.(*prometheus.CounterVec); ok {
-			return testutil.ToFloat64(v.WithLabelValues(s.Addr))
-		}
-	}
-	return 0
 }
 
 // randomStream has queries for the express path and for the chain by turns, broken messages, long ones, and perhaps half a message at its end.

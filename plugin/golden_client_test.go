@@ -17,9 +17,7 @@ import (
 // exchangeTimeout bounds one exchange. An answer takes microseconds, but a machine that also compiles can be much slower.
 const exchangeTimeout = 10 * time.Second
 
-// goldenClient asks one server and counts responses. It uses one UDP socket for a whole case and a new ID for each query. After
-// each response it sends a sentinel query and waits for its response, so that it sees a second response without waiting for time to
-// pass. A later query or drain sees one that arrives even later.
+// goldenClient asks one server. It uses one UDP socket for a whole case and a new ID for each query, so that the next query sees a second response.
 type goldenClient struct {
 	server  *liveServer
 	udp     *dns.Conn // nil if the Corefile has no plain server
@@ -84,7 +82,8 @@ func (c *goldenClient) ask(q *goldenQuery) (string, error) {
 // message builds the query.
 func (c *goldenClient) message(q *goldenQuery) (*dns.Msg, error) {
 	m := q.msg.Copy()
-	m.Id = c.nextID()
+	c.id++
+	m.Id = c.id
 	if q.serial == "" {
 		return m, nil
 	}
@@ -108,11 +107,6 @@ func (c *goldenClient) message(q *goldenQuery) (*dns.Msg, error) {
 	return m, nil
 }
 
-func (c *goldenClient) nextID() uint16 {
-	c.id++
-	return c.id
-}
-
 func (c *goldenClient) dial(transport string) (*dns.Conn, error) {
 	if transport == "tcp" {
 		return dns.DialTimeout("tcp", c.server.tcp, exchangeTimeout)
@@ -123,7 +117,7 @@ func (c *goldenClient) dial(transport string) (*dns.Conn, error) {
 	return dns.DialTimeoutWithTLS("tcp-tls", c.server.tls, &tls.Config{RootCAs: c.server.roots, MinVersion: tls.VersionTLS12}, exchangeTimeout)
 }
 
-// exchange sends m and reads its response, then a sentinel and its response. Any other message is an error.
+// exchange sends m and reads its response. Any other message is an error.
 func (c *goldenClient) exchange(conn *dns.Conn, m *dns.Msg) (*response, error) {
 	if conn == nil {
 		return nil, errors.New("the Corefile has no plain server")
@@ -142,7 +136,7 @@ func (c *goldenClient) exchange(conn *dns.Conn, m *dns.Msg) (*response, error) {
 		}
 		r.messages = append(r.messages, reply)
 	}
-	return r, c.sentinel(conn)
+	return r, nil
 }
 
 func send(conn *dns.Conn, m *dns.Msg) error {
@@ -166,18 +160,6 @@ func (c *goldenClient) read(conn *dns.Conn, id uint16) (*dns.Msg, int, error) {
 		return nil, 0, fmt.Errorf("a second response, or one to nobody:\n%v", m)
 	}
 	return m, len(packet), nil
-}
-
-// sentinel sends a query for another name and waits for its response.
-func (c *goldenClient) sentinel(conn *dns.Conn) error {
-	m := &dns.Msg{}
-	m.Id = c.nextID()
-	m.Question = []dns.Question{{Name: "sentinel.invalid.", Qtype: dns.TypeA, Qclass: dns.ClassINET}}
-	if err := send(conn, m); err != nil {
-		return err
-	}
-	_, _, err := c.read(conn, m.Id)
-	return err
 }
 
 // complete reports whether the response is complete. A zone transfer ends with the SOA that it began with, unless it is an error or

@@ -29,13 +29,8 @@ func init() {
 
 const reloads = 10
 
+// liveReloads has its credentials in files, as in a pod: client-go watches such files for changes with its own goroutines.
 func liveReloads(t *testing.T, control *kube.ControlPlane) {
-	reloadOverAndOver(t, control, control.Kubeconfig())
-}
-
-// liveReloadsWithFiles tests credentials that are in files, as in a pod: client-go watches such files for changes with its own
-// goroutines.
-func liveReloadsWithFiles(t *testing.T, control *kube.ControlPlane) {
 	dir := t.TempDir()
 	config := control.Config()
 	files := map[string][]byte{"ca.crt": config.CAData, "client.crt": config.CertData, "client.key": config.KeyData}
@@ -54,10 +49,6 @@ func liveReloadsWithFiles(t *testing.T, control *kube.ControlPlane) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	reloadOverAndOver(t, control, kubeconfig)
-}
-
-func reloadOverAndOver(t *testing.T, control *kube.ControlPlane, kubeconfig string) {
 	const web, db = "A web.reload.svc.clusterset.local", "A db.reload.svc.clusterset.local"
 	control.Apply(t, namespaceYAML("reload"), importYAML("reload", "web", "ClusterSetIP", "10.0.0.1"),
 		importYAML("reload", "db", "Headless"), sliceYAML("reload", "db-1", "db", "reload-c", "10.0.0.2"))

@@ -2,6 +2,7 @@ package clusterset_test
 
 import (
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -9,9 +10,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 
 	"github.com/coredns/caddy"
 	"github.com/coredns/coredns/core/dnsserver"
@@ -28,6 +27,7 @@ import (
 	"github.com/miekg/dns"
 
 	_ "github.com/clusterset/clusterset/plugin"
+	"github.com/clusterset/clusterset/test/fleet"
 	"github.com/clusterset/clusterset/test/kube"
 	"github.com/clusterset/clusterset/test/process"
 )
@@ -136,8 +136,7 @@ func liveInput(corefile string) caddy.Input {
 	return caddy.CaddyfileInput{Contents: []byte(corefile), Filepath: "Corefile", ServerTypeName: "dns"}
 }
 
-// ask sends a question such as "A web.ns.svc.global" and returns the sorted data of the reply's records, or its rcode or
-// NODATA if there are none.
+// ask sends a question such as "A web.ns.svc.global" and returns [fleet.Data] of the reply.
 func (s *liveServer) ask(question string) (string, error) { return askAt(s.udp, question) }
 
 func askAt(udp, question string) (string, error) {
@@ -145,18 +144,7 @@ func askAt(udp, question string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	switch {
-	case m.Rcode != dns.RcodeSuccess:
-		return dns.RcodeToString[m.Rcode], nil
-	case len(m.Answer) == 0:
-		return "NODATA", nil
-	}
-	var data []string
-	for _, rr := range m.Answer {
-		data = append(data, strings.TrimPrefix(rr.String(), rr.Header().String()))
-	}
-	slices.Sort(data)
-	return strings.Join(data, ", "), nil
+	return strings.Join(fleet.Data(m), ", "), nil
 }
 
 func exchangeAt(udp, question string) (*dns.Msg, error) {
@@ -187,45 +175,20 @@ func (s *liveServer) expect(t *testing.T, want map[string]string) {
 	})
 }
 
-// askAlong asks the questions repeatedly in the background. The returned function stops it after one last round, and fails
-// the test if any reply wasn't among the allowed ones.
+// askAlong asks the questions in the background, until the returned function is called. Each reply has to be among the allowed ones.
 func (s *liveServer) askAlong(t *testing.T, allowed map[string][]string) (stop func()) {
 	t.Helper()
-	done, stopping := make(chan struct{}), make(chan struct{})
-	var wrong []string
-	rounds := 0
-	go func() {
-		defer close(done)
-		tick := time.NewTicker(5 * time.Millisecond)
-		defer tick.Stop()
-		for last := false; !last; rounds++ {
-			select {
-			case <-stopping:
-				last = true
-			case <-tick.C:
+	return kube.Throughout(t, func() error {
+		var errs []error
+		for question, answers := range allowed {
+			got, err := s.ask(question)
+			if err == nil && !slices.Contains(answers, got) {
+				err = fmt.Errorf("dig %s: got %s, want one of %q", question, got, answers)
 			}
-			for question, answers := range allowed {
-				got, err := s.ask(question)
-				switch {
-				case len(wrong) > 20:
-				case err != nil:
-					wrong = append(wrong, err.Error())
-				case !slices.Contains(answers, got):
-					wrong = append(wrong, fmt.Sprintf("dig %s: got %s, want one of %q", question, got, answers))
-				}
-			}
+			errs = append(errs, err)
 		}
-	}()
-	var once sync.Once
-	end := func() { once.Do(func() { close(stopping) }); <-done }
-	t.Cleanup(end)
-	return func() {
-		t.Helper()
-		end()
-		if len(wrong) > 0 {
-			t.Errorf("wrong answers in %d rounds:\n%s", rounds, strings.Join(wrong, "\n"))
-		}
-	}
+		return errors.Join(errs...)
+	})
 }
 
 // logLines is what CoreDNS logs until the test ends.

@@ -204,20 +204,3 @@ func TestADirectoryThatGoesAndComesBackIsFollowed(t *testing.T) {
 	d.write(t, "b.yaml", vipYAML("b", "10.0.1.1"))
 	d.expect(t, map[string]string{nameOf("b"): "10.0.1.1"})
 }
-
-func TestManifestReloadsLeaveNoGoroutineBehind(t *testing.T) {
-	d := serveManifests(t, map[string][]byte{"a.yaml": vipYAML("a", "10.0.0.1")})
-	d.expect(t, map[string]string{nameOf("a"): "10.0.0.1"})
-	before, _ := takeCensus()
-	stop := d.askAlong(t, map[string][]string{nameOf("a"): {"10.0.0.1"}})
-	corefile := string(d.instance.Caddyfile().Body())
-	for i := range reloads {
-		if err := d.reload(corefile); err != nil {
-			t.Fatalf("reload %d: %v", i, err)
-		}
-	}
-	stop()
-	expectCensus(t, before)
-	d.write(t, "a.yaml", vipYAML("a", "10.0.0.2"))
-	d.expect(t, map[string]string{nameOf("a"): "10.0.0.2"})
-}

@@ -1,8 +1,6 @@
 package crds
 
 import (
-	"encoding/json"
-	"fmt"
 	"maps"
 	"regexp"
 	"slices"
@@ -12,7 +10,6 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
 	"github.com/clusterset/clusterset/api"
-	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 )
 
 // Whatever a member writes is copied to the memory of every other one. So every string, list and map of it has a bound in the schema, and
@@ -37,53 +34,6 @@ func TestEverythingThatAMemberWritesHasABound(t *testing.T) {
 	b.of("MemberCluster", schemaOf(all["MemberCluster"]))
 	if len(b.without) > 0 {
 		t.Errorf("without a bound: %v", b.without)
-	}
-}
-
-// The test above would be worth nothing if it overlooked a field.
-func TestAFieldWithoutABoundIsFound(t *testing.T) {
-	for _, kind := range []string{"ExportedService", "ExportedEndpoints"} {
-		whole, tried := schemaOf(load(t)[kind]), 0
-		var tree any
-		decode(t, whole, &tree)
-		var visit func(node any)
-		visit = func(node any) {
-			children, _ := node.(map[string]any)
-			for _, bound := range []string{"maxLength", "maxItems", "maxProperties", "enum"} {
-				was, ok := children[bound]
-				if !ok {
-					continue
-				}
-				delete(children, bound)
-				var without apiextensionsv1.JSONSchemaProps
-				decode(t, tree, &without)
-				var b bounds
-				b.of(kind, without)
-				if len(b.without) != 1 {
-					t.Errorf("%s: found %v without the %s of %.60v", kind, b.without, bound, children["description"])
-				}
-				children[bound] = was
-				tried++
-			}
-			for _, child := range children {
-				visit(child)
-			}
-		}
-		visit(tree)
-		if tried < 10 {
-			t.Errorf("%s: only %d bounds", kind, tried)
-		}
-	}
-}
-
-func decode(t *testing.T, from, to any) {
-	t.Helper()
-	content, err := json.Marshal(from)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(content, to); err != nil {
-		t.Fatal(err)
 	}
 }
 
@@ -157,29 +107,4 @@ func number(s string) int64 {
 		panic(err)
 	}
 	return n
-}
-
-// What the exporter leaves out is what the schema refuses: their limits are the same.
-func TestLimitsOfRecordsAreThoseOfTheCode(t *testing.T) {
-	all := load(t)
-	service, endpoints := schemaOf(all["ExportedService"]), schemaOf(all["ExportedEndpoints"])
-	endpoint := at(t, endpoints, "spec", "endpoints", "[]")
-	for what, tc := range map[string]struct {
-		got  *int64
-		want int
-	}{
-		"addresses":           {at(t, endpoint, "addresses").MaxItems, api.MaxExportedAddresses},
-		"an endpoint's zone":  {at(t, endpoint, "zone").MaxLength, api.MaxEndpointZone},
-		"exportTo":            {at(t, service, "spec", "exportTo").MaxItems, clustersetv1alpha1.MaxExportTo},
-		"a hostname":          {at(t, endpoint, "hostname").MaxLength, 63},
-		"an endpoint's ports": {at(t, endpoints, "spec", "ports").MaxItems, api.MaxPorts},
-	} {
-		if tc.got == nil || *tc.got != int64(tc.want) {
-			t.Errorf("%s: %v in the schema, %d in the code", what, tc.got, tc.want)
-		}
-	}
-	rule := at(t, service, "spec", "exportedAnnotations").XValidations[0].Rule
-	if want := fmt.Sprintf("<= %d", clustersetv1alpha1.MaxExportedAnnotationBytes); rule[len(rule)-len(want):] != want {
-		t.Errorf("exported annotations: %s; want %s", rule, want)
-	}
 }

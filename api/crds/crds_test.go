@@ -1,6 +1,7 @@
 package crds
 
 import (
+	"fmt"
 	"maps"
 	"reflect"
 	"slices"
@@ -57,84 +58,6 @@ func at(t *testing.T, schema apiextensionsv1.JSONSchemaProps, path ...string) ap
 		schema = next
 	}
 	return schema
-}
-
-func TestDefinitions(t *testing.T) {
-	crds := load(t)
-	for _, tc := range []struct {
-		kind, name string
-		scope      apiextensionsv1.ResourceScope
-		status     bool
-		columns    []string
-		rules      int // number of CEL rules on the whole object
-	}{
-		{
-			"GlobalService", "globalservices.dns.fabedge.io", apiextensionsv1.NamespaceScoped, true,
-			[]string{"Type:string", "Truncated:integer", "Age:date"},
-			0,
-		},
-		{
-			"MemberCluster", "memberclusters.clusterset.dev", apiextensionsv1.ClusterScoped, true,
-			[]string{"Zone:string", "Region:string", "Phase:string", "Drain:boolean", "Silent:date", "Version:string", "Age:date"},
-			1,
-		},
-		{
-			"ExportedService", "exportedservices.clusterset.dev", apiextensionsv1.NamespaceScoped, false,
-			[]string{"Service-Namespace:string", "Service:string", "Type:string", "IPs:string", "Exported:date", "Age:date"},
-			1,
-		},
-		{
-			"ExportedEndpoints", "exportedendpoints.clusterset.dev", apiextensionsv1.NamespaceScoped, false,
-			[]string{"Service-Namespace:string", "Service:string", "AddressType:string", "Endpoints:string", "Age:date"},
-			1,
-		},
-		{
-			"MemberReport", "memberreports.clusterset.dev", apiextensionsv1.NamespaceScoped, false,
-			[]string{"Agent:string", "Unreachable:string"},
-			1,
-		},
-		{
-			"Reachability", "reachabilities.clusterset.dev", apiextensionsv1.ClusterScoped, false,
-			[]string{"Cluster:string", "Unreachable:string", "Written:date"},
-			1,
-		},
-	} {
-		t.Run(tc.kind, func(t *testing.T) {
-			crd := crds[tc.kind]
-			if crd == nil {
-				t.Fatal("not among the embedded files")
-			}
-			if crd.Name != tc.name || crd.Spec.Scope != tc.scope {
-				t.Errorf("%s, %s; want %s, %s", crd.Name, crd.Spec.Scope, tc.name, tc.scope)
-			}
-			if len(crd.Spec.Versions) != 1 {
-				t.Fatalf("%d versions", len(crd.Spec.Versions))
-			}
-			v := crd.Spec.Versions[0]
-			if v.Name != "v1alpha1" || !v.Served || !v.Storage {
-				t.Errorf("version %s, served %t, stored %t", v.Name, v.Served, v.Storage)
-			}
-			if status := v.Subresources != nil && v.Subresources.Status != nil; status != tc.status {
-				t.Errorf("status subresource: %t", status)
-			}
-			var columns []string
-			for _, c := range v.AdditionalPrinterColumns {
-				columns = append(columns, c.Name+":"+c.Type)
-			}
-			if !slices.Equal(columns, tc.columns) {
-				t.Errorf("columns %v; want %v", columns, tc.columns)
-			}
-			if n := len(schemaOf(crd).XValidations); n != tc.rules {
-				t.Errorf("%d rules on the object; want %d", n, tc.rules)
-			}
-			if !slices.Contains(crd.Spec.Names.Categories, "clusterset") {
-				t.Errorf("categories %v", crd.Spec.Names.Categories)
-			}
-		})
-	}
-	if len(crds) != 6 {
-		t.Errorf("%d kinds are embedded: %v", len(crds), slices.Sorted(maps.Keys(crds)))
-	}
 }
 
 // This test fails if a type gained, lost or renamed a field and `make generate` was not run. It takes far less time than
@@ -199,6 +122,7 @@ func TestLimitsInTheSchemasAreThoseOfTheCode(t *testing.T) {
 	crds := load(t)
 	global, member := schemaOf(crds["GlobalService"]), schemaOf(crds["MemberCluster"])
 	service, endpoints := schemaOf(crds["ExportedService"]), schemaOf(crds["ExportedEndpoints"])
+	endpoint := at(t, endpoints, "spec", "endpoints", "[]")
 	for what, tc := range map[string]struct {
 		got  *int64
 		want int
@@ -214,6 +138,11 @@ func TestLimitsInTheSchemasAreThoseOfTheCode(t *testing.T) {
 		"MemberCluster zones":          {at(t, member, "spec", "zones").MaxItems, clustersetv1alpha1.MaxZones},
 		"MemberCluster zone":           {at(t, member, "spec", "zone").MaxLength, api.MaxLocation},
 		"MemberCluster region":         {at(t, member, "spec", "region").MaxLength, api.MaxLocation},
+		// What the exporter leaves out is what the schema refuses.
+		"addresses":          {at(t, endpoint, "addresses").MaxItems, api.MaxExportedAddresses},
+		"an endpoint's zone": {at(t, endpoint, "zone").MaxLength, api.MaxEndpointZone},
+		"exportTo":           {at(t, service, "spec", "exportTo").MaxItems, clustersetv1alpha1.MaxExportTo},
+		"a hostname":         {at(t, endpoint, "hostname").MaxLength, 63},
 	} {
 		if tc.got == nil || *tc.got != int64(tc.want) {
 			t.Errorf("%s: %v in the schema, %d in the code", what, tc.got, tc.want)
@@ -221,6 +150,10 @@ func TestLimitsInTheSchemasAreThoseOfTheCode(t *testing.T) {
 	}
 	if m := at(t, member, "spec", "weight").Maximum; m == nil || *m != float64(clustersetv1alpha1.DefaultWeight) {
 		t.Errorf("weight: at most %v in the schema, %d in the code", m, clustersetv1alpha1.DefaultWeight)
+	}
+	rule := at(t, service, "spec", "exportedAnnotations").XValidations[0].Rule
+	if want := fmt.Sprintf("<= %d", clustersetv1alpha1.MaxExportedAnnotationBytes); !strings.HasSuffix(rule, want) {
+		t.Errorf("exported annotations: %s; want %s", rule, want)
 	}
 }
 

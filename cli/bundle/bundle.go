@@ -78,7 +78,6 @@ func (w *Writer) Add(name string, content []byte) {
 	}
 }
 
-// leave notes what couldn't be read.
 func (w *Writer) leave(what string, err error) {
 	w.Left = append(w.Left, what+": "+strings.Join(strings.Fields(err.Error()), " "))
 }
@@ -104,31 +103,23 @@ func Redact(content []byte) []byte {
 	return content
 }
 
-type kind struct {
-	schema.GroupKind
-	options []client.ListOption
+// kinds are read from each cluster, as far as it serves them. Secrets aren't, nor ConfigMaps, which may hold anything.
+var kinds = []string{
+	"MemberCluster.clusterset.dev", "Reachability.clusterset.dev", "MemberReport.clusterset.dev", "ExportedService.clusterset.dev", "ExportedEndpoints.clusterset.dev",
+	"GlobalService.dns.fabedge.io", "ServiceExport.multicluster.x-k8s.io", "ServiceImport.multicluster.x-k8s.io", "ClusterProperty.about.k8s.io",
+	"EndpointSlice.discovery.k8s.io", "Lease.coordination.k8s.io", "Event",
 }
 
-// kinds are read from each cluster, as far as it serves them. Secrets aren't, nor ConfigMaps, which may hold anything.
-var kinds = []kind{
-	{schema.GroupKind{Group: "clusterset.dev", Kind: "MemberCluster"}, nil},
-	{schema.GroupKind{Group: "clusterset.dev", Kind: "Reachability"}, nil},
-	{schema.GroupKind{Group: "clusterset.dev", Kind: "MemberReport"}, nil},
-	{schema.GroupKind{Group: "clusterset.dev", Kind: "ExportedService"}, nil},
-	{schema.GroupKind{Group: "clusterset.dev", Kind: "ExportedEndpoints"}, nil},
-	{schema.GroupKind{Group: "dns.fabedge.io", Kind: "GlobalService"}, nil},
-	{schema.GroupKind{Group: "multicluster.x-k8s.io", Kind: "ServiceExport"}, nil},
-	{schema.GroupKind{Group: "multicluster.x-k8s.io", Kind: "ServiceImport"}, nil},
-	{schema.GroupKind{Group: "about.k8s.io", Kind: "ClusterProperty"}, nil},
-	{schema.GroupKind{Group: "discovery.k8s.io", Kind: "EndpointSlice"}, []client.ListOption{client.HasLabels{api.LabelSourceCluster}}},
-	{schema.GroupKind{Group: "coordination.k8s.io", Kind: "Lease"}, []client.ListOption{client.MatchingFields{"metadata.name": api.HeartbeatLease}}},
-	{schema.GroupKind{Kind: "Event"}, nil},
+// only limits kinds that others have too.
+var only = map[string][]client.ListOption{
+	"EndpointSlice": {client.HasLabels{api.LabelSourceCluster}}, "Lease": {client.MatchingFields{"metadata.name": api.HeartbeatLease}},
 }
 
 // Collect adds what a cluster has.
 func (w *Writer) Collect(ctx context.Context, c *Cluster) {
-	for _, k := range kinds {
-		mapping, err := c.RESTMapper().RESTMapping(k.GroupKind)
+	for _, name := range kinds {
+		k := schema.ParseGroupKind(name)
+		mapping, err := c.RESTMapper().RESTMapping(k)
 		if meta.IsNoMatchError(err) {
 			continue
 		}
@@ -137,7 +128,7 @@ func (w *Writer) Collect(ctx context.Context, c *Cluster) {
 			gvk := mapping.GroupVersionKind
 			gvk.Kind += "List"
 			list.SetGroupVersionKind(gvk)
-			err = c.List(ctx, list, k.options...)
+			err = c.List(ctx, list, only[k.Kind]...)
 		}
 		if err != nil {
 			w.leave(c.Name+" "+k.Kind, c.Words(err))
@@ -157,7 +148,7 @@ func ours(e *unstructured.Unstructured) bool {
 	controller, _, _ := unstructured.NestedString(e.Object, "reportingComponent")
 	about, _, _ := unstructured.NestedString(e.Object, "involvedObject", "kind")
 	name, _, _ := unstructured.NestedString(e.Object, "involvedObject", "name")
-	return strings.Contains(source+" "+controller+" "+name, "clusterset") || slices.ContainsFunc(kinds, func(k kind) bool { return k.options == nil && k.Kind == about })
+	return strings.Contains(source+" "+controller+" "+name, "clusterset") || only[about] == nil && slices.ContainsFunc(kinds, func(k string) bool { return strings.HasPrefix(k+".", about+".") })
 }
 
 func (w *Writer) objects(name string, items []unstructured.Unstructured) {
@@ -182,7 +173,7 @@ func (w *Writer) objects(name string, items []unstructured.Unstructured) {
 func (w *Writer) pods(ctx context.Context, c *Cluster) {
 	pods, err := c.Pods(ctx)
 	if err != nil {
-		w.leave(c.Name+" pods", c.Words(err))
+		w.leave(c.Name+" pods", err)
 		return
 	}
 	for i := range pods {
@@ -226,7 +217,6 @@ func (w *Writer) logs(ctx context.Context, c *Cluster, p *corev1.Pod, container,
 	}
 }
 
-// metrics asks a pod for its metrics through the API server.
 func (w *Writer) metrics(ctx context.Context, c *Cluster, p *corev1.Pod, port int32, at string) {
 	content, err := c.pods.CoreV1().Pods(p.Namespace).ProxyGet("http", p.Name, fmt.Sprint(port), "metrics", nil).DoRaw(ctx)
 	if err != nil {

@@ -35,9 +35,8 @@ type Ask struct {
 	Host    string `json:"host,omitempty"`
 	Address string `json:"address,omitempty"`
 	// Want is the one address that the name must have, empty if it may be any.
-	Want string `json:"want,omitempty"`
-	// Connect asks to connect to each address.
-	Connect bool `json:"connect,omitempty"`
+	Want    string `json:"want,omitempty"`
+	Connect bool   `json:"connect,omitempty"`
 }
 
 // Outcome is how a question was answered.
@@ -110,7 +109,6 @@ func answerAll(ctx context.Context, asks []Ask, patience time.Duration, look loo
 	return answers
 }
 
-// once asks one question once.
 func (q Ask) once(ctx context.Context, look lookUp, dial dial) Answer {
 	a := Answer{Ask: q, Outcome: Works, Addresses: []string{q.Address}}
 	if q.Host != "" {

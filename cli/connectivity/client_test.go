@@ -2,7 +2,6 @@ package connectivity
 
 import (
 	"context"
-	"errors"
 	"net"
 	"net/netip"
 	"testing"
@@ -65,33 +64,4 @@ func TestAnswersArePatient(t *testing.T) {
 			t.Errorf("tries: %v", tries)
 		}
 	})
-}
-
-// What a server says is what a client wants to hear, through the sockets of this machine.
-func TestServerAndClient(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
-	go func() { _ = beacon.Serve(t.Context(), l, "beijing", "test") }()
-	at := netip.MustParseAddrPort(l.Addr().String())
-	dial := func(ctx context.Context, _ netip.AddrPort, cluster string) error {
-		_, err := beacon.Dial(ctx, at, cluster)
-		return err
-	}
-	for to, want := range map[string]Outcome{"beijing": Works, "shanghai": WrongServer} {
-		if a := answerAll(t.Context(), []Ask{{To: to, Address: "127.0.0.1", Connect: true}}, 0, nil, dial)[0]; a.Outcome != want {
-			t.Errorf("%s: %s", to, a.Outcome)
-		}
-	}
-}
-
-func TestAnInterruptedClientEnds(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	dial := func(context.Context, netip.AddrPort, string) error { return errors.New("cut off") }
-	if a := answerAll(ctx, []Ask{{Address: "10.1.0.1", Connect: true}}, time.Hour, nil, dial)[0]; a.Outcome != NoAnswer {
-		t.Error(a.Outcome)
-	}
 }

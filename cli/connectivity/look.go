@@ -2,6 +2,7 @@ package connectivity
 
 import (
 	"context"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -19,11 +20,10 @@ import (
 // notThere is why a pod isn't ready that doesn't exist.
 const notThere = "the pod isn't there"
 
-// look reads the state of the test in a cluster.
 func (c *Cluster) look(ctx context.Context, namespace string) (*Facts, error) {
 	f := &Facts{
 		Cluster: c.Name, Context: c.Context, Exports: map[string]Export{}, Imports: map[string]Import{},
-		Routed: map[string]bool{}, NotExtended: map[string]string{}, Reached: map[string]metav1.ConditionStatus{},
+		Routed: map[string]bool{}, Reached: map[string]bool{},
 	}
 	ns := &corev1.Namespace{}
 	if err := c.Get(ctx, client.ObjectKey{Name: namespace}, ns); apierrors.IsNotFound(err) || err == nil && ns.DeletionTimestamp != nil {
@@ -58,7 +58,7 @@ func (c *Cluster) look(ctx context.Context, namespace string) (*Facts, error) {
 	}
 	if reach != nil {
 		for _, to := range reach.Clusters {
-			f.Reached[to.Name] = to.Reachable
+			f.Reached[to.Name] = to.Reachable == metav1.ConditionTrue
 		}
 	}
 	return f, nil
@@ -120,35 +120,113 @@ func importOf(i *mcsv1beta1.ServiceImport) Import {
 	return state
 }
 
-// behind finds out what is behind ClusterSetIPs and extended Services. With pods, a cluster's Service and its headless one lead to the same
-// address. A failure leaves it open, and then pods are asked.
+// behind finds out what is behind ClusterSetIPs. With pods, a cluster's Service and its headless one lead to the same address. A failure leaves it
+// open, and then pods are asked.
 func (f *Facts) behind(ctx context.Context, c *Cluster, namespace string) {
 	var all discoveryv1.EndpointSliceList
-	var events corev1.EventList
-	if c.List(ctx, &all, client.InNamespace(namespace)) != nil || c.List(ctx, &events, client.InNamespace(namespace)) != nil {
+	if c.List(ctx, &all, client.InNamespace(namespace)) != nil {
 		return
 	}
-	first, extended := map[string]string{}, map[string]bool{}
+	f.Endpoints = map[string]string{}
 	for i := range all.Items {
 		s := &all.Items[i]
-		extended[s.Labels[api.LabelExtends]] = true
 		if s.Labels[api.LabelSourceCluster] != "" && len(s.Endpoints) > 0 && len(s.Endpoints[0].Addresses) > 0 {
-			first[s.Labels[api.LabelServiceName]+" "+string(s.AddressType)] = s.Endpoints[0].Addresses[0]
+			f.Endpoints[s.Labels[api.LabelServiceName]+" "+string(s.AddressType)] = s.Endpoints[0].Addresses[0]
 		}
 	}
-	f.Endpoints = first
 	for i := range all.Items {
 		of, family := all.Items[i].Labels[api.LabelSourceCluster], string(all.Items[i].AddressType)
-		service, headless := first[serviceOf(of)+" "+family], first[headlessOf(of)+" "+family]
+		service, headless := f.Endpoints[serviceOf(of)+" "+family], f.Endpoints[headlessOf(of)+" "+family]
 		if of != f.Cluster && service != "" && headless != "" && service != headless {
 			f.Routed[of] = true
 		}
 	}
-	for i := range events.Items {
-		e := &events.Items[i]
-		of, ok := strings.CutPrefix(e.InvolvedObject.Name, serviceOf(""))
-		if ok && e.Reason == "NotExtended" && e.InvolvedObject.Kind == "Service" && !extended[e.InvolvedObject.Name] {
-			f.NotExtended[of] = e.Message
+}
+
+// Facts are what was seen in one cluster.
+type Facts struct {
+	// Cluster is its name in the set, Context the kubeconfig's name for it.
+	Cluster, Context string
+	Gone             bool
+	Server, Client   Pod
+	// Exports are the cluster's own, Imports those of all clusters, by name.
+	Exports map[string]Export
+	Imports map[string]Import
+	// Routed has the clusters whose ClusterIPs, instead of pods, are behind this cluster's ClusterSetIPs.
+	Routed map[string]bool
+	// Endpoints has an address behind each imported service, by "name family", nil if that couldn't be read.
+	Endpoints map[string]string
+	// Reached has the clusters that this cluster's agent reaches.
+	Reached map[string]bool
+	// Answers are the client's, nil if there are none.
+	Answers []Answer
+}
+
+// Pod is a pod of the test.
+type Pod struct {
+	Ready     bool
+	Done      bool
+	Why       string
+	Addresses []string
+}
+
+// Export is the state of a ServiceExport.
+type Export struct {
+	// Seen is set once an agent has worked on it, Ready once the hub has it.
+	Seen, Ready bool
+	Message     string
+}
+
+// Import is the state of a ServiceImport.
+type Import struct {
+	There, Ready bool
+	Message      string
+	IPs          []string
+	// Unaddressed is set if it has no ClusterSetIP and needs none, because the data path is none.
+	Unaddressed bool
+}
+
+// addressOf returns the first address of a family, or "".
+func addressOf(f Family, all []string) string {
+	for _, s := range all {
+		if a, err := netip.ParseAddr(s); err == nil && a.Unmap().Is4() == (f == IPv4) {
+			return s
 		}
 	}
+	return ""
+}
+
+// families returns the families that the pods of both clusters have.
+func (f *Facts) families(of *Facts) (both []Family) {
+	for _, family := range []Family{IPv4, IPv6} {
+		if addressOf(family, f.Server.Addresses) != "" && addressOf(family, of.Server.Addresses) != "" {
+			both = append(both, family)
+		}
+	}
+	return both
+}
+
+// lacksEndpoints reports whether nothing is behind the import of a cluster's service, as far as that is known.
+func (f *Facts) lacksEndpoints(of *Facts, family Family) bool {
+	return f.Endpoints != nil && f.Endpoints[serviceOf(of.Cluster)+" "+family.String()] == ""
+}
+
+// waitsFor returns what isn't there yet before the questions can be asked.
+func waitsFor(all []*Facts) (missing []string) {
+	for _, f := range all {
+		if !f.Server.Ready {
+			missing = append(missing, f.Cluster+"'s server")
+		}
+		for _, name := range []string{serviceOf(f.Cluster), headlessOf(f.Cluster)} {
+			if !f.Exports[name].Ready {
+				missing = append(missing, f.Cluster+"'s export "+name)
+			}
+			for _, at := range all {
+				if imp := at.Imports[name]; !imp.There || !imp.Ready || name == serviceOf(f.Cluster) && !imp.Unaddressed && len(imp.IPs) == 0 {
+					missing = append(missing, f.Cluster+"'s "+name+" in "+at.Cluster)
+				}
+			}
+		}
+	}
+	return missing
 }

@@ -22,8 +22,7 @@ const (
 	DefaultNamespace = "clusterset-test"
 	// labelTest marks what belongs to the test, above all its namespace: no other is touched.
 	labelTest = api.Domain + "/test"
-	// port is what the servers listen on.
-	port = 8080
+	port      = 8080
 	// podsEnd is when the kubelet ends the test's pods, should nobody delete them.
 	podsEnd = 3600
 

@@ -137,7 +137,6 @@ func (c *Cluster) create(ctx context.Context, o client.Object) error {
 	return c.Create(ctx, o, client.FieldOwner(api.FieldManagerCLI))
 }
 
-// ask starts a cluster's client.
 func (t *Test) ask(ctx context.Context, c *Cluster, asks []Ask) error {
 	if len(asks) == 0 {
 		return nil
@@ -152,7 +151,6 @@ func (t *Test) ask(ctx context.Context, c *Cluster, asks []Ask) error {
 	return nil
 }
 
-// answers reads what a cluster's client printed.
 func (t *Test) answers(ctx context.Context, c *Cluster, f *Facts) (answers []Answer, err error) {
 	if !f.Client.Done {
 		return nil, errors.New(f.Client.Why)
@@ -194,7 +192,6 @@ func (t *Test) wait(ctx context.Context, what string, until time.Time, missing f
 	}
 }
 
-// look looks at all clusters.
 func (t *Test) look(ctx context.Context) ([]*Facts, error) {
 	all := make([]*Facts, len(t.Clusters))
 	err := inAll(t.Clusters, func(i int, c *Cluster) (err error) { all[i], err = c.look(ctx, t.Namespace); return err })
@@ -204,7 +201,6 @@ func (t *Test) look(ctx context.Context) ([]*Facts, error) {
 	return all, err
 }
 
-// inAll does something in all clusters at the same time.
 func inAll(clusters []*Cluster, do func(int, *Cluster) error) error {
 	errs := make([]error, len(clusters))
 	var workers sync.WaitGroup

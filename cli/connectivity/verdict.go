@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"github.com/clusterset/clusterset/cli/screen"
 )
 
 // Kind is what a question is about.
@@ -34,11 +34,10 @@ type Report struct {
 
 // Pair is what a cluster's pods found out about a cluster's services.
 type Pair struct {
-	From   string  `json:"from"`
-	To     string  `json:"to"`
-	Checks []Check `json:"checks,omitempty"`
-	// NotTried is why nothing was asked.
-	NotTried string `json:"notTried,omitempty"`
+	From     string  `json:"from"`
+	To       string  `json:"to"`
+	Checks   []Check `json:"checks,omitempty"`
+	NotTried string  `json:"notTried,omitempty"`
 }
 
 // Check is one question and its answer.
@@ -88,7 +87,6 @@ func (j *judge) note(format string, args ...any) {
 	}
 }
 
-// kubectl returns a command for a cluster.
 func (j *judge) kubectl(f *Facts, format string, args ...any) string {
 	return "kubectl --context " + f.Context + " " + fmt.Sprintf(format, args...)
 }
@@ -116,7 +114,6 @@ func (j *judge) cluster(f *Facts) {
 	}
 }
 
-// from judges what a cluster's pods found out.
 func (j *judge) from(here *Facts) {
 	if len(here.Answers) == 0 && !here.Gone && here.Server.Ready && slices.ContainsFunc(j.all, func(f *Facts) bool { return here.Imports[serviceOf(f.Cluster)].There }) {
 		j.problem(j.kubectl(here, "-n %s describe pod %s (run the test with --keep)", j.namespace, clientPod),
@@ -227,10 +224,6 @@ func (j *judge) failed(here, there *Facts, a Answer) {
 		j.problem("a DNS server that doesn't follow changes says so in its readiness and in coredns_clusterset_source_synced",
 			"%s: the name %s has the address %s, but the ClusterSetIP is %s", way, a.Host, strings.Join(a.Addresses, ", "), a.Want)
 	default:
-		if why := here.NotExtended[there.Cluster]; a.Kind == OwnName && why != "" {
-			j.problem("", "%s: the Service's own name leads nowhere: %s", way, why)
-			return
-		}
 		j.problem(fmt.Sprintf("clusterset explain %s --context %s (run the test with --keep)", strings.TrimSuffix(a.Host, "."), here.Context),
 			"%s: the name %s isn't resolved (%s)", way, a.Host, cmp.Or(a.Error, string(a.Outcome)))
 	}
@@ -243,51 +236,84 @@ func (j *judge) unreached(here, there *Facts, a Answer, way string) {
 	if a.Outcome == Refused {
 		what = "refuses connections"
 	}
-	if a.Kind == OwnName && here.NotExtended[there.Cluster] != "" {
-		j.problem("", "%s: the Service's own name leads nowhere: %s", way, here.NotExtended[there.Cluster])
-		return
-	}
 	pods := j.outcome(here, there, Headless, a.Family)
 	switch {
 	case a.Kind != Headless && here.lacksEndpoints(there, a.Family):
-		j.problem(j.whyBehind(here),
+		j.problem(fmt.Sprintf("its agent imports them from the hub; clusterset status --context %s says more", here.Context),
 			"%s: %s %s, because %s doesn't have the endpoints of what %s exports (yet)", way, a.At, what, here.Cluster, there.Cluster)
 	case a.Kind != Headless && pods == Works && a.Kind == ClusterSetIP:
 		j.problem("see whether this cluster's kube-proxy, or what replaces it, uses EndpointSlices of Services without a selector: docs/data-planes.md",
 			"%s: the pods answer, but the ClusterSetIP %s %s", way, a.At, what)
 	case a.Kind != Headless && pods == Works:
-		j.problem("see whether this cluster's kube-proxy, or what replaces it, uses serving, terminating endpoints: docs/data-planes.md",
+		j.problem("see whether this cluster's kube-proxy, or what replaces it, uses serving, terminating endpoints: docs/data-planes.md; an Event on the Service says if it isn't extended (run the test with --keep)",
 			"%s: the pods answer, but the Service's own address %s %s", way, a.At, what)
 	case a.Kind != Headless && (pods == NoAnswer || pods == Refused):
 		// The pods are reported.
-	case here.Reached[there.Cluster] == metav1.ConditionTrue:
+	case here.Reached[there.Cluster]:
 		j.problem(fmt.Sprintf("a network policy or a firewall between the clusters blocks TCP port %d; the agents' own port answers, so there is a route", port),
 			"%s: %s %s, although the clusters reach each other", way, a.At, what)
-	case here.Reached[there.Cluster] == metav1.ConditionFalse:
-		j.problem("routes between the clusters and firewalls decide that; clusterset only names addresses",
-			"%s: %s %s, and %s's agent can't reach that cluster either", way, a.At, what, here.Cluster)
-	case here.Cluster == there.Cluster:
-		j.problem("the cluster's own network, or a network policy in it, is in the way; clusterset isn't",
-			"%s: %s %s, in the cluster itself", way, a.At, what)
 	default:
 		j.problem(fmt.Sprintf("routes between the clusters' pod networks, firewalls and network policies decide that; clusterset only names addresses. The test uses TCP port %d", port),
 			"%s: the name leads to %s, which %s", way, a.At, what)
 	}
 }
 
-// whyBehind says what keeps a cluster from importing endpoints.
-func (j *judge) whyBehind(here *Facts) string {
-	if why := j.broken[here.Cluster]; why != "" {
-		return fmt.Sprintf("its agent imports them from the hub; see the problem above: %s", why)
-	}
-	return fmt.Sprintf("its agent imports them from the hub; clusterset status --context %s says more", here.Context)
-}
-
-// outcome returns how a question was answered.
 func (j *judge) outcome(here, there *Facts, kind Kind, family Family) Outcome {
 	at := slices.IndexFunc(here.Answers, func(a Answer) bool { return a.To == there.Cluster && a.Kind == kind && a.Family == family && a.Connect })
 	if at < 0 {
 		return ""
 	}
 	return here.Answers[at].Outcome
+}
+
+// Render returns the Report for a person.
+func Render(r Report, colours bool) string {
+	w := &screen.Writer{Colours: colours}
+	var rows [][]screen.Cell
+	for _, p := range r.Pairs {
+		row := screen.T(p.From, p.To)
+		for _, kind := range kinds {
+			row = append(row, p.cell(kind))
+		}
+		rows = append(rows, append(row, screen.T(p.NotTried)...))
+	}
+	w.Table([]string{"FROM", "TO", "NAME", "CLUSTERSETIP", "HEADLESS", "OWN NAME", ""}, rows)
+	for _, n := range r.Notes {
+		w.Blank()
+		w.Line(screen.Cell{Text: n, Colour: screen.Faint})
+	}
+	w.Blank()
+	if len(r.Problems) == 0 {
+		w.Line(screen.Cell{Text: "Every name and address works from every cluster.", Colour: screen.Good})
+	}
+	for _, p := range r.Problems {
+		w.Line(screen.Cell{Text: "PROBLEM  ", Colour: screen.Bad}, screen.Cell{Text: p.Message})
+		if p.Cure != "" {
+			w.Line(screen.Cell{Text: "         → " + p.Cure})
+		}
+	}
+	return w.String()
+}
+
+func (p *Pair) cell(kind Kind) screen.Cell {
+	var works, fails []string
+	for _, c := range p.Checks {
+		switch {
+		case c.Kind != kind:
+		case c.Outcome == Works:
+			works = append(works, c.Family)
+		default:
+			fails = append(fails, "no "+c.Family)
+		}
+	}
+	all := slices.Concat(works, fails)
+	switch {
+	case p.NotTried != "":
+		return screen.Cell{Text: "not tried", Colour: screen.Warn}
+	case len(all) == 0:
+		return screen.Cell{Text: "-", Colour: screen.Faint}
+	case len(fails) > 0:
+		return screen.Cell{Text: strings.Join(all, ", "), Colour: screen.Bad}
+	}
+	return screen.Cell{Text: strings.Join(all, ", "), Colour: screen.Good}
 }

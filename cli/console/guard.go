@@ -49,23 +49,22 @@ func (g guard) protect(address string, next http.Handler) http.Handler {
 		h.Set("Cache-Control", "no-store")
 		origin, site := r.Header.Get("Origin"), r.Header.Get("Sec-Fetch-Site")
 		scheme, from, _ := strings.Cut(origin, "://")
+		status, why := http.StatusOK, ""
 		switch {
-		case !hosts[r.Host]:
-			// Another name for this address belongs to a foreign page (DNS rebinding).
-			http.Error(w, "the clusterset console is at another address; open the one that it printed", http.StatusMisdirectedRequest)
-			return
+		case !hosts[r.Host]: // another name for this address belongs to a foreign page (DNS rebinding)
+			status, why = http.StatusMisdirectedRequest, "the clusterset console is at another address; open the one that it printed"
 		case origin != "" && (scheme != "http" || !hosts[from]), site != "" && site != "same-origin" && site != "none":
-			http.Error(w, "the clusterset console answers only its own page. To open it from elsewhere, copy the address into the browser", http.StatusForbidden)
-			return
+			status, why = http.StatusForbidden, "the clusterset console answers only its own page. To open it from elsewhere, copy the address into the browser"
 		case r.Method != http.MethodGet:
 			h.Set("Allow", http.MethodGet)
-			http.Error(w, "the clusterset console only reads", http.StatusMethodNotAllowed)
-			return
+			status, why = http.StatusMethodNotAllowed, "the clusterset console only reads"
 		case r.ContentLength != 0:
-			http.Error(w, "a request to the clusterset console has no body", http.StatusRequestEntityTooLarge)
-			return
+			status, why = http.StatusRequestEntityTooLarge, "a request to the clusterset console has no body"
 		case len(r.URL.RawQuery) > maxQuery:
-			http.Error(w, fmt.Sprintf("the query of the address has %d bytes; the clusterset console takes %d at most", len(r.URL.RawQuery), maxQuery), http.StatusRequestURITooLong)
+			status, why = http.StatusRequestURITooLong, fmt.Sprintf("the query of the address has %d bytes; the clusterset console takes %d at most", len(r.URL.RawQuery), maxQuery)
+		}
+		if why != "" {
+			http.Error(w, why, status)
 			return
 		}
 		if token := r.URL.Query().Get("token"); r.URL.Path == "/" && token != "" && g.accepts(token) {

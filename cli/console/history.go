@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/cli/view"
 )
 
 const (
@@ -18,6 +18,8 @@ const (
 	maxHappened, maxHistory = 2000, 500
 	// sameTime is how far a condition's change and the Event about it may be apart.
 	sameTime = 5 * time.Second
+	// itself is the key of what the console saw itself, among the numbers of sources.
+	itself = -1
 )
 
 // History is the answer of /api/history: what happened in the set, the newest first.
@@ -36,81 +38,48 @@ type Happened struct {
 	// Context and Cluster are where it was seen: both are empty for the hub of one context.
 	Context string `json:"context,omitempty"`
 	Cluster string `json:"cluster,omitempty"`
-	// What, Namespace and Name are the object that it is about.
-	What      string `json:"what"`
-	Namespace string `json:"namespace,omitempty"`
-	Name      string `json:"name"`
-	Reason    string `json:"reason"`
-	Message   string `json:"message"`
-	Warning   bool   `json:"warning,omitempty"`
-	// ID is that of the Event, unique in its source. It is empty for conditions, and for what the console saw itself.
+	view.Problem
+	Warning bool `json:"warning,omitempty"` // else it is no problem
+	// ID is unique in its source: that of the Event.
 	ID string `json:"-"`
 }
 
-// happenings are what is remembered of one source, by ID. Events are deleted after an hour; this remembers them for as long as the console runs.
-type happenings struct {
-	events map[string]Happened
-	unread string
-}
-
-// itself is the key of what the console saw itself, among the numbers of sources.
-const itself = -1
-
-// SetEvents adds Events of the source of a number, or says why they can't be read.
+// SetEvents adds Events of the source of a number, and says why they can't be read.
 func (s *Server) SetEvents(number int, events []Happened, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	unread := ""
-	if err != nil {
-		unread = err.Error()
-	}
-	s.remember(number, events, unread)
+	s.remember(number, events...)
+	s.unread[number] = err
 }
 
-// saw remembers what the console saw itself and no Event says. The caller holds the lock.
-func (s *Server) saw(all ...Happened) {
-	for i := range all {
-		s.seen++
-		all[i].ID = strconv.Itoa(s.seen)
-	}
-	s.remember(itself, all, "")
-}
-
-// remember adds what happened. The caller holds the lock.
-func (s *Server) remember(key int, all []Happened, unread string) {
+// remember adds what happened in a source, by ID, and forgets the oldest beyond maxHappened. API servers delete Events after an hour; this remembers
+// them for as long as the console runs. The caller holds the lock.
+func (s *Server) remember(key int, all ...Happened) {
 	h := s.happened[key]
 	if h == nil {
-		h = &happenings{events: map[string]Happened{}}
+		h = map[string]Happened{}
 		s.happened[key] = h
 	}
-	changed := unread != h.unread
-	h.unread = unread
 	for _, e := range all {
-		if was, ok := h.events[e.ID]; !ok || !was.Time.Equal(e.Time) || was.Count != e.Count {
-			h.events[e.ID] = e
-			changed = true
-		}
+		h[e.ID] = e
 	}
-	h.forget()
-	if changed {
-		s.publish()
+	if len(h) > maxHappened {
+		for _, e := range slices.SortedFunc(maps.Values(h), newestFirst)[maxHappened:] {
+			delete(h, e.ID)
+		}
 	}
 }
 
-// forget drops the oldest beyond maxHappened.
-func (h *happenings) forget() {
-	if len(h.events) <= maxHappened {
-		return
-	}
-	for _, e := range slices.SortedFunc(maps.Values(h.events), newestFirst)[maxHappened:] {
-		delete(h.events, e.ID)
-	}
+// changed is that a source stopped answering, or answers again.
+func (s *Source) changed(now time.Time) Happened {
+	p := view.Problem{What: whatSource, Name: s.name(), Reason: string(s.State), Message: cmp.Or(s.Error, "it answers again")}
+	return Happened{ID: p.Name + now.String(), Time: now, Context: s.Context, Cluster: s.Cluster, Problem: p, Warning: s.lost()}
 }
 
 // changes are the changes of clusters from one set to the next that no Event says: who joined, left, was drained or is no longer drained.
 func (s *set) changes(earlier *set, now time.Time) (all []Happened) {
 	add := func(name, reason, message string) {
-		all = append(all, Happened{Time: now, What: "MemberCluster", Name: name, Reason: reason, Message: message})
+		all = append(all, Happened{ID: name + now.String(), Time: now, Problem: view.Problem{What: "MemberCluster", Name: name, Reason: reason, Message: message}})
 	}
 	was := map[string]*clustersetv1alpha1.MemberCluster{}
 	for _, m := range earlier.members {
@@ -128,66 +97,41 @@ func (s *set) changes(earlier *set, now time.Time) (all []Happened) {
 			add(m.Name, "Undrained", "spec.drain was taken back")
 		}
 	}
-	for _, m := range earlier.members {
-		if was[m.Name] != nil {
-			add(m.Name, "Removed", "its MemberCluster was deleted from the hub")
-		}
+	for name := range was {
+		add(name, "Removed", "its MemberCluster was deleted from the hub")
 	}
 	return all
 }
 
-// changes are the changes of a source: it stopped answering, or answers again.
-func (s *Source) changes(was *Source, now time.Time) []Happened {
-	if s.lost() == was.lost() {
-		return nil
-	}
-	h := Happened{Time: now, Context: s.Context, Cluster: s.Cluster, What: whatSource, Name: s.name(), Reason: string(s.State), Message: s.Error, Warning: s.lost()}
-	if !h.Warning {
-		h.Message = "it answers again"
-	}
-	return []Happened{h}
-}
-
-// conditions are the last changes of the clusters' conditions, which stay when their Events are gone.
-func (s *set) conditions() (all []Happened) {
-	for _, m := range s.members {
-		for i := range m.Status.Conditions {
-			c := &m.Status.Conditions[i]
-			if c.LastTransitionTime.IsZero() {
-				continue
-			}
-			all = append(all, Happened{
-				Time: c.LastTransitionTime.Time, What: "MemberCluster", Name: m.Name, Reason: c.Reason,
-				Message: fmt.Sprintf("%s is %s: %s", c.Type, c.Status, c.Message),
-			})
-		}
-	}
-	return all
-}
-
-// history answers /api/history.
-func (s *Server) history(context.Context, query) (any, error) {
+// history answers /api/history: also with the last changes of the clusters' conditions, which stay when their Events are gone.
+func (s *Server) history(context.Context, query) (*History, error) {
 	s.mu.Lock()
 	out := &History{Items: []Happened{}}
-	is := s.set
-	for number, h := range s.happened {
-		out.Items = slices.AppendSeq(out.Items, maps.Values(h.events))
-		if h.unread != "" {
-			from := s.sources[number]
-			out.Unread = append(out.Unread, strings.TrimSpace(from.Role+" "+from.Context)+": "+h.unread)
+	members := s.now.set.members
+	for _, h := range s.happened {
+		out.Items = slices.AppendSeq(out.Items, maps.Values(h))
+	}
+	for number, err := range s.unread {
+		if from := s.now.sources[number]; err != nil {
+			out.Unread = append(out.Unread, strings.TrimSpace(from.Role+" "+from.Context)+": "+err.Error())
 		}
 	}
 	s.mu.Unlock()
 	slices.Sort(out.Unread)
-	said := map[Happened][]time.Time{}
-	about := func(h *Happened) Happened { return Happened{What: h.What, Name: h.Name, Reason: h.Reason} }
+	said := map[string][]time.Time{}
 	for i := range out.Items {
-		key := about(&out.Items[i])
-		said[key] = append(said[key], out.Items[i].Time)
+		h := &out.Items[i]
+		key := h.What + " " + h.Name + " " + h.Reason
+		said[key] = append(said[key], h.Time)
 	}
-	for _, c := range is.conditions() {
-		if !slices.ContainsFunc(said[about(&c)], func(at time.Time) bool { return at.Sub(c.Time).Abs() <= sameTime }) {
-			out.Items = append(out.Items, c)
+	for _, m := range members {
+		for i := range m.Status.Conditions {
+			c := &m.Status.Conditions[i]
+			told := slices.ContainsFunc(said["MemberCluster "+m.Name+" "+c.Reason], func(at time.Time) bool { return at.Sub(c.LastTransitionTime.Time).Abs() <= sameTime })
+			if !told && !c.LastTransitionTime.IsZero() {
+				p := view.Problem{What: "MemberCluster", Name: m.Name, Reason: c.Reason, Message: fmt.Sprintf("%s is %s: %s", c.Type, c.Status, c.Message)}
+				out.Items = append(out.Items, Happened{Time: c.LastTransitionTime.Time, Problem: p})
+			}
 		}
 	}
 	slices.SortFunc(out.Items, newestFirst)
@@ -197,6 +141,6 @@ func (s *Server) history(context.Context, query) (any, error) {
 }
 
 func newestFirst(a, b Happened) int {
-	return cmp.Or(b.Time.Compare(a.Time), cmp.Compare(a.Context, b.Context), cmp.Compare(a.What, b.What), cmp.Compare(a.Namespace, b.Namespace),
-		cmp.Compare(a.Name, b.Name), cmp.Compare(a.Reason, b.Reason), cmp.Compare(a.Message, b.Message), cmp.Compare(a.ID, b.ID))
+	return cmp.Or(b.Time.Compare(a.Time), cmp.Compare(a.Context, b.Context), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name),
+		cmp.Compare(a.Message, b.Message), cmp.Compare(a.ID, b.ID))
 }

@@ -1,10 +1,9 @@
 package console
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
+	"slices"
 	"testing"
 	"time"
 
@@ -12,17 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/cli/view"
 )
-
-// historyOf returns what the console says that happened.
-func historyOf(t *testing.T, s *Server) (h History) {
-	t.Helper()
-	got := ask(t, s, "/api/history", nil)
-	if err := json.Unmarshal(got.Body.Bytes(), &h); err != nil || got.Code != http.StatusOK {
-		t.Fatalf("status %d, %v: %s", got.Code, err, got.Body)
-	}
-	return h
-}
 
 func member(name string, drain bool, conditions ...metav1.Condition) runtime.Object {
 	m := &clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: name}}
@@ -40,43 +30,28 @@ func TestHistory(t *testing.T) {
 	s.SetRecords([]runtime.Object{member("beijing", false, ready, valid), member("lyon", false)})
 	hub := s.AddSource(Source{Role: RoleHub, Context: "hub", State: Live})
 	bj := s.AddSource(Source{Role: RoleMember, Context: "bj", Cluster: "beijing", State: Live})
-	answers := func(state State, err string) {
-		s.ChangeSource(bj, func(from *Source) { from.State, from.Error = state, err })
-	}
-	s.SetEvents(hub, []Happened{{ID: "1", Context: "hub", Time: long.Add(2 * time.Second), What: "MemberCluster", Name: "beijing", Reason: "HeartbeatMissed", Message: "no heartbeat for 40s", Warning: true}}, nil)
+	s.SetEvents(hub, []Happened{{ID: "1", Context: "hub", Time: long.Add(2 * time.Second), Warning: true, Problem: view.Problem{What: "MemberCluster", Name: "beijing", Reason: "HeartbeatMissed", Message: "no heartbeat for 40s"}}}, nil)
 	s.SetEvents(bj, nil, errors.New("forbidden"))
 
 	s.SetRecords([]runtime.Object{member("beijing", true, ready, valid), member("tianjin", false)})
-	answers(Away, "connection refused")
 	s.SetRecords([]runtime.Object{member("beijing", false, ready, valid), member("tianjin", false)})
-	answers(Live, "")
+	for _, err := range []string{"connection refused", ""} {
+		s.ChangeSource(bj, func(from *Source) { from.State, from.Error = map[bool]State{true: Live, false: Away}[err == ""], err })
+	}
 	s.SetEvents(hub, nil, nil) // an hour later
 
-	got := historyOf(t, s)
+	got := answer[History](t, s, "/api/history")
 	var lines []string
 	for _, i := range got.Items {
 		lines = append(lines, fmt.Sprintf("%s %s %s", i.Name, i.Reason, i.Message))
 	}
 	want := []string{
-		"beijing Live it answers again", "beijing Undrained spec.drain was taken back", "beijing Away connection refused",
-		"lyon Removed its MemberCluster was deleted from the hub", "tianjin Joined it is on the hub", "beijing Drained spec.drain was set: it is used as the last resort",
+		"beijing Live it answers again", "beijing Away connection refused", "beijing Undrained spec.drain was taken back",
+		"beijing Drained spec.drain was set: it is used as the last resort", "lyon Removed its MemberCluster was deleted from the hub", "tianjin Joined it is on the hub",
 		"beijing HeartbeatMissed no heartbeat for 40s", "beijing Valid Valid is True: all of it is used",
 	}
-	if len(lines) != len(want) || got.Total != len(want) {
-		t.Fatalf("it has %q", lines)
-	}
-	// Those of one time have any order.
-	seen := map[string]bool{}
-	for _, l := range lines {
-		seen[l] = true
-	}
-	for _, w := range want {
-		if !seen[w] {
-			t.Errorf("%q isn't in %q", w, lines)
-		}
-	}
-	if lines[0] != want[0] || lines[6] != want[6] || lines[7] != want[7] {
-		t.Errorf("the order is %q", lines)
+	if !slices.Equal(lines, want) || got.Total != len(want) {
+		t.Fatalf("it has %q\nwant %q", lines, want)
 	}
 	if len(got.Unread) != 1 || got.Unread[0] != "member bj: forbidden" {
 		t.Errorf("unread are %q", got.Unread)
@@ -92,18 +67,18 @@ func TestHistoryIsBounded(t *testing.T) {
 		var events []Happened
 		for i := range maxHappened {
 			n := round*maxHappened + i
-			events = append(events, Happened{ID: fmt.Sprint(n), Time: start.Add(time.Duration(n) * time.Second), What: "MemberCluster", Name: "a", Reason: fmt.Sprint(n)})
+			events = append(events, Happened{ID: fmt.Sprint(n), Time: start.Add(time.Duration(n) * time.Second), Problem: view.Problem{What: "MemberCluster", Name: "a"}})
 		}
 		s.SetEvents(hub, events, nil)
 	}
 	for i := range maxHappened + 100 {
 		s.SetRecords([]runtime.Object{member("a", i%2 == 0)})
 	}
-	got := historyOf(t, s)
+	got := answer[History](t, s, "/api/history")
 	if got.Total != 2*maxHappened || len(got.Items) != maxHistory {
 		t.Errorf("it has %d of %d", len(got.Items), got.Total)
 	}
-	events, others := s.happened[hub].events, s.happened[itself].events
+	events, others := s.happened[hub], s.happened[itself]
 	if len(events) != maxHappened || events[fmt.Sprint(3*maxHappened-1)].Name == "" || len(others) != maxHappened {
 		t.Errorf("%d Events and %d others are kept", len(events), len(others))
 	}

@@ -3,7 +3,6 @@ package console
 import (
 	"context"
 	"maps"
-	"strconv"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -46,7 +45,7 @@ type Link struct {
 type pair struct{ from, to string }
 
 // links answers /api/links.
-func (s *Server) links(ctx context.Context, q query) (any, error) {
+func (s *Server) links(ctx context.Context, q query) (*Links, error) {
 	is, err := s.asked(ctx, q)
 	if err != nil {
 		return nil, err
@@ -56,7 +55,7 @@ func (s *Server) links(ctx context.Context, q query) (any, error) {
 	if out.Uncounted = len(is.set.keys)*len(out.Clusters) > maxCounted; !out.Uncounted {
 		o := s.options.Preview
 		o.All = true
-		counted, err := s.lastFlows.get(ctx, is.set.state, is.list, o, flows)
+		counted, err := s.lastFlows.get(ctx, &is, o, flows)
 		if err != nil {
 			return nil, err
 		}
@@ -78,9 +77,9 @@ func (s *Server) links(ctx context.Context, q query) (any, error) {
 func flows(result *preview.Result) map[pair]Link {
 	links := map[pair]Link{}
 	for i := range result.Services {
-		for p, used := range uses(&result.Services[i]) {
+		for p, by := range uses(&result.Services[i]) {
 			l := links[p]
-			l.Services, l.Names, l.ClusterSetIPs, l.LastResort = l.Services+1, l.Names+used.Names, l.ClusterSetIPs+used.ClusterSetIPs, l.LastResort+used.LastResort
+			l.Services, l.Names, l.ClusterSetIPs, l.LastResort = l.Services+1, l.Names+by.Names, l.ClusterSetIPs+by.ClusterSetIPs, l.LastResort+by.LastResort
 			links[p] = l
 		}
 	}
@@ -99,14 +98,18 @@ func uses(svc *preview.Service) map[pair]Link {
 		if answers == nil {
 			continue
 		}
-		take := func(a *preview.Answer, mark func(*Link)) {
-			if a == nil || a.ByClusterSetIP {
-				return
+		for way, a := range []*preview.Answer{&answers.DNS, &answers.Global, answers.ClusterSetIP} {
+			if a == nil { // the place has no ClusterSetIP
+				continue
 			}
 			for _, to := range a.Clusters {
 				for _, from := range cell.Places {
 					l := all[pair{from.Cluster, to.Cluster}]
-					mark(&l)
+					if way < 2 {
+						l.Names = 1
+					} else {
+						l.ClusterSetIPs = 1
+					}
 					if a.Degraded {
 						l.LastResort = 1
 					}
@@ -114,34 +117,24 @@ func uses(svc *preview.Service) map[pair]Link {
 				}
 			}
 		}
-		take(&answers.DNS, func(l *Link) { l.Names = 1 })
-		take(&answers.Global, func(l *Link) { l.Names = 1 })
-		take(answers.ClusterSetIP, func(l *Link) { l.ClusterSetIPs = 1 })
 	}
 	return all
 }
 
 // measured adds what agents say about each other: on the hub, and with more detail in the members that are read.
 func (s *shown) measured(all map[pair]Link, now time.Time) {
-	say := func(from, to string, reachable metav1.ConditionStatus) {
-		l := all[pair{from, to}]
-		l.Reachable = reachable
-		all[pair{from, to}] = l
+	say := func(from string, reachable metav1.ConditionStatus, to ...string) {
+		for _, name := range to {
+			l := all[pair{from, name}]
+			l.Reachable = reachable
+			all[pair{from, name}] = l
+		}
 	}
 	for from, said := range s.heard {
-		if !said.Measures || now.Sub(said.Renewed) > view.Overdue {
-			continue
-		}
-		for _, to := range s.set.members {
-			if to.Name != from && !to.Left() {
-				say(from, to.Name, metav1.ConditionTrue)
-			}
-		}
-		for _, to := range said.Unmeasured {
-			say(from, to, metav1.ConditionUnknown)
-		}
-		for _, to := range said.CantReach {
-			say(from, to, metav1.ConditionFalse)
+		if said.Measures && now.Sub(said.Renewed) <= view.Overdue {
+			say(from, metav1.ConditionTrue, s.set.state.Clusters()...)
+			say(from, metav1.ConditionUnknown, said.Unmeasured...)
+			say(from, metav1.ConditionFalse, said.CantReach...)
 		}
 	}
 	for _, from := range s.sources {
@@ -156,22 +149,4 @@ func (s *shown) measured(all map[pair]Link, now time.Time) {
 			all[pair{reach.Cluster, c.Name}] = l
 		}
 	}
-}
-
-// linksTable answers /api/links.csv.
-func (s *Server) linksTable(ctx context.Context, q query) (any, error) {
-	v, err := s.links(ctx, q)
-	if err != nil {
-		return nil, err
-	}
-	t := table{{"from", "to", "services", "names", "clusterSetIPs", "lastResort", "reachable", "reason", "roundTripMicroseconds"}}
-	links, _ := v.(*Links)
-	for i := range links.Links {
-		l := &links.Links[i]
-		t = append(t, []string{
-			l.From, l.To, strconv.Itoa(l.Services), strconv.Itoa(l.Names), strconv.Itoa(l.ClusterSetIPs), strconv.Itoa(l.LastResort),
-			string(l.Reachable), l.Reason, strconv.FormatInt(l.RoundTripMicroseconds, 10),
-		})
-	}
-	return t, nil
 }

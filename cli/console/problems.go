@@ -3,6 +3,7 @@ package console
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/cli/doctor"
 	"github.com/clusterset/clusterset/cli/preview"
 	"github.com/clusterset/clusterset/cli/view"
 )
@@ -30,15 +32,15 @@ type Problems struct {
 	Unchecked []Found `json:"unchecked,omitempty"`
 }
 
-// Found is a problem, and where it was found.
+// Found is a problem, as `clusterset status` has it, and in which source it was found.
 type Found struct {
-	Problem
+	Context string `json:"context"`
+	Cluster string `json:"cluster,omitempty"`
+	view.Problem
 	// Urgent says that clients or the operator can be misled by it now.
 	Urgent bool `json:"urgent,omitempty"`
-	// Commands cure it, or show more.
-	Commands []string `json:"commands,omitempty"`
-	// Clusters are all for which the same couldn't be checked, if there are several.
-	Clusters []string `json:"clusters,omitempty"`
+	// Paste is what the cure says is to be pasted.
+	Paste string `json:"paste,omitempty"`
 	// Checked is when it was found, unless it follows from what the console has just read.
 	Checked time.Time `json:"checked,omitzero"`
 }
@@ -49,129 +51,94 @@ var later = map[string]bool{
 	api.ReasonNoPeers: true,
 }
 
+// whatSource is a Problem's What for an API server that the console can't read, and whatDoctor that for a finding of `clusterset doctor`,
+// whose Reason is the check.
+const whatSource, whatDoctor = "Source", "Doctor"
+
 // problems answers /api/problems.
-func (s *Server) problems(context.Context, query) (any, error) {
+func (s *Server) problems(context.Context, query) (*Problems, error) {
 	is := s.current()
-	out := &Problems{}
-	out.Items, out.Answered, out.Unchecked = is.found(s.options.Flags, time.Now())
-	for i := range out.Items {
-		if out.Items[i].Urgent {
-			out.Urgent++
-		}
-	}
-	slices.SortStableFunc(out.Items, func(a, b Found) int {
-		if a.Urgent != b.Urgent {
-			return map[bool]int{true: -1, false: 1}[a.Urgent]
-		}
-		return cmp.Or(cmp.Compare(rank(a.What), rank(b.What)), cmp.Compare(a.About(), b.About()), cmp.Compare(a.Cluster, b.Cluster))
-	})
+	out := is.found(time.Now())
+	order := map[bool]int{true: -1} // otherwise as found: what is the cause of others comes first
+	slices.SortStableFunc(out.Items, func(a, b Found) int { return cmp.Compare(order[a.Urgent], order[b.Urgent]) })
 	out.Total = len(out.Items)
-	out.Items = out.Items[:min(len(out.Items), maxProblems)]
-	out.Answered, out.Unchecked = out.Answered[:min(len(out.Answered), maxProblems)], out.Unchecked[:min(len(out.Unchecked), maxProblems)]
+	if out.Urgent = slices.IndexFunc(out.Items, func(f Found) bool { return !f.Urgent }); out.Urgent < 0 {
+		out.Urgent = out.Total
+	}
+	for _, list := range []*[]Found{&out.Items, &out.Answered, &out.Unchecked} {
+		*list = (*list)[:min(len(*list), maxProblems)]
+	}
 	return out, nil
 }
 
-// whatSource is a Problem's What for an API server that the console can't read.
-const whatSource = "Source"
-
-// rank orders problems: what is the cause of others comes first.
-func rank(what string) int {
-	at := slices.Index([]string{whatSource, "Hub", whatDoctor, "MemberCluster", "Namespace"}, what)
-	if at < 0 {
-		return 5
-	}
-	return at
-}
-
-// hub is the source of the records.
-func (s *shown) hub() *Source {
-	for _, from := range s.sources {
-		if from.Role != RoleMember {
-			return from
-		}
-	}
-	return &Source{}
-}
-
-// found returns all problems: of the sources, of the hub with its services, and what each member has of its own. answered are services that need
-// attention and are none, and unchecked is what the doctor couldn't check.
-func (s *shown) found(flags Flags, now time.Time) (all, answered, unchecked []Found) {
-	all = []Found{}
-	found := func(from *Source, urgent bool, problems []view.Problem) (list []Found) {
+// found returns all problems: of the sources, of the hub with its services, and what each member has of its own.
+func (s *shown) found(now time.Time) *Problems {
+	out := &Problems{Items: []Found{}}
+	known := map[view.Problem]bool{} // in whatever words
+	add := func(to *[]Found, from *Source, problems []view.Problem) {
 		for _, p := range problems {
-			f := Found{Problem: Problem{Context: from.Context, Cluster: from.Cluster, Problem: p}, Urgent: urgent && !later[p.Reason]}
-			f.Commands = s.commands(flags, from, &p)
-			list = append(list, f)
+			fact := view.Problem{Namespace: p.Namespace, Name: p.Name, Reason: p.Reason}
+			if from.Role == RoleMember && known[fact] {
+				continue
+			}
+			known[fact] = known[fact] || from.Role != RoleMember
+			*to = append(*to, Found{Context: from.Context, Cluster: from.Cluster, Problem: p, Urgent: to == &out.Items && !later[p.Reason]})
 		}
-		return list
 	}
-	hub := s.hub()
 	for _, from := range s.sources {
 		if from.lost() {
-			all = append(all, found(from, true, []view.Problem{{Name: from.name(), What: whatSource, Reason: string(from.State), Message: from.Error, Cure: "until then, what is shown of it is what it said last"}})...)
+			p := view.Problem{Name: from.name(), What: whatSource, Reason: string(from.State), Message: from.Error, Cure: "until then, what is shown of it is what it said last"}
+			add(&out.Items, from, []view.Problem{p})
 		}
 	}
-	records := s.records(now)
+	hub, records := s.hub(), s.records(now)
 	set := view.Build(view.Facts{Now: now, Hub: records})
-	known := map[view.Problem]bool{} // in whatever words
-	fact := func(p view.Problem) view.Problem {
-		return view.Problem{Namespace: p.Namespace, Name: p.Name, Reason: p.Reason}
-	}
-	isNew := func(problems []view.Problem) []view.Problem {
-		return slices.DeleteFunc(problems, func(p view.Problem) bool { return known[fact(p)] })
-	}
-	all = append(append(all, found(hub, true, set.All())...), found(hub, false, s.elsewhere(records))...)
-	answered = found(hub, false, slices.Concat(set.Services.Conflicts, set.Services.LastResort))
-	for _, p := range slices.Concat(set.All(), set.Services.Conflicts, set.Services.LastResort) {
-		known[fact(p)] = true
-	}
+	add(&out.Items, hub, append(set.All(), s.elsewhere(records)...))
+	add(&out.Answered, hub, slices.Concat(set.Services.Conflicts, set.Services.LastResort))
 	for _, from := range s.sources {
-		facts, own := s.ofMember(from, records, now)
-		problems, couldNot := s.findings(flags, from, facts, own)
-		if own != nil {
+		var own view.Report
+		facts := s.ofMember(from, records, now)
+		if facts != nil {
+			own = view.Build(*facts)
 			own.Elsewhere = nil // which the hub knows for all
-			all = append(all, found(from, true, isNew(own.All()))...)
-			answered = append(answered, found(from, false, isNew(slices.Concat(own.Services.Conflicts, own.Services.LastResort)))...)
 		}
-		all = append(all, problems...)
-		for _, f := range couldNot {
-			unchecked = alike(unchecked, f)
+		add(&out.Items, from, own.All())
+		add(&out.Answered, from, slices.Concat(own.Services.Conflicts, own.Services.LastResort))
+		for _, finding := range s.findings(from, facts, own) {
+			to := &out.Items
+			if finding.Level == doctor.Skipped {
+				to = &out.Unchecked
+			}
+			*to = append(*to, from.found(finding))
 		}
 	}
-	return all, answered, unchecked
+	return out
 }
 
-// alike adds what couldn't be checked. The same of several clusters is one.
-func alike(all []Found, f Found) []Found {
-	at := slices.IndexFunc(all, func(o Found) bool { return o.Reason == f.Reason && o.Message == f.Message })
-	if at < 0 {
-		return append(all, f)
-	}
-	if all[at].Clusters == nil {
-		all[at].Clusters = []string{all[at].Name}
-	}
-	all[at].Clusters = append(all[at].Clusters, f.Name)
-	return all
-}
-
-// ofMember is what is known of a member and the Report of that, nil if nothing is.
-func (s *shown) ofMember(from *Source, records *view.HubFacts, now time.Time) (*view.Facts, *view.Report) {
+// ofMember is what is known of a member, nil if nothing is.
+func (s *shown) ofMember(from *Source, records *view.HubFacts, now time.Time) *view.Facts {
 	if from.Local == nil {
-		return nil, nil
+		return nil
 	}
-	facts := view.Facts{Now: from.asOf(now), Local: from.Local}
+	facts := &view.Facts{Now: from.asOf(now), Local: from.Local}
 	if s.hub().Role == RoleHub && len(s.set.members) > 0 {
-		facts.Hub = &view.HubFacts{Read: records.Read, Members: records.Members, Heard: records.Heard, Exports: s.without(from.Local.Namespaces)}
+		facts.Hub = &view.HubFacts{Read: records.Read, Members: records.Members, Heard: records.Heard}
+		for _, key := range s.set.keys { // of services whose namespaces it doesn't have
+			if from.Local.Namespaces != nil && !from.Local.Namespaces[key.Namespace] {
+				for _, r := range s.set.state.Records(key) {
+					facts.Hub.Exports = append(facts.Hub.Exports, *r)
+				}
+			}
+		}
 	}
-	report := view.Build(facts)
-	return &facts, &report
+	return facts
 }
 
 // records are what the hub has, without the exports: what they amount to is known from the set.
 func (s *shown) records(now time.Time) *view.HubFacts {
 	f := &view.HubFacts{Read: s.hub().asOf(now), Heard: s.heard, Process: s.process, Services: map[types.NamespacedName]*preview.Exported{}}
 	for _, key := range s.set.keys {
-		if i := s.set.items[key]; i.Conflicts > 0 || i.Ready == 0 { // others need no attention
+		if i := s.set.items[key]; len(i.Conflicts) > 0 || i.Ready == 0 { // others need no attention
 			f.Services[key] = s.set.state.Exported(key)
 		}
 	}
@@ -196,65 +163,44 @@ func (s *shown) elsewhere(records *view.HubFacts) []view.Problem {
 	return records.Elsewhere(exports, known, records.Read)
 }
 
-// without returns the exports of services whose namespaces a cluster doesn't have.
-func (s *shown) without(namespaces map[string]bool) (all []clustersetv1alpha1.ExportedService) {
-	for _, key := range s.set.keys {
-		if namespaces != nil && !namespaces[key.Namespace] {
-			for _, r := range s.set.state.Records(key) {
-				all = append(all, *r)
-			}
-		}
-	}
-	return all
-}
+var (
+	// elsewhereListed are the checks of the doctor whose findings aren't listed: something else reports the same (server, set), the console
+	// doesn't read the agent's Secret (hub), or they take a pod's file or the address of a DNS server (the others).
+	elsewhereListed = []string{"server", "set", "hub", "dns"}
+	// current are those made of what the console has just read: they are as old as everything else.
+	current = []string{"pods", "location", "reach"}
+)
 
-// commands cure a problem, or show more about it.
-func (s *shown) commands(flags Flags, from *Source, p *view.Problem) []string {
-	hub := kubectl(flags.Hub)
-	member := func(context string) []string { return append(slices.Clone(flags.Members), "--context", context) }
-	at := from.Context
-	if from.Role != RoleMember {
-		at = s.contextOf(p.Name)
-	}
-	switch {
-	case p.What == whatSource && from.Role == RoleMember:
-		return []string{line(append([]string{"kubectl", "get", "--raw", "/readyz"}, member(from.Context)...)...)}
-	case p.What == whatSource && hub != nil:
-		return []string{line(append([]string{"kubectl", "get", "--raw", "/readyz"}, hub...)...)}
-	case p.Reason == view.MissingElsewhere, p.Reason == "Held": // the console doesn't read these clusters, and the ServiceExport is gone
+// findings are those of the doctor in a member, or on the hub if facts is nil, that nothing else reports. set adds what else is wrong in a member.
+func (s *shown) findings(from *Source, facts *view.Facts, set view.Report) []doctor.Finding {
+	if from.Asked == nil {
 		return nil
-	case p.What == "Namespace":
-		return []string{line(append([]string{"kubectl", "create", "namespace", p.Name}, member(at)...)...)}
-	case strings.HasPrefix(p.Cure, "clusterset join "+p.Name+" --rejoin") && hub != nil && at != "":
-		return []string{line(slices.Concat([]string{"clusterset", "join", p.Name, "--rejoin"}, member(at), flags.Hub)...)}
-	case p.What == "MemberCluster" && at != "":
-		return []string{line(append([]string{"clusterset", "doctor"}, member(at)...)...)}
-	case p.What == "MemberCluster" && hub != nil:
-		return []string{line(append([]string{"kubectl", "describe", "membercluster", p.Name}, hub...)...)}
-	case p.What == "Hub" && hub != nil:
-		return []string{line(append([]string{"kubectl", "get", "memberclusters"}, hub...)...)}
-	case p.What == "Exports" && hub != nil:
-		return []string{line(append([]string{"clusterset", "services", "--namespace", p.Namespace}, flags.Hub...)...)}
-	case p.Namespace != "" && from.Role == RoleMember:
-		return []string{line(append([]string{"kubectl", "describe", strings.ToLower(p.What), p.Name, "--namespace", p.Namespace}, member(at)...)...)}
 	}
-	return nil
+	f := *from.Asked
+	switch {
+	case from.Role == RoleMember && facts != nil:
+		f.See(facts, set)
+	case from.Role == RoleMember:
+		f.SetErr = errors.New(cmp.Or(from.Error, "it hasn't been read"))
+	}
+	var ofHub []doctor.Finding
+	if hub := s.hub(); from != hub && hub.Asked != nil {
+		f.Hub = hub.Asked.Hub // to compare the clocks
+		ofHub = doctor.Diagnose(hub.Asked).Findings
+	}
+	return slices.DeleteFunc(doctor.Diagnose(&f).Findings, func(f doctor.Finding) bool {
+		return f.Level == doctor.OK || slices.Contains(elsewhereListed, f.Check) || slices.Contains(ofHub, f)
+	})
 }
 
-// kubectl turns the flags that lead to the hub into those of kubectl.
-func kubectl(hub []string) (words []string) {
-	for _, w := range hub {
-		words = append(words, strings.Replace(w, "--hub-", "--", 1))
+// found is a finding in a source as it is listed.
+func (s *Source) found(finding doctor.Finding) Found {
+	f := Found{Context: s.Context, Cluster: s.Cluster, Urgent: finding.Level == doctor.Problem}
+	f.Name, f.What, f.Reason, f.Message = s.name(), whatDoctor, finding.Check, finding.Message
+	f.Cure, f.Paste, _ = strings.Cut(finding.Cure, ":\n")
+	f.Cure = strings.ReplaceAll(f.Cure, "\n", " ")
+	if !slices.Contains(current, finding.Check) {
+		f.Checked = s.Asked.Now
 	}
-	return words
-}
-
-// contextOf returns the context of a cluster, or "" if the console doesn't read it.
-func (s *shown) contextOf(cluster string) string {
-	for _, from := range s.sources {
-		if from.Role == RoleMember && from.Cluster == cluster && cluster != "" {
-			return from.Context
-		}
-	}
-	return ""
+	return f
 }

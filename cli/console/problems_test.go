@@ -9,7 +9,6 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
@@ -25,7 +24,6 @@ import (
 func observed(t *testing.T) *Server {
 	t.Helper()
 	s, _ := hub(t)
-	s.options.Flags = Flags{Hub: []string{"--hub-context", "hub"}, Preview: []string{"--hub-context", "hub"}}
 	s.SetHeard(map[string]view.Heartbeat{
 		"beijing": {Renewed: time.Now(), Measures: true, CantReach: []string{"shanghai"}, Unmeasured: []string{"lyon"}},
 		"tianjin": {Renewed: time.Now(), Measures: true},
@@ -43,10 +41,9 @@ func observed(t *testing.T) *Server {
 			{Name: "shanghai", Reachable: metav1.ConditionFalse, Reason: "NoAnswer", Since: metav1.NewTime(time.Now().Add(-72 * time.Hour)), Beacons: []string{"10.3.0.1:7353"}},
 		}},
 	}
-	report := view.Build(view.Facts{Local: local, Now: time.Now()})
-	s.sources = []*Source{
+	s.now.sources = []*Source{
 		{Role: RoleHub, Context: "hub", State: Live, Asked: &doctor.Facts{Now: askedAt, Hub: &doctor.Server{What: "hub", Timed: true, Skew: -90 * time.Second}}},
-		{Role: RoleMember, Context: "bj", Cluster: "beijing", State: Live, Local: local, Report: &report, Asked: asked()},
+		{Role: RoleMember, Context: "bj", Cluster: "beijing", State: Live, Local: local, Asked: asked()},
 		{Role: RoleMember, Context: "tj", Cluster: "tianjin", State: Away, Error: "connection refused"},
 	}
 	return s
@@ -75,96 +72,20 @@ func own(name string) *corev1.Service {
 }
 
 // Problems has all that status and doctor know of the hub and of each member, what can't be read, and what services have, each with a cure and
-// a command. The most urgent are first. What doctor couldn't check is no problem.
+// a command, listed once. The most urgent are first. What doctor couldn't check is no problem.
 func TestProblems(t *testing.T) {
 	s := observed(t)
 	answers(t, s, "problems", "/api/problems")
 	answers(t, s, "service-member", "/api/service?service=shop/web&from=tianjin")
 	answers(t, s, "services-clustersetip", "/api/services?q=10.96.7.7")
-}
-
-// What status and doctor both report is listed once: of a cluster whose name is taken, too, instead of each of its exports.
-func TestProblemsAreListedOnce(t *testing.T) {
-	s := observed(t)
-	taken := metav1.Condition{Type: "Ready", Status: metav1.ConditionFalse, Reason: api.ReasonNameTaken, Message: "another agent is at work"}
-	local := s.Source(1).Local
-	beijing := s.current().set.members[0]
-	local.Members = append(local.Members, *beijing.DeepCopy())
-	local.Exports[0].Status.Conditions = []metav1.Condition{taken}
-	local.Exports = append(local.Exports, mcsv1beta1.ServiceExport{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "absent"}, Status: mcsv1beta1.ServiceExportStatus{
-		Conditions: []metav1.Condition{{Type: "Valid", Status: metav1.ConditionFalse, Reason: "NoService", Message: "there is no such Service"}},
-	}})
-	suspect := clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "shanghai"}, Status: clustersetv1alpha1.MemberClusterStatus{Phase: clustersetv1alpha1.MemberSuspect}}
-	local.Members = append(local.Members, suspect)
-	local.Imports = append(local.Imports, mcsv1beta1.ServiceImport{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "db"}, Spec: mcsv1beta1.ServiceImportSpec{Type: mcsv1beta1.Headless}})
-	local.Slices = []discoveryv1.EndpointSlice{{
-		ObjectMeta:  metav1.ObjectMeta{Namespace: "shop", Name: "db", Labels: map[string]string{mcsv1beta1.LabelServiceName: "db", api.LabelSourceCluster: "shanghai"}},
-		AddressType: discoveryv1.AddressTypeIPv4, Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"10.8.2.10"}}},
-	}}
-	is := s.current()
-	problems, answered, unchecked := is.found(Flags{}, time.Now())
-	problems = append(problems, answered...)
-	reasons := map[string]int{}
+	answers(t, s, "links", "/api/links") // as the Leases say, or with the round trip as the cluster itself does
+	problems := answer[Problems](t, s, "/api/problems").Items
 	for i, p := range problems {
-		reasons[p.Reason]++
 		for j, other := range problems {
 			if i != j && strings.Contains(p.Message, other.Message) {
 				t.Errorf("%s %q says the same as %s %q", p.Reason, p.Message, other.Reason, other.Message)
 			}
 		}
-	}
-	for reason, n := range map[string]int{"NoService": 1, api.ReasonNameTaken: 1, "Suspect": 1, "set": 0, "LastResort": 1, "clusterdns": 1, "clock": 2} {
-		if reasons[reason] != n {
-			t.Errorf("%s is listed %d times, want %d", reason, reasons[reason], n)
-		}
-	}
-	for _, u := range unchecked {
-		if u.Urgent || overlap.here[u.Reason] != "" {
-			t.Errorf("unchecked: %+v", u)
-		}
-	}
-}
-
-// Of a member that can't be read any more, what the doctor asked stays. It has nothing to say of a member that it hasn't asked yet.
-func TestFindingsOfAMemberThatIsAway(t *testing.T) {
-	s := New(Options{})
-	s.AddSource(Source{Role: RoleMember, Context: "bj", State: Away, Error: "connection refused", Asked: asked()})
-	s.AddSource(Source{Role: RoleMember, Context: "tj", State: Loading})
-	is := s.current()
-	problems, answered, unchecked := is.found(Flags{}, time.Now())
-	problems = append(problems, answered...)
-	var all []string
-	for _, f := range append(problems, unchecked...) {
-		all = append(all, f.Name+" "+f.Reason)
-	}
-	if got, want := strings.Join(all, ", "), "bj Away, bj clusterdns, bj nodelocaldns"; got != want {
-		t.Errorf("got %s; want %s", got, want)
-	}
-}
-
-// What couldn't be checked of several clusters, for the same reason, is listed once, with their names.
-func TestWhatCouldNotBeCheckedIsListedOnce(t *testing.T) {
-	s := New(Options{})
-	for _, name := range []string{"bj", "sh", "tj"} {
-		s.AddSource(Source{Role: RoleMember, Context: name, State: Loading, Asked: asked()})
-	}
-	is := s.current()
-	_, _, unchecked := is.found(Flags{}, time.Now())
-	if len(unchecked) != 1 || strings.Join(unchecked[0].Clusters, " ") != "bj sh tj" {
-		t.Errorf("%+v", unchecked)
-	}
-}
-
-// Links has what leads from each cluster to each, and who reaches whom: as its Lease says, or with the round trip as its own cluster does.
-func TestLinks(t *testing.T) {
-	s := observed(t)
-	answers(t, s, "links", "/api/links")
-	got := ask(t, s, "/api/links.csv", nil)
-	if want := "from,to,services,names,clusterSetIPs,lastResort,reachable,reason,roundTripMicroseconds\n"; !strings.HasPrefix(got.Body.String(), want) {
-		t.Errorf("the table begins with %.200s", got.Body)
-	}
-	if lines := strings.Count(got.Body.String(), "\n"); lines < 5 || !strings.Contains(got.Body.String(), "\nbeijing,tianjin,1,1,1,1,True,Answers,1200\n") {
-		t.Errorf("the table is\n%s", got.Body)
 	}
 }
 
@@ -175,13 +96,12 @@ func TestAHubThatIsAwayMakesNoClusterUnwatched(t *testing.T) {
 	now := time.Now()
 	lease := &coordinationv1.Lease{}
 	lease.Spec.RenewTime = ptr.To(metav1.NewMicroTime(now))
-	s.sources[1].Local.AgentLease = lease
-	s.sources[1].Local.Members = []clustersetv1alpha1.MemberCluster{{ObjectMeta: metav1.ObjectMeta{Name: "beijing"}}}
+	s.now.sources[1].Local.AgentLease = lease
+	s.now.sources[1].Local.Members = []clustersetv1alpha1.MemberCluster{{ObjectMeta: metav1.ObjectMeta{Name: "beijing"}}}
 	reasons := func() map[string]int {
 		n := map[string]int{}
 		is := s.current()
-		problems, _, _ := is.found(Flags{}, now.Add(8*time.Minute))
-		for _, p := range problems {
+		for _, p := range is.found(now.Add(8 * time.Minute)).Items {
 			n[p.Reason]++
 		}
 		return n
@@ -189,13 +109,13 @@ func TestAHubThatIsAwayMakesNoClusterUnwatched(t *testing.T) {
 	if got := reasons(); got["Unwatched"] == 0 || got["NoHubProcess"] != 1 || got["AgentStopped"] != 1 {
 		t.Errorf("heartbeats that stopped are no problem: %v", got)
 	}
-	for _, from := range s.sources[:2] {
+	for _, from := range s.now.sources[:2] {
 		from.State, from.LastAnswer = Away, now
 	}
 	if got := reasons(); got["Unwatched"] > 0 || got["NoHubProcess"] > 0 || got["AgentStopped"] > 0 || got[string(Away)] != 3 {
 		t.Errorf("the hub and the members are away: %v", got)
 	}
-	s.sources[1].State = Live
+	s.now.sources[1].State = Live
 	if got := reasons(); got["Unwatched"] > 0 || got["AgentStopped"] != 1 {
 		t.Errorf("the hub is away: %v", got)
 	}

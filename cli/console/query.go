@@ -4,8 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"net/url"
-	"strconv"
+	"reflect"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/clusterset/clusterset/cli/place"
 	"github.com/clusterset/clusterset/cli/preview"
@@ -15,36 +17,6 @@ import (
 // query has the parameters of a request.
 type query struct{ url.Values }
 
-func parseQuery(raw string) (query, error) {
-	values, err := url.ParseQuery(raw)
-	if err != nil {
-		return query{}, badRequest("the parameters of the address can't be read: %w", err)
-	}
-	return query{values}, nil
-}
-
-// number returns a parameter between 0 and most.
-func (q query) number(name string, usual, most int) (int, error) {
-	text := q.Get(name)
-	if text == "" {
-		return usual, nil
-	}
-	n, err := strconv.Atoi(text)
-	if err != nil || n < 0 || n > most {
-		return 0, badRequest("%s is %q; want a number from 0 to %d", name, text, most)
-	}
-	return n, nil
-}
-
-// place reads a parameter that is a place.
-func (q query) place(name string) (topology.Location, error) {
-	l, err := place.Parse(q.Get(name))
-	if err != nil {
-		return l, badRequest("%s: %w", name, err)
-	}
-	return l, nil
-}
-
 // maxChanges limits the changes of a request.
 const maxChanges = 32
 
@@ -52,10 +24,12 @@ const maxChanges = 32
 type question struct {
 	shown
 	list  []preview.Change
-	words []string
 	notes []string
 	after *preview.State // the State after them
 }
+
+// changed reports whether there are changes.
+func (a *question) changed() bool { return a.after != a.set.state }
 
 // asked parses the parameter changes, reads what its exports need, and applies the changes.
 func (s *Server) asked(ctx context.Context, q query) (a question, err error) {
@@ -71,10 +45,13 @@ func (s *Server) asked(ctx context.Context, q query) (a question, err error) {
 	}
 	for i := range a.list {
 		if e := a.list[i].Export; e != nil {
-			if s.options.Records == nil {
+			is := s.current()
+			from := is.member(func(from *Source) bool { return from.Local != nil && from.Cluster == e.From })
+			if from == nil {
 				return a, badRequest("%s: the Service is read in the cluster that would export it; start the console with --context for it", &a.list[i])
 			}
-			notes, err := s.options.Records(ctx, e, s.current().set.state.Networks(a.list...))
+			e.Context = from.Context
+			notes, err := s.options.Records(ctx, e, is.set.state.Networks(a.list...))
 			if err != nil {
 				return a, badRequest("%s: %w", &a.list[i], err)
 			}
@@ -89,8 +66,72 @@ func (s *Server) asked(ctx context.Context, q query) (a question, err error) {
 		}
 		a.after, a.notes = after, append(a.notes, notes...)
 	}
-	for i := range a.list { // only now: a change that can't be applied may say nothing
-		a.words = append(a.words, a.list[i].String())
-	}
 	return a, nil
+}
+
+// about is what a request asks about a service and a place, which is the parameter at.
+func (s *Server) about(ctx context.Context, q query, at string) (key types.NamespacedName, from topology.Location, a question, err error) {
+	if key, err = preview.ParseService(q.Get("service")); err != nil {
+		return key, from, a, badRequest("service: %w", err)
+	}
+	if from, err = place.Parse(q.Get(at)); err != nil {
+		return key, from, a, badRequest("%s: %w", at, err)
+	}
+	a, err = s.asked(ctx, q)
+	return key, from, a, err
+}
+
+// WhatIf is the answer of /api/whatif: what the changes do in the whole set.
+type WhatIf struct {
+	Summary  preview.Summary `json:"summary"`
+	Services []Changed       `json:"services"`
+	Notes    []string        `json:"notes,omitempty"`
+}
+
+// Changed is a service that changes, without its cells: Places is the number of places where it does.
+type Changed struct {
+	preview.Service
+	Places int `json:"places,omitempty"`
+}
+
+// memory is the last value that was computed for a State and changes. Only the request that holds the place uses it.
+type memory[T any] struct {
+	of    *preview.State
+	list  []preview.Change
+	value T
+}
+
+// get returns the value for the changes, with the records of their exports: the last one, or what compute makes of the Result.
+func (m *memory[T]) get(ctx context.Context, is *question, o preview.Options, compute func(*preview.Result) T) (none T, err error) {
+	if m.of != is.set.state || !reflect.DeepEqual(m.list, is.list) {
+		result, err := is.set.state.Preview(ctx, is.list, o)
+		if err != nil {
+			return none, badRequest("%w", err)
+		}
+		*m = memory[T]{is.set.state, is.list, compute(result)}
+	}
+	return m.value, nil
+}
+
+// whatIf answers /api/whatif. It computes one answer at a time.
+func (s *Server) whatIf(ctx context.Context, q query) (*WhatIf, error) {
+	is, err := s.asked(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	if len(is.list) == 0 {
+		return nil, badRequest("changes: none is given; want at least one")
+	}
+	return s.lastWhatIf.get(ctx, &is, s.options.Preview, func(result *preview.Result) *WhatIf {
+		w := &WhatIf{Summary: result.Summary, Services: []Changed{}, Notes: is.notes}
+		for _, svc := range result.Services {
+			changed := Changed{Service: svc}
+			for i := range svc.Cells {
+				changed.Places += len(svc.Cells[i].Places)
+			}
+			changed.Cells = nil
+			w.Services = append(w.Services, changed)
+		}
+		return w
+	})
 }

@@ -1,7 +1,6 @@
 package console
 
 import (
-	"encoding/json"
 	"slices"
 	"strings"
 	"testing"
@@ -189,7 +188,7 @@ func (r *reported) say(t *testing.T, hub, member *objects.Cluster, want []string
 		}
 	}
 	if member != nil {
-		s.AddSource(Source{Role: RoleMember, Cluster: "beijing", State: Live, Local: facts.Local, Report: &report})
+		s.AddSource(Source{Role: RoleMember, Cluster: "beijing", State: Live, Local: facts.Local})
 		checked := &doctor.Facts{Cluster: &doctor.Server{}, Hub: &doctor.Server{}}
 		checked.See(&facts, report)
 		for _, f := range doctor.Diagnose(checked).Findings {
@@ -198,9 +197,9 @@ func (r *reported) say(t *testing.T, hub, member *objects.Cluster, want []string
 			}
 		}
 	}
-	var problems Problems
-	if err := json.Unmarshal(ask(t, s, "/api/problems", nil).Body.Bytes(), &problems); err != nil || problems.Total != len(problems.Items) {
-		t.Errorf("the console counts %d of %d, %v", problems.Total, len(problems.Items), err)
+	problems := answer[Problems](t, s, "/api/problems")
+	if problems.Total != len(problems.Items) {
+		t.Errorf("the console counts %d of %d", problems.Total, len(problems.Items))
 	}
 	for _, p := range problems.Items {
 		got["console"] = append(got["console"], p.Reason)

@@ -2,13 +2,13 @@ package console
 
 import (
 	"context"
-	"encoding/csv"
+	"embed"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
-	"reflect"
+	"path"
 	"runtime"
 	"slices"
 	"sync"
@@ -24,11 +24,9 @@ import (
 type Options struct {
 	// Preview has the agents' and servers' settings, which the hub doesn't know.
 	Preview preview.Options
-	// Flags are those of the console, for the commands that the page shows.
-	Flags Flags
-	// Counted reads what the DNS servers of a member have counted, for a context. Nil: there are no members.
-	Counted func(ctx context.Context, context string) (*Counted, error)
-	// Records fills in the records of an export that is to be previewed, in a set of several networks or of one. Nil: there are no members.
+	// Flags are the flags that it was started with, for the commands that the page shows.
+	Flags map[string]string
+	// Records reads the records of an export that is to be previewed, in a set of several networks or of one, in the export's Context.
 	Records func(ctx context.Context, e *preview.Export, networks bool) (notes []string, err error)
 }
 
@@ -37,104 +35,20 @@ type Server struct {
 	options Options
 	guard   guard
 
-	mu sync.Mutex
-	// The data that is shown. The set and each source are immutable, and replaced when they change.
-	set     *set
-	known   bool // whether records were ever set
-	heard   map[string]view.Heartbeat
-	process time.Time
-	sources []*Source
-	// happened is what is remembered of each source, by its number, and under itself what the console saw itself.
-	happened map[int]*happenings
-	seen     int           // how much that was
-	changed  chan struct{} // closed and replaced at each change
+	mu       sync.Mutex
+	now      shown
+	known    bool                        // whether records were ever set
+	happened map[int]map[string]Happened // see remember
+	unread   map[int]error               // why a source's Events can't be read
 
-	changing             sync.Mutex          // held while a source changes
-	streams, work, whole chan struct{}       // places for requests of a kind
-	asking               chan struct{}       // one place, for lastTraffic
-	lastTraffic          map[string]*reading // by context
-	// The last answers, which only the requests that hold the place whole use.
-	lastWhatIf memory[*WhatIf]
-	lastFlows  memory[map[pair]Link]
+	work, whole, asking chan struct{} // places for requests of a kind
+	// The last answers. Only the request that holds the place asking uses the first, and the place whole the others.
+	lastTraffic map[string]*Counted // by context
+	lastWhatIf  memory[*WhatIf]
+	lastFlows   memory[map[pair]Link]
 }
 
-const (
-	maxStreams = 16
-	// maxQuery bounds a request's query, and maxHeader its head.
-	maxQuery, maxHeader = 12 << 10, 32 << 10
-)
-
-// New returns a Server that knows nothing yet.
-func New(o Options) *Server {
-	return &Server{
-		options: o, guard: newGuard(), set: newSet(nil, &set{}), changed: make(chan struct{}), happened: map[int]*happenings{},
-		streams: make(chan struct{}, maxStreams), work: make(chan struct{}, runtime.GOMAXPROCS(0)), whole: make(chan struct{}, 1),
-		asking: make(chan struct{}, 1), lastTraffic: map[string]*reading{},
-	}
-}
-
-// SetRecords replaces the hub's objects. It reads all of them, so callers shouldn't call it for each change. Only one goroutine may
-// call it.
-func (s *Server) SetRecords(objects []kruntime.Object) {
-	next := newSet(objects, s.current().set)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.known {
-		s.saw(next.changes(s.set, time.Now())...)
-	}
-	s.set, s.known = next, true
-	s.publish()
-}
-
-// SetHeard replaces the clusters' heartbeats, by cluster, and when the hub process last said that it runs.
-func (s *Server) SetHeard(heard map[string]view.Heartbeat, process time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.heard, s.process = heard, process
-	s.publish()
-}
-
-// AddSource adds a source, and returns its number.
-func (s *Server) AddSource(o Source) int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.sources = append(slices.Clone(s.sources), &o)
-	s.publish()
-	return len(s.sources) - 1
-}
-
-// Source returns the source of a number.
-func (s *Server) Source(number int) Source {
-	return *s.current().sources[number]
-}
-
-// ChangeSource changes the source of a number. That it answers once more is no news.
-func (s *Server) ChangeSource(number int, change func(*Source)) {
-	s.changing.Lock() // not mu: it takes a while to compare thousands of objects
-	defer s.changing.Unlock()
-	was := s.Source(number)
-	is := was
-	change(&is)
-	told := is
-	told.LastAnswer = was.LastAnswer
-	news := !reflect.DeepEqual(was, told)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.sources = slices.Clone(s.sources)
-	s.sources[number] = &is
-	if news {
-		s.saw(is.changes(&was, time.Now())...)
-		s.publish()
-	}
-}
-
-// publish tells the streams about a change. The caller holds the lock.
-func (s *Server) publish() {
-	close(s.changed)
-	s.changed = make(chan struct{})
-}
-
-// shown is what is shown at one time.
+// shown is what is shown at one time. The set and each source are immutable, and replaced when they change.
 type shown struct {
 	set     *set
 	heard   map[string]view.Heartbeat
@@ -142,27 +56,79 @@ type shown struct {
 	sources []*Source
 }
 
+// maxQuery bounds a request's query, and maxHeader its head.
+const maxQuery, maxHeader = 12 << 10, 32 << 10
+
+// New returns a Server that knows nothing yet.
+func New(o Options) *Server {
+	return &Server{
+		options: o, guard: newGuard(), now: shown{set: newSet(nil, &set{})}, happened: map[int]map[string]Happened{}, unread: map[int]error{}, lastTraffic: map[string]*Counted{},
+		work: make(chan struct{}, runtime.GOMAXPROCS(0)), whole: make(chan struct{}, 1), asking: make(chan struct{}, 1),
+	}
+}
+
 func (s *Server) current() shown {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return shown{s.set, s.heard, s.process, s.sources}
+	return s.now
+}
+
+// SetRecords replaces the hub's objects. It reads all of them, so callers shouldn't call it for each change. Only one goroutine may
+// call it.
+func (s *Server) SetRecords(objects []kruntime.Object) {
+	was := s.current().set
+	next := newSet(objects, was)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.known {
+		s.remember(itself, next.changes(was, time.Now())...)
+	}
+	s.now.set, s.known = next, true
+}
+
+// SetHeard replaces the clusters' heartbeats, by cluster, and when the hub process last said that it runs.
+func (s *Server) SetHeard(heard map[string]view.Heartbeat, process time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.now.heard, s.now.process = heard, process
+}
+
+// AddSource adds a source, and returns its number.
+func (s *Server) AddSource(o Source) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.now.sources = append(slices.Clone(s.now.sources), &o)
+	return len(s.now.sources) - 1
+}
+
+// Source returns the source of a number.
+func (s *Server) Source(number int) Source { return *s.current().sources[number] }
+
+// ChangeSource changes the source of a number.
+func (s *Server) ChangeSource(number int, change func(*Source)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	was := s.now.sources[number]
+	next := *was
+	change(&next)
+	if next.lost() != was.lost() {
+		s.remember(itself, next.changed(time.Now()))
+	}
+	s.now.sources = slices.Clone(s.now.sources)
+	s.now.sources[number] = &next
 }
 
 // Handler returns the handler of a console at an address, host:port.
 func (s *Server) Handler(address string) http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /api/map", s.data(nil, s.clusters))
-	mux.HandleFunc("GET /api/services", s.data(nil, s.services))
-	mux.HandleFunc("GET /api/problems", s.data(s.work, s.problems))
-	mux.HandleFunc("GET /api/history", s.data(s.work, s.history))
-	mux.HandleFunc("GET /api/service", s.data(s.work, s.service))
-	mux.HandleFunc("GET /api/endpoints", s.data(s.work, s.endpoints))
-	mux.HandleFunc("GET /api/whatif", s.data(s.whole, s.whatIf))
-	mux.HandleFunc("GET /api/traffic", s.data(s.asking, s.traffic))
-	mux.HandleFunc("GET /api/links", s.data(s.whole, s.links))
-	mux.HandleFunc("GET /api/links.csv", s.data(s.whole, s.linksTable))
-	mux.HandleFunc("GET /api/events", s.events)
 	mux.HandleFunc("GET /", file)
+	for path, answer := range map[string]http.HandlerFunc{
+		"map": data(s.work, s.clusters), "services": data(s.work, s.services),
+		"problems": data(s.work, s.problems), "history": data(s.work, s.history), "service": data(s.work, s.service), "endpoints": data(s.work, s.endpoints),
+		"whatif": data(s.whole, s.whatIf), "links": data(s.whole, s.links), "traffic": data(s.asking, s.traffic),
+	} {
+		mux.HandleFunc("GET /api/"+path, answer)
+	}
 	return s.guard.protect(address, mux)
 }
 
@@ -170,7 +136,7 @@ func (s *Server) Handler(address string) http.Handler {
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	server := &http.Server{
 		Handler: s.Handler(l.Addr().String()), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 5 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: maxHeader,
-		BaseContext: func(net.Listener) context.Context { return ctx }, // which ends the streams
+		BaseContext: func(net.Listener) context.Context { return ctx },
 	}
 	stopped := context.AfterFunc(ctx, func() { _ = server.Close() })
 	defer stopped()
@@ -190,33 +156,18 @@ func badRequest(format string, a ...any) error {
 	return problem{http.StatusBadRequest, fmt.Errorf(format, a...)}
 }
 
-// table is a value that is written as CSV.
-type table [][]string
-
-// data returns a handler that writes a value, as JSON unless it is a table. It waits for one of the places.
-func (s *Server) data(places chan struct{}, value func(ctx context.Context, q query) (any, error)) http.HandlerFunc {
+// data returns a handler that writes a value as JSON. It waits for one of the places.
+func data[T any](places chan struct{}, value func(ctx context.Context, q query) (T, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		q, err := parseQuery(r.URL.RawQuery)
-		if err == nil && places != nil {
-			select {
-			case places <- struct{}{}:
-				defer func() { <-places }()
-			case <-r.Context().Done():
-				return
-			}
+		select {
+		case places <- struct{}{}:
+			defer func() { <-places }()
+		case <-r.Context().Done():
+			return
 		}
-		var v any
-		if err == nil {
-			v, err = value(r.Context(), q)
-		}
+		v, err := value(r.Context(), query{r.URL.Query()})
 		if r.Context().Err() != nil {
 			return // the client has gone
-		}
-		if t, ok := v.(table); ok && err == nil {
-			w.Header().Set("Content-Type", "text/csv; charset=utf-8")
-			w.Header().Set("Content-Disposition", `attachment; filename="links.csv"`)
-			_ = csv.NewWriter(w).WriteAll(t) // it fails if the page has gone
-			return
 		}
 		w.Header().Set("Content-Type", "application/json; charset=utf-8")
 		var p problem
@@ -226,9 +177,35 @@ func (s *Server) data(places chan struct{}, value func(ctx context.Context, q qu
 		case err != nil:
 			w.WriteHeader(http.StatusBadGateway) // the error of an API server
 		}
+		var body any = v
 		if err != nil {
-			v = map[string]string{"error": err.Error()}
+			body = map[string]string{"error": err.Error()}
 		}
-		_ = json.NewEncoder(w).Encode(v) // it fails if the page has gone
+		_ = json.NewEncoder(w).Encode(body) // it fails if the page has gone
 	}
+}
+
+//go:embed web
+var web embed.FS
+
+// contentTypes are the content types of the page's files. The machine's own table isn't used: with another type for .js the page wouldn't
+// start.
+var contentTypes = map[string]string{
+	".html": "text/html; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8", ".svg": "image/svg+xml",
+}
+
+// file serves the page's files.
+func file(w http.ResponseWriter, r *http.Request) {
+	name := r.URL.Path
+	if name == "/" {
+		name = "/index.html"
+	}
+	content, err := web.ReadFile("web" + name)
+	kind := contentTypes[path.Ext(name)]
+	if err != nil || kind == "" {
+		http.NotFound(w, r)
+		return
+	}
+	w.Header().Set("Content-Type", kind)
+	_, _ = w.Write(content)
 }

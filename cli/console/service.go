@@ -1,37 +1,47 @@
 package console
 
 import (
-	"cmp"
 	"context"
+	"errors"
 	"fmt"
-	"maps"
 	"net/http"
-	"reflect"
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/clusterset/clusterset/cli/explain"
 	"github.com/clusterset/clusterset/cli/preview"
-	"github.com/clusterset/clusterset/cli/view"
 )
 
+// Service is the answer of /api/service: what each place uses of one service, and what would change.
+type Service struct {
+	// Item is nil if no cluster exports the service now. ItemAfter is set with changes, unless none exports it after them.
+	Item      *Item            `json:"item"`
+	ItemAfter *Item            `json:"itemAfter,omitempty"`
+	Effects   []preview.Effect `json:"effects"`
+	// Changed are the conflicts that the changes begin or end.
+	Changed []preview.Conflict `json:"changed,omitempty"`
+	// Rows have the places with the same Answers. After is nil if they don't change.
+	Rows []preview.Cell `json:"rows"`
+	// ClusterSetIPs are those in the members that the console reads, by context.
+	ClusterSetIPs map[string][]string `json:"clusterSetIPs,omitempty"`
+	Notes         []string            `json:"notes,omitempty"`
+}
+
 // service answers /api/service.
-func (s *Server) service(ctx context.Context, q query) (any, error) {
-	key, err := preview.ParseService(q.Get("service"))
-	if err != nil {
-		return nil, badRequest("service: %w", err)
-	}
-	from, err := q.place("from")
+func (s *Server) service(ctx context.Context, q query) (*Service, error) {
+	key, from, is, err := s.about(ctx, q, "from")
 	if err != nil {
 		return nil, err
 	}
-	is, err := s.asked(ctx, q)
-	if err != nil {
-		return nil, err
-	}
-	was, then := is.set.state.Exported(key), is.after.Exported(key)
-	if was == nil && then == nil {
+	out := &Service{Item: seen(is.set.state, key), Effects: []preview.Effect{}, Rows: []preview.Cell{}, ClusterSetIPs: map[string][]string{}, Notes: is.notes}
+	then := seen(is.after, key)
+	if out.Item == nil && then == nil {
 		return nil, problem{http.StatusNotFound, fmt.Errorf("no cluster exports %s", key)}
+	}
+	if is.changed() {
+		out.ItemAfter = then
 	}
 	o := s.options.Preview
 	o.Services, o.From, o.All = []types.NamespacedName{key}, from, true
@@ -39,120 +49,95 @@ func (s *Server) service(ctx context.Context, q query) (any, error) {
 	if err != nil {
 		return nil, badRequest("%w", err)
 	}
-	out := &Service{
-		Item: item(was), Columns: columns(is.set.state, was, is.after, then), Rows: []Row{}, Effects: []preview.Effect{},
-		Conflicts: []Conflict{}, Notes: is.notes, Changes: is.words, Problems: problemsOf(is.sources, key),
-	}
-	if len(is.list) > 0 {
-		out.ItemAfter = item(then)
-	}
-	if is.set.state.Networks(is.list...) {
-		out.Networks = networks(is.set.state)
-		if now := networks(is.after); !maps.Equal(now, out.Networks) {
-			out.NetworksAfter = now
-		}
-	}
-	for i := range result.Services {
+	for i := range result.Services { // one, or none that has clients
 		svc := &result.Services[i]
-		out.Effects = append(out.Effects, svc.Effects...)
-		out.conflicts(was, svc.Conflicts)
-		for j := range svc.Cells {
-			cell := &svc.Cells[j]
-			row := Row{Places: cell.Places, Before: cell.Before}
-			if all := cell.Effects.All(); len(all) > 0 {
-				row.After, row.Effects = cell.After, &cell.Effects
-			}
-			out.Rows = append(out.Rows, row)
+		out.Effects, out.Rows, out.Changed = append(out.Effects, svc.Effects...), append(out.Rows, svc.Cells...), svc.Conflicts
+	}
+	for i := range out.Rows {
+		if row := &out.Rows[i]; len(row.Effects.All()) == 0 {
+			row.After = nil
 		}
 	}
-	out.Access = s.access(is.sources, key, out.Rows)
+	for _, from := range is.sources {
+		if from.Local != nil {
+			out.ClusterSetIPs[from.Context] = from.clusterSetIPs(key)
+		}
+	}
 	return out, nil
 }
 
-// conflicts lists the conflicts that exist, and those that the changes begin or end.
-func (s *Service) conflicts(was *preview.Exported, changed []preview.Conflict) {
-	if was != nil {
-		for i := range was.Conflicts {
-			c := Conflict{Conflict: preview.ConflictOf(&was.Conflicts[i])}
-			c.Ends = slices.ContainsFunc(changed, func(o preview.Conflict) bool {
-				return o.Ends && o.Reason == c.Reason && o.Winner == c.Winner && slices.Equal(o.Clusters, c.Clusters)
-			})
-			s.Conflicts = append(s.Conflicts, c)
-		}
-	}
-	for _, c := range changed {
-		if !c.Ends {
-			s.Conflicts = append(s.Conflicts, Conflict{Conflict: c, Begins: true})
-		}
-	}
-}
-
-func networks(state *preview.State) map[string]string {
-	all := map[string]string{}
-	for _, name := range state.Clusters() {
-		all[name] = state.Member(name).Spec.Network
-	}
-	return all
-}
-
-// columns returns the clusters that export a service before or after.
-func columns(before *preview.State, was *preview.Exported, after *preview.State, then *preview.Exported) []Column {
-	all := columnsOf(before, was)
-	if before == after {
-		return all
-	}
-	for i := range all {
-		all[i].Leaves = true
-	}
-	for _, c := range columnsOf(after, then) {
-		at := slices.IndexFunc(all, func(b Column) bool { return b.Name == c.Name })
-		if at < 0 {
-			c.Joins = true
-			all = append(all, c)
-			continue
-		}
-		all[at].Leaves = false
-		if !reflect.DeepEqual(all[at], c) {
-			all[at].After = &c
-		}
-	}
-	slices.SortFunc(all, func(a, b Column) int { return cmp.Compare(a.Name, b.Name) })
-	return all
-}
-
-func columnsOf(state *preview.State, e *preview.Exported) (all []Column) {
-	i := item(e)
+// seen is a service with the clusters that don't see its exports, nil if no cluster exports it.
+func seen(state *preview.State, key types.NamespacedName) *Item {
+	i := item(state.Exported(key))
 	if i == nil {
 		return nil
 	}
-	unseen := state.Unseen(types.NamespacedName{Namespace: e.Namespace, Name: e.Name})
-	for n, by := range e.By {
-		c := Column{
-			Exporter: i.Clusters[n], Winner: by.Cluster == e.Winner, ExportedAt: &by.ExportedAt, ClusterIPs: by.ClusterIPs, Phase: "Unknown", Down: state.Down(by.Cluster),
-			ExportTo: by.ExportTo,
+	unseen := state.Unseen(key)
+	for n := range i.Clusters {
+		by := &i.Clusters[n]
+		for _, u := range unseen[by.Name] {
+			by.Unseen = append(by.Unseen, Unseen{Why: u.Why.Words("{exporter}", "{viewer}"), From: u.From})
 		}
-		for _, u := range unseen[by.Cluster] {
-			c.Unseen = append(c.Unseen, Unseen{Why: u.Why.Words("{exporter}", "{viewer}"), From: u.From})
-		}
-		if m := state.Member(by.Cluster); m != nil {
-			at := view.OnHub(m, m.CreationTimestamp.Time, 0, m.CreationTimestamp.Time)
-			c.Phase, c.Drain, c.Zones, c.Region = at.Phase, at.Drain, at.Zones, at.Region
-		}
-		all = append(all, c)
 	}
-	return all
+	return i
 }
 
-// problemsOf returns what members say of the service.
-func problemsOf(sources []*Source, key types.NamespacedName) (all []Problem) {
-	for _, from := range sources {
-		if r := from.Report; r != nil {
-			for _, p := range slices.Concat(r.Services.Problems, r.Services.LastResort, r.Services.Conflicts) {
-				if p.Namespace == key.Namespace && p.Name == key.Name {
-					all = append(all, Problem{Context: from.Context, Cluster: from.Cluster, Problem: p})
-				}
-			}
+// clusterSetIPs are those of a service in a member.
+func (s *Source) clusterSetIPs(key types.NamespacedName) []string {
+	for i := range s.Local.Imports {
+		if o := &s.Local.Imports[i]; o.Namespace == key.Namespace && o.Name == key.Name {
+			return o.Spec.IPs
 		}
 	}
-	return all
+	return nil
+}
+
+// Endpoints is the answer of /api/endpoints: explanations for one place. They are nil if the name doesn't exist there.
+type Endpoints struct {
+	Before *explain.Explanation `json:"before"`
+	After  *explain.Explanation `json:"after,omitempty"`
+}
+
+// endpoints answers /api/endpoints.
+func (s *Server) endpoints(ctx context.Context, q query) (out Endpoints, err error) {
+	zone := map[string]string{"": explain.DefaultZone, "mcs": explain.DefaultZone, "global": "global"}[q.Get("zone")]
+	if zone == "" {
+		return out, badRequest("zone is %q; want mcs or global", q.Get("zone"))
+	}
+	key, from, is, err := s.about(ctx, q, "place")
+	if err != nil {
+		return out, err
+	}
+	name, err := explain.ParseName(key.Name + "." + key.Namespace + ".svc." + zone)
+	if err != nil {
+		return out, badRequest("service: %w", err)
+	}
+	ask := explain.Query{Name: name, From: from, Policy: s.options.Preview.Policy}
+	out.Before, err = s.predicted(ask, is.set.state, key)
+	if err == nil && is.changed() {
+		out.After, err = s.predicted(ask, is.after, key)
+	}
+	return out, err
+}
+
+// predicted explains what would be answered for the objects that the importer there writes. It returns nil if the name doesn't exist there, or
+// the cluster isn't in the set.
+func (s *Server) predicted(q explain.Query, state *preview.State, key types.NamespacedName) (*explain.Explanation, error) {
+	if state.Member(q.From.Cluster) == nil {
+		return nil, nil //nolint:nilnil // there is no answer
+	}
+	facts := explain.FromObjects(state.Objects(key, q.From.Cluster, s.options.Preview))
+	facts.Self, facts.Now = q.From.Cluster, time.Now()
+	facts.See(state.Records(key), state.Member, q.From.Cluster)
+	e, err := explain.Explain(q, *facts)
+	switch {
+	case errors.As(err, new(*explain.NotFoundError)):
+		return nil, nil //nolint:nilnil // that it doesn't exist is the answer
+	case err != nil:
+		return nil, badRequest("%w", err)
+	case e.Tier == "" && slices.ContainsFunc(e.Addresses, preview.IsStandIn):
+		e.Addresses = nil
+		e.Notes = append(e.Notes, "the address is the ClusterSetIP that the cluster has assigned; the hub has no record of it")
+	}
+	return e, nil
 }

@@ -2,8 +2,10 @@ package console
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -16,6 +18,7 @@ import (
 	"github.com/clusterset/clusterset/cli/view"
 	"github.com/clusterset/clusterset/internal/connect"
 	"github.com/clusterset/clusterset/internal/manifests"
+	"github.com/clusterset/clusterset/test/largeset"
 	"github.com/clusterset/clusterset/test/page"
 )
 
@@ -35,53 +38,26 @@ func hub(t testing.TB) (*Server, []runtime.Object) {
 
 var volatile = regexp.MustCompile(`"(time|since)": "[^"]*"`)
 
-// With communities, the console shows which members don't see which export.
-func TestViewsOfCommunities(t *testing.T) {
-	s := New(Options{})
-	objects, _, err := manifests.Objects("testdata/communities.yaml", connect.NewScheme())
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.SetRecords(objects)
-	after := "&changes=" + url.QueryEscape(`[{"communities":{"cluster":"tianjin","to":["payments","edge-asia"]}},{"exportTo":{"service":"shop/ledger","from":"beijing","to":["-"]}}]`)
-	for name, target := range map[string]string{
-		"communities-map":           "/api/map?" + after,
-		"communities-service":       "/api/service?service=shop/web",
-		"communities-service-after": "/api/service?service=shop/web" + after,
-		"communities-ledger":        "/api/service?service=shop/ledger" + after,
-		"communities-endpoints":     "/api/endpoints?service=shop/web&place=shanghai/cn-north-1a/cn-north-1",
-	} {
-		answers(t, s, name, target)
-	}
-}
-
-// With networks, the console shows which cluster is in which.
-func TestViewsOfNetworks(t *testing.T) {
-	s := New(Options{})
-	objects, _, err := manifests.Objects("testdata/networks.yaml", connect.NewScheme())
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.SetRecords(objects)
-	for name, target := range map[string]string{
-		"networks-map":     "/api/map",
-		"networks-service": "/api/service?service=shop/web&changes=" + url.QueryEscape(`[{"network":{"cluster":"shanghai","to":"core"}}]`),
-		"networks-web":     "/api/endpoints?service=shop/web&place=beijing/cn-north-1a/cn-north-1",
-		"networks-db":      "/api/endpoints?service=shop/db&place=beijing/cn-north-1a/cn-north-1",
-	} {
-		answers(t, s, name, target)
-	}
-}
-
-// Each path answers with the content of its file in testdata. UPDATE=1 rewrites the files.
+// Each path answers with the content of its file in testdata: the state of a set, also with communities and with networks, and after changes.
+// UPDATE=1 rewrites the files.
 func TestViews(t *testing.T) {
-	s, _ := hub(t)
+	whole, _ := hub(t)
+	at := map[string]*Server{}
+	for _, name := range []string{"communities", "networks"} {
+		objects, _, err := manifests.Objects("testdata/"+name+".yaml", connect.NewScheme())
+		if err != nil {
+			t.Fatal(err)
+		}
+		at[name] = New(Options{})
+		at[name].SetRecords(objects)
+	}
 	after := "&changes=" + url.QueryEscape(`[{"down":["beijing"]},{"undrain":["tianjin"]},{"place":{"cluster":"lyon","region":"cn-north-1"}},{"unexport":{"service":"shop/web","from":"shanghai"}}]`)
+	others := "&changes=" + url.QueryEscape(`[{"communities":{"cluster":"tianjin","to":["payments","edge-asia"]}},{"exportTo":{"service":"shop/ledger","from":"beijing","to":["-"]}}]`)
 	for name, target := range map[string]string{
 		"map":              "/api/map",
 		"map-after":        "/api/map?" + after,
 		"services":         "/api/services",
-		"services-search":  "/api/services?q=shop/&conflicts=1&cluster=tianjin&sort=ready&desc=1&limit=1",
+		"services-search":  "/api/services?q=shop/&conflicts=1&cluster=tianjin&sort=ready&desc=1",
 		"services-address": "/api/services?q=10.97.0.10",
 		"services-name":    "/api/services?q=db.shop.svc.clusterset.local",
 		"service":          "/api/service?service=shop/web",
@@ -90,8 +66,20 @@ func TestViews(t *testing.T) {
 		"endpoints":        "/api/endpoints?service=shop/web&place=tianjin/cn-north-1c/cn-north-1",
 		"endpoints-global": "/api/endpoints?service=shop/web&zone=global&place=beijing/cn-north-1a/cn-north-1" + after,
 		"whatif":           "/api/whatif?" + after,
+
+		"communities-map":           "/api/map?" + others,
+		"communities-service":       "/api/service?service=shop/web",
+		"communities-service-after": "/api/service?service=shop/web" + others,
+		"communities-ledger":        "/api/service?service=shop/ledger" + others,
+		"communities-endpoints":     "/api/endpoints?service=shop/web&place=shanghai/cn-north-1a/cn-north-1",
+
+		"networks-map":     "/api/map?changes=" + url.QueryEscape(`[{"network":{"cluster":"shanghai","to":"core"}}]`),
+		"networks-service": "/api/service?service=shop/web&changes=" + url.QueryEscape(`[{"network":{"cluster":"shanghai","to":"core"}}]`),
+		"networks-web":     "/api/endpoints?service=shop/web&place=beijing/cn-north-1a/cn-north-1",
+		"networks-db":      "/api/endpoints?service=shop/db&place=beijing/cn-north-1a/cn-north-1",
 	} {
-		answers(t, s, name, target)
+		of, _, _ := strings.Cut(name, "-")
+		answers(t, cmp.Or(at[of], whole), name, target)
 	}
 }
 
@@ -100,12 +88,20 @@ func TestEndpointsOutsideTheSet(t *testing.T) {
 	s, _ := hub(t)
 	leaves := "/api/endpoints?service=shop/web&place=beijing/cn-north-1a/cn-north-1&changes=" + url.QueryEscape(`[{"leave":["beijing"]}]`)
 	for target, before := range map[string]bool{leaves: true, "/api/endpoints?service=shop/web&place=typo": false, "/api/endpoints?service=shop/web&place=-/z/r": false} {
-		var got Endpoints
-		reply := ask(t, s, target, nil)
-		if err := json.Unmarshal(reply.Body.Bytes(), &got); err != nil || reply.Code != http.StatusOK || (got.Before != nil) != before || got.After != nil {
-			t.Errorf("%s: status %d, %v, %s", target, reply.Code, err, reply.Body)
+		if got := answer[Endpoints](t, s, target); (got.Before != nil) != before || got.After != nil {
+			t.Errorf("%s: %+v", target, got)
 		}
 	}
+}
+
+// answer returns what a request is answered with.
+func answer[T any](t *testing.T, s *Server, target string) (is T) {
+	t.Helper()
+	got := ask(t, s, target, nil)
+	if err := json.Unmarshal(got.Body.Bytes(), &is); err != nil || got.Code != http.StatusOK {
+		t.Fatalf("%s: status %d, %v: %s", target, got.Code, err, got.Body)
+	}
+	return is
 }
 
 // answers compares the answer to a request with its file in testdata.
@@ -128,8 +124,8 @@ func answers(t *testing.T, s *Server, name, target string) {
 
 func TestAnAnswerStopsWithItsRequest(t *testing.T) {
 	s := New(Options{})
-	s.SetRecords(large())
-	whole := &url.URL{Path: "/api/whatif", RawQuery: "changes=" + url.QueryEscape(`[{"drain":["c007"]}]`)}
+	s.SetRecords(largeset.Records(2, 2))
+	whole := &url.URL{Path: "/api/whatif", RawQuery: "changes=" + url.QueryEscape(`[{"drain":["cluster-007"]}]`)}
 	got := ask(t, s, whole.String(), func(r *http.Request) {
 		ctx, cancel := context.WithCancel(r.Context())
 		cancel()
@@ -140,5 +136,23 @@ func TestAnAnswerStopsWithItsRequest(t *testing.T) {
 	}
 	if len(s.whole) != 0 {
 		t.Error("its place is still taken")
+	}
+}
+
+// However many pages ask, a cluster's metrics are read once in some seconds.
+func TestTrafficIsReadOnceForAll(t *testing.T) {
+	reads := 0
+	s := New(Options{})
+	s.AddSource(Source{Role: RoleMember, Context: "beijing", Counted: func(context.Context) (*Counted, error) { reads++; return &Counted{At: time.Now()}, nil }})
+	s.AddSource(Source{Role: RoleMember, Context: "away", Counted: func(context.Context) (*Counted, error) { return nil, errors.New("it doesn't answer") }})
+	for range 3 {
+		if got := ask(t, s, "/api/traffic?context=beijing", nil); got.Code != http.StatusOK || reads != 1 {
+			t.Errorf("status %d, and the metrics were read %d times, want once", got.Code, reads)
+		}
+	}
+	for target, want := range map[string]int{"/api/traffic": http.StatusBadRequest, "/api/traffic?context=away": http.StatusBadGateway} {
+		if got := ask(t, s, target, nil); got.Code != want {
+			t.Errorf("%s: status %d, want %d", target, got.Code, want)
+		}
 	}
 }

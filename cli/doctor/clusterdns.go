@@ -1,11 +1,18 @@
 package doctor
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/clusterset/clusterset/cli/objects"
 	"github.com/clusterset/clusterset/cli/screen"
+	"github.com/clusterset/clusterset/cli/view"
 )
 
 // checkClusterDNS checks whether the cluster's DNS sends the zones to clusterset: to its own clusterset plugin, or on to a
@@ -90,7 +97,6 @@ func (b *Block) names(zone, plugin string) bool {
 	return p != nil && len(p.Args) > 0 && zoneOf(p.Args[0]) != ""
 }
 
-// servers returns where a forward plugin sends queries.
 func (p *Plugin) servers() []string {
 	if len(p.Args) < 2 {
 		return []string{"nowhere"}
@@ -150,4 +156,65 @@ func (f *Facts) checkStubDomains(c ConfigMap) []Finding {
 		all = append(all, problem(fmt.Sprintf("stubDomains in %s lacks %s", c.Key, zone), fmt.Sprintf("add %q: [%q]%s", zone, address, with)))
 	}
 	return append(all, f.checkSent("clusterdns", c, forwarded)...)
+}
+
+// global is a public top-level domain. The names below svc.global are ours; all others belong to those who registered them.
+const (
+	publicZone = "global"
+	ourZone    = "svc.global"
+)
+
+// checkGlobal finds a Corefile that sends every query for global to clusterset: registered names there can't be resolved then.
+func checkGlobal(c ConfigMap, blocks []Block) []Finding {
+	block, key := serving(blocks, publicZone)
+	if block == nil || block.plugin(publicZone, "clusterset") != nil { // it passes on what isn't ours
+		return nil
+	}
+	forward := block.plugin(publicZone, "forward")
+	if forward == nil || key != publicZone && (len(forward.Args) == 0 || zoneOf(forward.Args[0]) != publicZone) {
+		return nil
+	}
+	var ours []string
+	if b, _ := serving(blocks, ourZone); b.plugin(ourZone, "forward") != forward {
+		ours = []string{}
+		if own := b.plugin(ourZone, "forward"); own != nil {
+			ours = own.servers()
+		}
+	}
+	return sendsGlobal(c, forward.servers(), ours)
+}
+
+// sendsGlobal returns the problem of a cluster DNS that forwards all of global to servers. ours are the servers for svc.global
+// if it has its own, or nil.
+func sendsGlobal(c ConfigMap, servers, ours []string) []Finding {
+	cure := "write svc.global in place of global"
+	if ours != nil {
+		if !slices.ContainsFunc(servers, func(s string) bool { return slices.Contains(ours, s) }) {
+			return nil // the rest of global goes elsewhere
+		}
+		cure = "remove what sends global there: svc.global has a line of its own"
+	}
+	return []Finding{problem(fmt.Sprintf("%s sends all of global, a public top-level domain, to %s: names such as www.company.global can't be resolved", c.Key, strings.Join(servers, " ")),
+		cure+edit(c))}
+}
+
+func edit(c ConfigMap) string {
+	namespace, name, _ := strings.Cut(c.Key, "/")
+	return fmt.Sprintf(" (kubectl -n %s edit configmap %s)", namespace, name)
+}
+
+// configMapInUse returns the ConfigMap of the cluster DNS: that of our servers if they have taken its place, unless another was asked for.
+// While other servers run beside them, these answer a share of the queries, from the usual one.
+func (f *Facts) configMapInUse(ctx context.Context, c *objects.Cluster, asked client.ObjectKey) client.ObjectKey {
+	at := slices.IndexFunc(f.Workloads, func(w Workload) bool {
+		return w.Corefile != "" && w.Wanted > 0 && w.Namespace == ClusterDNS.Namespace && w.Labels[labelClusterDNS] == clusterDNS
+	})
+	var pods corev1.PodList
+	if asked != ClusterDNS || at < 0 || c.List(ctx, &pods, client.InNamespace(asked.Namespace), client.MatchingLabels{labelClusterDNS: clusterDNS}) != nil {
+		return asked
+	}
+	if slices.ContainsFunc(pods.Items, func(p corev1.Pod) bool { return objects.Program(&p.Spec, view.PartDNS) == nil }) {
+		return asked
+	}
+	return client.ObjectKey{Namespace: f.Workloads[at].Namespace, Name: f.Workloads[at].Corefile}
 }

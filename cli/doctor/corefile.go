@@ -89,7 +89,6 @@ func zoneOf(key string) string {
 	return strings.TrimSuffix(key, ".")
 }
 
-// within reports whether a name is in a zone.
 func within(name, zone string) bool {
 	return zone == "" || name == zone || strings.HasSuffix(name, "."+zone)
 }

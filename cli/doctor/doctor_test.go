@@ -9,7 +9,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/cli/view"
 	"github.com/clusterset/clusterset/internal/topology"
@@ -64,10 +63,8 @@ func healthy() *Facts {
 		Now: now, Zones: zones, Cluster: server("cluster"), Hub: server("hub"),
 		ClusterDNS:   ConfigMap{Key: "kube-system/coredns", Found: true, Data: map[string]string{"Corefile": forwarding}},
 		NodeLocalDNS: ConfigMap{Key: "kube-system/node-local-dns"},
-		ResolvConf:   "search shop.svc.cluster.local svc.cluster.local cluster.local\nnameserver 10.96.0.10\noptions ndots:5\n",
 		DNSServer:    "10.96.0.10:53", Replies: []Reply{{Zone: "clusterset.local", Texts: []string{"1.0.0"}}, {Zone: "svc.global", Texts: []string{"1.0.0"}}},
-		Express: &Express{Address: "10.96.0.53:9153", On: map[bool][]string{true: {"dns://:53"}}},
-		Set:     view.Report{Clusters: []view.Cluster{{Name: "beijing", Local: true}, {Name: "shanghai", Reach: &view.Reach{State: metav1.ConditionTrue, Reason: "Answers"}}}},
+		Set: view.Report{Clusters: []view.Cluster{{Name: "beijing", Local: true}, {Name: "shanghai", Reach: &view.Reach{State: metav1.ConditionTrue, Reason: "Answers"}}}},
 		Pods: []view.Pod{
 			{Part: view.PartMember, Namespace: "clusterset-system", Name: "clusterset-member-a", Version: "1.0.0", Ready: true, Restarts: 1},
 			{Part: view.PartDNS, Namespace: "clusterset-system", Name: "clusterset-dns-a", Version: "1.0.0", Ready: true, Location: here},
@@ -94,7 +91,7 @@ func TestRender(t *testing.T) {
 			for i := range f.Cluster.CRDs {
 				f.Cluster.CRDs[i].Served = nil
 			}
-			f.Hub, f.Credentials, f.Express, f.DNSServer, f.ResolvConf = nil, nil, nil, "", ""
+			f.Hub, f.Credentials, f.DNSServer = nil, nil, ""
 			f.ClusterDNS.Data["Corefile"] = stock
 			f.NodeLocalDNS = ConfigMap{Key: "kube-system/node-local-dns", Found: true, Data: map[string]string{"Corefile": stock}}
 		},
@@ -105,9 +102,7 @@ func TestRender(t *testing.T) {
 			f.Cluster.Rights[0].Allowed, f.Hub.Rights[2].Allowed = false, false
 			f.Credentials.Expires = now.Add(2 * time.Hour)
 			f.ClusterDNS.Data["Corefile"] = strings.ReplaceAll(stock, "cluster.local", "cluster.local clusterset.local")
-			f.ResolvConf = "search clusterset.local\noptions ndots:2\n"
 			f.Replies = []Reply{{Zone: "clusterset.local", Err: errors.New("server misbehaving")}, {Zone: "svc.global", Err: errors.New("no such host"), NotFound: true}}
-			f.Express.On = map[bool][]string{false: {"dns://:53"}}
 			f.Set.Problems = []view.Problem{{Name: "shanghai", What: "MemberCluster", Reason: "Suspect", Message: "no heartbeat for 1m10s; its endpoints are used only if no others are left", Cure: "read its log"}}
 			f.Set.Services.Problems = []view.Problem{{Namespace: "shop", Name: "gone", What: "ServiceExport", Reason: "NoService", Message: "there is no Service shop/gone", Cure: "kubectl describes it"}}
 		},
@@ -118,17 +113,15 @@ func TestRender(t *testing.T) {
 			f.SetErr = errors.New("the cluster refuses: memberclusters.clusterset.dev is forbidden")
 			f.Hub.Err = errors.New("the hub at https://hub:6443 can't be reached: connection refused; check --hub-kubeconfig")
 			f.Replies = []Reply{{Zone: "clusterset.local", Err: errors.New("i/o timeout"), Timeout: true}}
-			f.Express.Err = errors.New("connection refused")
 		},
 		"unmeasured": func(f *Facts) {
 			f.Set.Clusters = append(f.Set.Clusters, view.Cluster{Name: "tianjin"})
 			for reason, name := range map[string]string{"NoBeacon": "a", "NotAllowed": "b", "NeverReached": "c", "WrongCluster": "d"} {
 				f.Set.Clusters = append(f.Set.Clusters, view.Cluster{Name: name, Reach: &view.Reach{State: metav1.ConditionUnknown, Reason: reason}})
 			}
-			f.Set.Clusters[len(f.Set.Clusters)-1].Reach.IgnoredBeacons = 2 // all of them: the reason says it
 			for i := range f.Set.Clusters {
 				if c := &f.Set.Clusters[i]; c.Name == "c" {
-					c.Reach.Beacons, c.Reach.IgnoredBeacons = []string{"10.7.0.1:19471", "[fd00::1]:19471"}, 3
+					c.Reach.Beacons = []string{"10.7.0.1:19471", "[fd00::1]:19471"}
 				}
 			}
 		},
@@ -136,7 +129,6 @@ func TestRender(t *testing.T) {
 			f.Pods[0].Ready, f.Pods[0].Waits, f.Pods[0].Restarts = false, "CrashLoopBackOff", 7
 			f.Pods[1].Version, f.Pods[2].Restarts = "1.1.0", 9
 		},
-		"unnamed": func(f *Facts) { f.Set.Notes = []string{view.Unnamed} },
 		"no-pods": func(f *Facts) { f.Pods, f.Workloads = nil, nil },
 		"not-created": func(f *Facts) { // the agent has no pod at all, and the DNS servers' DaemonSet one on each of two nodes of three
 			f.Pods, f.Workloads[0].Pods = f.Pods[1:], 0
@@ -153,22 +145,6 @@ func TestRender(t *testing.T) {
 		},
 		"left": func(f *Facts) { // and was cleaned up
 			f.Set, f.Pods, f.Workloads, f.Credentials = view.Build(view.Facts{Now: now, Local: &view.LocalFacts{}}), nil, nil, nil
-		},
-		"extended": func(f *Facts) {
-			f.Set.Services.Extended = 2
-			f.Set.Services.Limited = []view.Problem{{Namespace: "shop", Name: "web", Message: "internalTrafficPolicy is Local: clients in this cluster reach only pods of their own node"}}
-		},
-		"namespace-elsewhere": func(f *Facts) {
-			lyon := clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "lyon"}}
-			lyon.Status.Namespaces = clustersetv1alpha1.NamespaceDigest([]string{"default"})
-			var web clustersetv1alpha1.ExportedService
-			web.Namespace, web.Spec.ServiceNamespace, web.Spec.ServiceName = api.MemberNamespace("beijing"), "shop", "web"
-			hub := &view.HubFacts{Members: []clustersetv1alpha1.MemberCluster{{ObjectMeta: metav1.ObjectMeta{Name: "beijing"}}, lyon}}
-			f.Set.Elsewhere = hub.Elsewhere([]*clustersetv1alpha1.ExportedService{&web}, nil, now)
-		},
-		"unreachable": func(f *Facts) { // which is a problem of the set
-			f.Set.Clusters[1].Reach.State, f.Set.Clusters[1].Reach.Reason = metav1.ConditionFalse, "NoAnswer"
-			f.Set.Problems = []view.Problem{{Name: "shanghai", What: "MemberCluster", Reason: "Unreachable", Message: "its agent hasn't answered this cluster's for 5m", Cure: "check routes and firewalls on the way to 10.2.0.1:9471"}}
 		},
 		"kube-dns": func(f *Facts) {
 			f.ClusterDNS = ConfigMap{Key: "kube-system/kube-dns", Found: true, Data: map[string]string{"stubDomains": `{"svc.global": ["10.96.0.53"]}`}}
@@ -192,7 +168,7 @@ func TestRender(t *testing.T) {
 				t.Errorf("%s: %s %q: a problem has a cure, and nothing else has", name, finding.Level, finding.Message)
 			}
 		}
-		if slices.Contains([]string{"pods", "left", "unreachable", "not-created", "nowhere", "elsewhere"}, name) && d.Problems == 0 {
+		if slices.Contains([]string{"pods", "left", "not-created", "nowhere", "elsewhere"}, name) && d.Problems == 0 {
 			t.Errorf("%s: no problem", name)
 		}
 		if name == "healthy" && d.Problems > 0 {
@@ -204,32 +180,25 @@ func TestRender(t *testing.T) {
 func TestCorefiles(t *testing.T) {
 	for name, c := range map[string]struct{ corefile, want string }{
 		"forwarded":             {forwarding, "ok ok"},
-		"nothing":               {"", "problem"},
 		"stock":                 {stock, "problem"},
 		"one zone":              {stock + "\nsvc.global {\n forward . 10.0.0.1\n}", "ok problem"},
 		"plugin in the root":    {".:53 {\n clusterset clusterset.local svc.global\n forward . 1.1.1.1\n}", "ok ok"},
 		"plugin for any zone":   {". {\n clusterset\n}", "problem"},
-		"plugin elsewhere":      {". {\n clusterset fleet.example\n forward . 1.1.1.1\n}", "problem"},
 		"forward in the root":   {". {\n forward clusterset.local 10.0.0.1\n forward svc.global 10.0.0.1\n forward . 1.1.1.1\n}", "ok ok"},
 		"a snippet":             {"(us) {\n forward . 10.0.0.1\n}\nclusterset.local, svc.global:53 {\n import us\n}", "ok ok"},
 		"a scheme, upper case":  {"dns://ClusterSet.Local.:1053 tls://svc.global {\n forward . 10.0.0.1\n}", "ok ok"},
 		"quotes and comments":   {"\"clusterset.local\" { # {\n forward . \"10.0.0.1\" # }\n}\n# svc.global {\n#}\n", "ok problem"},
 		"imported files":        {stock + "\nimport /etc/coredns/custom/*.server", "skipped"},
 		"kubernetes plugin":     {strings.ReplaceAll(stock, "kubernetes cluster.local", "kubernetes cluster.local clusterset.local"), "problem problem"},
-		"multicluster plugin":   {"clusterset.local {\n multicluster clusterset.local\n}\nsvc.global {\n clusterset\n}", "problem ok"},
 		"a block without a way": {"clusterset.local svc.global {\n errors\n}", "problem"},
 		"braces of options":     {"clusterset.local svc.global {\n cache {\n  forward x\n }\n forward . 10.0.0.1 {\n  policy random\n }\n}", "ok ok"},
 
 		// .global is a public top-level domain; only svc.global belongs to clusterset.
-		"all of global forwarded":       {"clusterset.local Global.:53 {\n forward . 10.0.0.1\n}", "ok ok problem"},
-		"all of it from the root":       {". {\n forward clusterset.local 10.0.0.1\n forward global 10.0.0.1\n forward . 1.1.1.1\n}", "ok ok problem"},
-		"all of it besides svc.global":  {"clusterset.local svc.global {\n forward . 10.0.0.1\n}\nglobal {\n forward . 10.0.0.2 10.0.0.1\n}", "ok ok problem"},
-		"the rest to others":            {"clusterset.local svc.global {\n forward . 10.0.0.1\n}\nglobal {\n forward . 1.1.1.1\n}", "ok ok"},
-		"the rest to others, by plugin": {"clusterset.local svc.global {\n clusterset\n}\nglobal {\n forward . 1.1.1.1\n}", "ok ok"},
-		"plugin for all of it":          {"clusterset.local global {\n clusterset\n}", "ok ok problem"},
-		"plugin, and forward after it":  {"clusterset.local global {\n clusterset\n forward . 1.1.1.1\n}", "ok ok"},
-		"plugin for it in the root":     {".:53 {\n clusterset clusterset.local global\n forward . 1.1.1.1\n}", "ok ok"},
-		"forward without arguments":     {"clusterset.local svc.global {\n forward . 10.0.0.1\n}\nglobal {\n forward\n}", "ok ok"},
+		"all of global forwarded":      {"clusterset.local Global.:53 {\n forward . 10.0.0.1\n}", "ok ok problem"},
+		"all of it from the root":      {". {\n forward clusterset.local 10.0.0.1\n forward global 10.0.0.1\n forward . 1.1.1.1\n}", "ok ok problem"},
+		"all of it besides svc.global": {"clusterset.local svc.global {\n forward . 10.0.0.1\n}\nglobal {\n forward . 10.0.0.2 10.0.0.1\n}", "ok ok problem"},
+		"the rest to others":           {"clusterset.local svc.global {\n forward . 10.0.0.1\n}\nglobal {\n forward . 1.1.1.1\n}", "ok ok"},
+		"plugin, and forward after it": {"clusterset.local global {\n clusterset\n forward . 1.1.1.1\n}", "ok ok"},
 	} {
 		var got []string
 		facts := healthy()

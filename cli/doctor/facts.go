@@ -7,7 +7,7 @@ import (
 	"github.com/clusterset/clusterset/cli/view"
 )
 
-// Facts are the input of the checks.
+// Facts are the input of the checks. An error says why what is before it can't be read.
 type Facts struct {
 	Now time.Time
 	// Cluster is the member and Hub the hub. nil means that it is not checked: without a Cluster, only the hub's API server is.
@@ -16,25 +16,19 @@ type Facts struct {
 	Zones []string
 
 	ClusterDNS, NodeLocalDNS ConfigMap
-	// ResolvConf is the content of a pod's /etc/resolv.conf, empty if this isn't a pod.
-	ResolvConf string
 	// Replies are the answers of DNSServer for each zone, in order. DNSServer is empty if none was given.
 	DNSServer string
 	Replies   []Reply
-	// Express is read from that server's metrics, nil if no server was given.
-	Express *Express
-	// Set is what the cluster, and the hub if it is checked, say of the set. SetErr is why they say nothing.
+	// Set is what the cluster, and the hub if it is checked, say of the set.
 	Set    view.Report
 	SetErr error
-	// Services are those of the cluster that have an address, and ServicesErr is why they can't be read.
-	Services    []Service
-	ServicesErr error
-	// Workloads are ours in the cluster, and WorkloadsErr is why they can't be read.
+	// Services are those of the cluster that have an address. Workloads and Pods are ours in it.
+	Services     []Service
+	ServicesErr  error
 	Workloads    []Workload
 	WorkloadsErr error
-	// Pods are ours in the cluster, and PodsErr is why they can't be read.
-	Pods    []view.Pod
-	PodsErr error
+	Pods         []view.Pod
+	PodsErr      error
 	// Member is this cluster's MemberCluster, nil if there is none or the cluster's name isn't known.
 	Member *clustersetv1alpha1.MemberCluster
 	// Credentials are the member agent's, nil if they weren't looked for.
@@ -53,8 +47,7 @@ type Server struct {
 	Timed           bool
 	CRDs            []CRD
 	Rights          []Right
-	// RightsErr is why Rights are unknown.
-	RightsErr error
+	RightsErr       error
 }
 
 // CRD is a kind that must be served.

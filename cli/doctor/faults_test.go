@@ -68,6 +68,12 @@ func conditioned(kind string, is metav1.ConditionStatus, message string) func(*c
 	}
 }
 
+// hubAnswers is what the agent here says of its last request to the hub.
+func (b *broken) hubAnswers(reason, message string) {
+	conditioned(clustersetv1alpha1.ConditionHubAnswers, metav1.ConditionFalse, message)(&b.Local.Members[0])
+	b.Local.Members[0].Status.Conditions[0].Reason = reason
+}
+
 func phased(p clustersetv1alpha1.MemberClusterPhase) func(*clustersetv1alpha1.MemberCluster) {
 	return func(m *clustersetv1alpha1.MemberCluster) { m.Status.Phase = p }
 }
@@ -130,13 +136,11 @@ var faults = []struct {
 		b.Hub = nil
 	}, false},
 	{"the agent's token was revoked", func(b *broken) {
-		conditioned(clustersetv1alpha1.ConditionHubAnswers, metav1.ConditionFalse, "it has been revoked, or belongs to another hub")(&b.Local.Members[0])
-		b.Local.Members[0].Status.Conditions[0].Reason = clustersetv1alpha1.ReasonHubRefusesToken
+		b.hubAnswers(clustersetv1alpha1.ReasonHubRefusesToken, "it has been revoked, or belongs to another hub")
 	}, false},
 	{"the agent's token was revoked a moment ago", func(b *broken) { b.checked.Credentials.Refused = true }, false},
 	{"the agent may no longer read the hub", func(b *broken) {
-		conditioned(clustersetv1alpha1.ConditionHubAnswers, metav1.ConditionFalse, "")(&b.Local.Members[0])
-		b.Local.Members[0].Status.Conditions[0].Reason = clustersetv1alpha1.ReasonHubRefuses
+		b.hubAnswers(clustersetv1alpha1.ReasonHubRefuses, "")
 	}, false},
 	{"the hub doesn't answer the operator", func(b *broken) {
 		b.Hub = &view.HubFacts{Err: errors.New("connection refused; check --hub-kubeconfig")}
@@ -144,8 +148,7 @@ var faults = []struct {
 	}, false},
 	{"the hub answers, and can't be read", func(b *broken) { b.Hub = &view.HubFacts{Err: errors.New("etcdserver: request timed out")} }, false},
 	{"the agent's token was revoked, and the operator can't read the hub", func(b *broken) {
-		conditioned(clustersetv1alpha1.ConditionHubAnswers, metav1.ConditionFalse, "it has been revoked, or belongs to another hub")(&b.Local.Members[0])
-		b.Local.Members[0].Status.Conditions[0].Reason = clustersetv1alpha1.ReasonHubRefusesToken
+		b.hubAnswers(clustersetv1alpha1.ReasonHubRefusesToken, "it has been revoked, or belongs to another hub")
 		b.Hub = &view.HubFacts{Err: apierrors.NewUnauthorized("no access")}
 	}, false},
 	{"no hub process runs", func(b *broken) { b.Hub.Process = now.Add(-time.Minute) }, false},

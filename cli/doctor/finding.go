@@ -4,6 +4,9 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
+
+	"github.com/clusterset/clusterset/cli/screen"
 )
 
 // Level is the severity of a Finding.
@@ -18,8 +21,7 @@ const (
 
 // Finding is the result of a check.
 type Finding struct {
-	// Check names the check: server, crds, rights, clock, hub, clusterdns, nodelocaldns, searchpath, dns, express, workloads, pods, location, set,
-	// reach, extended.
+	// Check names the check: one of ofServers or ofCluster.
 	Check   string `json:"check"`
 	Level   Level  `json:"level"`
 	Message string `json:"message"`
@@ -50,15 +52,12 @@ var (
 		{"hub", checkCredentials},
 		{"clusterdns", checkClusterDNS},
 		{"nodelocaldns", checkNodeLocalDNS},
-		{"searchpath", checkSearchPath},
 		{"dns", checkDNS},
-		{"express", checkExpress},
 		{"workloads", checkWorkloads},
 		{"pods", checkPods},
 		{"location", checkLocation},
 		{"set", checkSet},
 		{"reach", checkReach},
-		{"extended", checkExtended},
 	}
 )
 
@@ -94,4 +93,24 @@ func skipped(format string, args ...any) Finding {
 
 func problem(message, cure string) Finding {
 	return Finding{Level: Problem, Message: message, Cure: cure}
+}
+
+// Render returns the Diagnosis for a person: problems first, each with its cure and where to read more.
+func Render(d Diagnosis, colours bool) string {
+	w := &screen.Writer{Colours: colours}
+	marks := map[Level]screen.Cell{
+		OK: {Text: "ok       ", Colour: screen.Good}, Skipped: {Text: "skipped  ", Colour: screen.Faint}, Problem: {Text: "PROBLEM  ", Colour: screen.Bad},
+	}
+	for _, f := range d.Findings {
+		w.Line(marks[f.Level], screen.Cell{Text: f.Check + ": ", Colour: screen.Head}, screen.Cell{Text: f.Message})
+		arrow := "         → "
+		for line := range strings.Lines(f.Cure) {
+			w.Line(screen.Cell{Text: arrow + strings.TrimSuffix(line, "\n")})
+			arrow = "           "
+		}
+		if f.More != "" {
+			w.Line(screen.Cell{Text: "           " + f.More, Colour: screen.Faint})
+		}
+	}
+	return w.String()
 }

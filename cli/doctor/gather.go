@@ -1,7 +1,6 @@
 package doctor
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -44,11 +43,8 @@ type Gatherer struct {
 	MemberNamespace string
 	// ClusterDNS and NodeLocalDNS are the names of the ConfigMaps, Secret that of the agent's credentials, empty if it isn't to be read.
 	ClusterDNS, NodeLocalDNS, Secret client.ObjectKey
-	// DNSServer is an address with a port, or empty. DNSMetrics is the address of its metrics, by default port 9153 there.
-	DNSServer  string
-	DNSMetrics string
-	Zones      []string
-	ResolvConf string
+	DNSServer                        string
+	Zones                            []string
 }
 
 // Gather reads the Facts. They include what can't be read.
@@ -84,7 +80,7 @@ func (g *Gatherer) Ask(ctx context.Context) *Facts {
 
 // ask also returns the cluster and the hub, nil if they can't be reached.
 func (g *Gatherer) ask(ctx context.Context) (f *Facts, c, hub *objects.Cluster) {
-	f = &Facts{Now: time.Now(), Zones: g.Zones, ResolvConf: g.ResolvConf, DNSServer: g.DNSServer}
+	f = &Facts{Now: time.Now(), Zones: g.Zones, DNSServer: g.DNSServer}
 	if g.Cluster != nil {
 		c = g.askCluster(ctx, f)
 	}
@@ -97,7 +93,6 @@ func (g *Gatherer) ask(ctx context.Context) (f *Facts, c, hub *objects.Cluster) 
 		for _, zone := range g.Zones {
 			f.Replies = append(f.Replies, query(ctx, g.DNSServer, zone))
 		}
-		f.Express = express(ctx, cmp.Or(g.DNSMetrics, metricsAddress(g.DNSServer)))
 	}
 	return f, c, hub
 }
@@ -121,7 +116,6 @@ func (g *Gatherer) askCluster(ctx context.Context, f *Facts) (c *objects.Cluster
 
 var errUnreached = errors.New("the cluster can't be reached")
 
-// server checks an API server.
 func (g *Gatherer) server(ctx context.Context, config *rest.Config, what, flags string) (*Server, *objects.Cluster) {
 	s := &Server{What: what, Address: config.Host}
 	c, err := objects.Open(config, what, flags)

@@ -18,11 +18,9 @@ import (
 // Service is a Service of the cluster, to which a stanza may lead.
 type Service struct {
 	Namespace, Name string
-	// Outside are its addresses for clients outside of the cluster.
-	ClusterIPs, Outside []netip.Addr
-	Selector            map[string]string
-	// DNS says that it has the port of DNS.
-	DNS bool
+	ClusterIPs      []netip.Addr
+	Selector        map[string]string
+	DNS             bool
 }
 
 // services reads the Services that have an address.
@@ -35,11 +33,7 @@ func services(ctx context.Context, c *objects.Cluster) (all []Service, err error
 		svc := &list.Items[i]
 		s := Service{Namespace: svc.Namespace, Name: svc.Name, ClusterIPs: addresses(svc.Spec.ClusterIPs), Selector: svc.Spec.Selector}
 		s.DNS = slices.ContainsFunc(svc.Spec.Ports, func(p corev1.ServicePort) bool { return p.Port == 53 })
-		outside := svc.Spec.ExternalIPs
-		for _, at := range svc.Status.LoadBalancer.Ingress {
-			outside = append(outside, at.IP)
-		}
-		if s.Outside = addresses(outside); len(s.ClusterIPs) > 0 {
+		if len(s.ClusterIPs) > 0 {
 			all = append(all, s)
 		}
 	}
@@ -108,9 +102,7 @@ func (f *Facts) leads(check, server string) (is Level, what string) {
 	unknown := func(why string, args ...any) (Level, string) {
 		return Skipped, fmt.Sprintf("%s, and whether that is a clusterset server isn't known: "+why, append([]any{server}, args...)...)
 	}
-	at := slices.IndexFunc(f.Services, func(s Service) bool {
-		return slices.Contains(s.ClusterIPs, address) || slices.Contains(s.Outside, address)
-	})
+	at := slices.IndexFunc(f.Services, func(s Service) bool { return slices.Contains(s.ClusterIPs, address) })
 	switch {
 	case err != nil:
 		return unknown("it isn't an address")

@@ -1,15 +1,106 @@
 package doctor
 
 import (
+	"cmp"
+	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/cli/objects"
 	"github.com/clusterset/clusterset/cli/screen"
 	"github.com/clusterset/clusterset/cli/view"
 )
 
-// programs are the words for what runs in pods.
+// Workload is a Deployment or DaemonSet of ours.
+type Workload struct {
+	Part, Kind, Namespace, Name string
+	Labels                      map[string]string
+	// Wanted is how many pods it should have, and Pods how many it has, ready or not.
+	Wanted, Pods int32
+	// Refused is why the API server refuses to create its pods. A DaemonSet has that only in its Events.
+	Refused string
+	// Corefile is the ConfigMap of a DNS server, empty if it isn't known.
+	Corefile string
+}
+
+// workloads reads ours, in whatever namespace they are. Other software has parts called dns and hub too.
+func workloads(ctx context.Context, c *objects.Cluster) (all []Workload, err error) {
+	add := func(o client.Object, pods *corev1.PodTemplateSpec, w *Workload) {
+		w.Part, w.Namespace, w.Name, w.Labels = pods.Labels[objects.Component], o.GetNamespace(), o.GetName(), pods.Labels
+		for _, v := range pods.Spec.Volumes {
+			if v.Name == "corefile" && v.ConfigMap != nil {
+				w.Corefile = v.ConfigMap.Name
+			}
+		}
+		if objects.Program(&pods.Spec, w.Part) != nil {
+			all = append(all, *w)
+		}
+	}
+	var deployments appsv1.DeploymentList
+	if err := c.List(ctx, &deployments, client.HasLabels{objects.Component}); err != nil {
+		return nil, c.Words(err)
+	}
+	for i := range deployments.Items {
+		d := &deployments.Items[i]
+		w := Workload{Kind: "Deployment", Wanted: 1, Pods: d.Status.Replicas}
+		if d.Spec.Replicas != nil {
+			w.Wanted = *d.Spec.Replicas
+		}
+		for _, condition := range d.Status.Conditions {
+			if condition.Type == appsv1.DeploymentReplicaFailure && condition.Status == corev1.ConditionTrue {
+				w.Refused = cmp.Or(condition.Message, condition.Reason)
+			}
+		}
+		add(d, &d.Spec.Template, &w)
+	}
+	var sets appsv1.DaemonSetList
+	if err := c.List(ctx, &sets, client.HasLabels{objects.Component}); err != nil {
+		return nil, c.Words(err)
+	}
+	for i := range sets.Items {
+		s := &sets.Items[i]
+		add(s, &s.Spec.Template, &Workload{Kind: "DaemonSet", Wanted: s.Status.DesiredNumberScheduled, Pods: s.Status.CurrentNumberScheduled})
+	}
+	return all, nil
+}
+
+// checkWorkloads checks whether our Deployments and DaemonSets get their pods. Whether these are ready is for checkPods.
+func checkWorkloads(f *Facts) (all []Finding) {
+	if f.WorkloadsErr != nil {
+		return []Finding{skipped("can't tell whether our pods can be created: %v", f.WorkloadsErr)}
+	}
+	for i := range f.Workloads {
+		w := &f.Workloads[i]
+		if w.Pods >= w.Wanted && w.Refused == "" {
+			continue
+		}
+		message := fmt.Sprintf("%d of %d pods of %s exist (%s %s/%s)", w.Pods, w.Wanted, programs[w.Part], w.Kind, w.Namespace, w.Name)
+		if w.Refused != "" {
+			message += ", and no more can be created: " + w.Refused
+		}
+		all = append(all, problem(message, fmt.Sprintf("kubectl -n %s get events --field-selector reason=FailedCreate says why: it can be Pod Security, "+
+			"a quota, or a PriorityClass that doesn't exist", w.Namespace)))
+	}
+	return all
+}
+
+// wants reports whether pods of a part should be in this cluster.
+func (f *Facts) wants(part string) bool {
+	for _, w := range f.Workloads {
+		if w.Part == part && w.Wanted > 0 {
+			return true
+		}
+	}
+	return false
+}
+
 var programs = map[string]string{view.PartMember: "clusterset member", view.PartHub: "clusterset hub", view.PartDNS: "the DNS servers"}
 
 // manyRestarts is how often a pod that is ready may have restarted before that is a problem.
@@ -47,7 +138,6 @@ func checkPods(f *Facts) []Finding {
 	return all
 }
 
-// checkPart checks the pods of one part.
 func checkPart(part string, pods []view.Pod) (all []Finding) {
 	var down, unsteady []string
 	restarts := int32(0)
@@ -77,7 +167,6 @@ func checkPart(part string, pods []view.Pod) (all []Finding) {
 	return all
 }
 
-// state says in what state a pod is.
 func state(p *view.Pod) string {
 	var words []string
 	if p.Waits != "" {
@@ -87,4 +176,53 @@ func state(p *view.Pod) string {
 		words = append(words, screen.Counted(int(p.Restarts), "restart"))
 	}
 	return strings.Join(words, ", ")
+}
+
+// checkLocation compares the DNS servers' location with that of their MemberCluster. If they differ, the servers take endpoints of their own cluster
+// for distant ones.
+func checkLocation(f *Facts) []Finding {
+	m := f.Member
+	if m == nil {
+		return nil
+	}
+	var all []Finding
+	elsewhere := map[string][]string{} // pods, by where they think they are
+	servers := 0
+	for i := range f.Pods {
+		if p := &f.Pods[i]; p.Part == view.PartDNS {
+			servers++
+			if !isAt(p, m) {
+				at := place(p.Location.Cluster, p.Location.Zone, p.Location.Region)
+				elsewhere[at] = append(elsewhere[at], p.Name)
+			}
+		}
+	}
+	is := place(m.Name, strings.Join(m.AllZones(), ","), m.Spec.Region)
+	for _, at := range slices.Sorted(maps.Keys(elsewhere)) {
+		all = append(all, problem(
+			fmt.Sprintf("DNS servers rank endpoints from %s, but their MemberCluster is at %s: %s", at, is, screen.Several(elsewhere[at], shownServices, ", ")),
+			fmt.Sprintf("set location in the chart's values to the cluster, zone and region of the MemberCluster; if that is wrong, kubectl edit membercluster %s on the hub", m.Name)))
+	}
+	if servers > 0 && len(all) == 0 {
+		all = append(all, ok("the DNS servers rank endpoints from where their MemberCluster is, %s", is))
+	}
+	return all
+}
+
+// place is a location as in explain --from.
+func place(cluster, zone, region string) string {
+	return cmp.Or(cluster, "-") + "/" + cmp.Or(zone, "-") + "/" + cmp.Or(region, "-")
+}
+
+// isAt reports whether a server's location agrees with its cluster's. A node's own zone is right where the cluster has others, because its
+// endpoints have theirs too. And in a cluster with several zones, a server whose pod doesn't have its node's labels knows none.
+func isAt(p *view.Pod, m *clustersetv1alpha1.MemberCluster) bool {
+	zones, l := m.AllZones(), p.Location
+	switch {
+	case l.Cluster != m.Name || m.Spec.Region != "" && l.Region != m.Spec.Region:
+		return false
+	case l.Zone == "":
+		return len(zones) != 1
+	}
+	return p.ZoneOfNode || len(zones) == 0 || slices.Contains(zones, l.Zone)
 }

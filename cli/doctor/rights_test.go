@@ -16,13 +16,16 @@ import (
 
 // optional are permissions that are only needed for state files and ClusterProperties.
 var optional = []string{
-	"get /namespaces", "create about.k8s.io/clusterproperties", "get about.k8s.io/clusterproperties", "update about.k8s.io/clusterproperties",
+	"get /namespaces kube-system", "create about.k8s.io/clusterproperties ", "get about.k8s.io/clusterproperties cluster.clusterset.k8s.io",
+	"update about.k8s.io/clusterproperties cluster.clusterset.k8s.io",
 }
 
 // doctor --for checks the permissions that the processes of the end-to-end tests run with. test/chart takes those from the chart's
 // roles. If one were missing here, a process would fail although doctor reports no problem.
 func TestRolesAreThoseOfTheEndToEndTests(t *testing.T) {
-	for part, table := range map[string][]rbacv1.PolicyRule{"dns": roles["dns"], "member": roles["member"], "hub": hubRoles["hub"], "hub-members": hubRoles["hub-members"]} {
+	for part, table := range map[string][]rbacv1.PolicyRule{
+		"dns": roles()["cluster"]["dns"], "member": roles()["cluster"]["member"], "hub": roles()["hub"]["hub"], "hub-members": roles()["hub"]["hub-members"],
+	} {
 		content, err := os.ReadFile(filepath.Join("..", "..", "test", "fleet", "rbac", part+".yaml"))
 		if err != nil {
 			t.Fatal(err)
@@ -60,7 +63,7 @@ func TestRolesAreThoseOfTheEndToEndTests(t *testing.T) {
 // grants adds each permission in the rules to the map.
 func grants(to map[string]bool, rules []rbacv1.PolicyRule) {
 	for _, right := range expand("", "", rules) {
-		to[right.Verb+" "+right.Group+"/"+right.Resource] = true
+		to[right.Verb+" "+right.Group+"/"+right.Resource+" "+right.Name] = true
 	}
 }
 

@@ -1,9 +1,16 @@
 package doctor
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/clusterset/clusterset/cli/screen"
+	"github.com/clusterset/clusterset/internal/verdict"
 )
 
 // shownServices is how many services a finding names.
@@ -26,6 +33,58 @@ func checkSet(f *Facts) []Finding {
 	}
 	for _, note := range f.Set.Notes {
 		all = append(all, skipped("%s", note))
+	}
+	return all
+}
+
+// unmeasured says what each reason for an unknown verdict means, and what to do to have one.
+var unmeasured = map[string]string{
+	string(verdict.NoBeacon):     "no agent there names a beacon: set member.beacon.enabled in the chart, or --beacon-service",
+	string(verdict.NotAllowed):   "the beacons there are outside their MemberCluster's spec.cidrs, or inside this cluster's",
+	neverReached:                 "the beacons there never answered: allow TCP connections from this cluster's agents to",
+	string(verdict.WrongCluster): "another cluster answers at the beacons' addresses: networks overlap",
+}
+
+const neverReached = string(verdict.NeverReached)
+
+// checkReach reports which ways to other clusters aren't measured. Those that are broken are problems of the set, which checkSet reports.
+func checkReach(f *Facts) []Finding {
+	if f.Cluster.Err != nil || f.SetErr != nil || len(f.Set.Clusters) < 2 {
+		return nil
+	}
+	measured, unreachable, unknown := 0, 0, map[string][]string{}
+	var silent []string
+	for i := range f.Set.Clusters {
+		c := &f.Set.Clusters[i]
+		switch {
+		case c.Local:
+			continue
+		case c.Reach == nil:
+			unknown[""] = append(unknown[""], c.Name)
+		case c.Reach.State == metav1.ConditionUnknown:
+			unknown[c.Reach.Reason] = append(unknown[c.Reach.Reason], c.Name)
+			if c.Reach.Reason == neverReached {
+				silent = append(silent, c.Reach.Beacons...)
+			}
+		case c.Reach.State == metav1.ConditionFalse:
+			unreachable++
+		default:
+			measured++
+		}
+	}
+	var all []Finding
+	for _, reason := range slices.Sorted(maps.Keys(unknown)) {
+		why := unmeasured[reason]
+		if why == "" {
+			why = "this cluster's agent has said nothing about that for ten minutes, or never has"
+		}
+		if reason == neverReached {
+			why += " " + cmp.Or(screen.Several(silent, shownServices, ", "), "the port of the beacons")
+		}
+		all = append(all, skipped("it isn't known whether this cluster reaches %s: %s", screen.Several(unknown[reason], shownServices, ", "), strings.TrimSpace(why)))
+	}
+	if measured > 0 && unreachable == 0 {
+		all = append(all, ok("%s answered", screen.Counted(measured, "other cluster")))
 	}
 	return all
 }

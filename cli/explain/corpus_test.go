@@ -21,12 +21,12 @@ import (
 
 // stanza is a clusterset stanza of a case's Corefile, with the options that affect addresses.
 type stanza struct {
-	zones      []string
-	dialects   map[string]index.Dialect
-	from       topology.Location
-	policy     topology.Policy
-	namespaces []string
-	max        int
+	zones    []string
+	dialects map[string]index.Dialect
+	from     topology.Location
+	policy   topology.Policy
+	// unknown means that it has an option that explain doesn't know.
+	unknown bool
 }
 
 type corpusCase struct {
@@ -35,8 +35,7 @@ type corpusCase struct {
 	facts   *explain.Facts
 	stanzas []*stanza
 	queries string
-	// others means that more than a Corefile's text and the objects decides: another plugin, an unreachable API server, variables, or which
-	// files of a directory are read.
+	// others means that something besides the objects affects the answers: another plugin, variables, a choice of files, an API server that is away.
 	others bool
 }
 
@@ -142,12 +141,8 @@ func (s *stanza) option(t *testing.T, fields []string) {
 		}
 	case "boundary":
 		s.policy.Boundary = tier(fields[1])
-	case "namespaces":
-		s.namespaces = fields[1:]
-	case "max_answers":
-		if _, err := fmt.Sscan(fields[1], &s.max); err != nil {
-			t.Fatal(err)
-		}
+	case "namespaces", "max_answers":
+		s.unknown = true
 	case "dialect":
 		zones := fields[2:]
 		if len(zones) == 0 {
@@ -214,8 +209,8 @@ func TestExplainAgreesWithTheGoldenCorpus(t *testing.T) {
 			}
 			line, rest, _ := strings.Cut(block[at:], "\n")
 			dig := strings.Fields(line)[1:]
-			if dig[0] != "A" && dig[0] != "AAAA" || strings.Contains(line, "+class") || strings.Contains(line, "+opcode") || strings.Contains(line, "+count") || strings.Contains(rest, " tc") {
-				continue
+			if dig[0] != "A" && dig[0] != "AAAA" || strings.Contains(line, "+class") || strings.Contains(line, "+opcode") || strings.Contains(line, "+count") || strings.Contains(rest, " tc") || strings.Contains(dig[1], `\`) {
+				continue // explain takes names as people write them
 			}
 			asked++
 			want := parseReply(t, rest)
@@ -235,7 +230,7 @@ func TestExplainAgreesWithTheGoldenCorpus(t *testing.T) {
 
 func (c *corpusCase) agree(qtype, name string, want reply) error {
 	s, zone := c.zoneOf(name)
-	if s == nil || strings.HasPrefix(name, "ns.dns.") || name == "ns.dns" {
+	if s == nil || s.unknown || strings.HasPrefix(name, "ns.dns.") || name == "ns.dns" {
 		return nil // a name of another plugin, or the server's own
 	}
 	if name == "ns."+zone || zone == "global" && !strings.HasSuffix(name, ".svc.global") {
@@ -257,12 +252,7 @@ func (c *corpusCase) agree(qtype, name string, want reply) error {
 		return nil
 	}
 	q.Name.Dialect = s.dialects[zone]
-	var e *explain.Explanation
-	if s.namespaces == nil || slices.Contains(s.namespaces, q.Name.Key.Namespace()) {
-		e, err = explain.Explain(q, *c.facts)
-	} else {
-		err = &explain.NotFoundError{Name: q.Name}
-	}
+	e, err := explain.Explain(q, *c.facts)
 	got := reply{rcode: "NXDOMAIN"}
 	if err == nil {
 		if e.Result != explain.NXDomain {
@@ -270,7 +260,7 @@ func (c *corpusCase) agree(qtype, name string, want reply) error {
 		}
 		for _, a := range e.Addresses {
 			addr := netip.MustParseAddr(a)
-			if addr.Is4() == (qtype == "A") && (s.max == 0 || len(got.addrs) < s.max) {
+			if addr.Is4() == (qtype == "A") {
 				got.addrs = append(got.addrs, addr)
 			}
 		}
@@ -282,68 +272,4 @@ func (c *corpusCase) agree(qtype, name string, want reply) error {
 		return fmt.Errorf("explained as %v, answered %v", got, want)
 	}
 	return nil
-}
-
-// TestExplainAgreesWithTheIndexFromEverywhere explains every service of the corpus, in both dialects, for every location and policy in
-// the corpus. The addresses must equal the index's, and those of the endpoints that are reported as answered.
-func TestExplainAgreesWithTheIndexFromEverywhere(t *testing.T) {
-	cases := readCorpus(t)
-	type stand struct {
-		from     topology.Location
-		prefer   string
-		boundary topology.Tier
-	}
-	stands := map[stand]explain.Query{}
-	for _, c := range cases {
-		for _, s := range c.stanzas {
-			stands[stand{s.from, fmt.Sprintf("%v", s.policy.Prefer), s.policy.Boundary}] = explain.Query{From: s.from, Policy: s.policy}
-		}
-	}
-	n := 0
-	for _, c := range cases {
-		for _, q := range stands {
-			x := index.New(index.Options{Self: q.From, Policy: q.Policy})
-			x.Put(c.facts.Objects...)
-			x.Publish()
-			for _, svc := range x.Snapshot().Services() {
-				for _, dialect := range []index.Dialect{index.MCS, index.Global} {
-					set := svc.Set(dialect)
-					n++
-					q.Name = explain.Name{Key: svc.Key(), Zone: "test", Dialect: dialect}
-					e, err := explain.Explain(q, *c.facts)
-					if err != nil {
-						t.Errorf("%s: %s: %v", c.name, q.Name, err)
-						continue
-					}
-					var want []string
-					if !set.Absent() {
-						for _, a := range set.Addrs {
-							want = append(want, a.String())
-						}
-					}
-					if !slices.Equal(e.Addresses, want) {
-						t.Errorf("%s: %s from %s: explained as %v, the index has %v", c.name, q.Name, q.From, e.Addresses, want)
-					}
-					if said := saidToBeAnswered(e); set.Source != index.SourceClusterSetIPs && !slices.Equal(said, want) {
-						t.Errorf("%s: %s from %s: %v are said to be answered, the index has %v", c.name, q.Name, q.From, said, want)
-					}
-				}
-			}
-		}
-	}
-	t.Logf("%d places and policies, %d explanations", len(stands), n)
-}
-
-// saidToBeAnswered returns the addresses of the endpoints that an explanation reports as answered, in the order of an answer.
-func saidToBeAnswered(e *explain.Explanation) (texts []string) {
-	var addrs []netip.Addr
-	for i := range e.Endpoints {
-		if e.Endpoints[i].Answered {
-			addrs = append(addrs, netip.MustParseAddr(e.Endpoints[i].Address))
-		}
-	}
-	for _, a := range index.SortAddrs(addrs) {
-		texts = append(texts, a.String())
-	}
-	return texts
 }

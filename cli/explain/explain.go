@@ -47,7 +47,8 @@ func Explain(q Query, f Facts) (*Explanation, error) {
 	e.Source, why = source(q.Name.Dialect, svc)
 	all := x.Ranking(svc, q.Name.Dialect)
 	clusters := clustersOf(f.Objects)
-	j := judge{query: q, at: at, clusters: clusters, nearest: nearest(all), passedOver: passedOver(q.From, clusters, all)}
+	j := judge{query: q, at: at, clusters: clusters, nearest: nearest(all)}
+	j.passedOver = !at.Set.Degraded && slices.ContainsFunc(all, func(p index.Ranked) bool { return p.Ready && !p.Used && p.Rank != topology.Outside })
 	if j.elsewhere = at.vip && f.Self != "" && q.From.Cluster != "" && q.From.Cluster != f.Self; j.elsewhere {
 		e.Addresses = nil
 	} else if at.vip {
@@ -91,7 +92,6 @@ func (f *Facts) Known(cluster string) error {
 	return near.Unknown("cluster", cluster, names)
 }
 
-// tiers returns the tiers in the order in which they are tried.
 func tiers(p topology.Policy) []string {
 	prefer := p.Prefer
 	if prefer == nil {
@@ -126,7 +126,6 @@ func source(d index.Dialect, svc *index.Service) (object, why string) {
 	}
 }
 
-// because explains the result in a sentence or two.
 func because(why string, j judge, endpoints int) string {
 	at, set := j.at, j.at.Set
 	switch {
@@ -186,10 +185,8 @@ func (j judge) nearness(t topology.Tier) string {
 	return "no endpoint is near, so all ready endpoints answer"
 }
 
-// alike reports whether the policy prefers no tier.
 func (j judge) alike() bool { return j.query.Policy.Prefer != nil && len(j.query.Policy.Prefer) == 0 }
 
-// nearest returns the tier of the nearest endpoints in use.
 func nearest(all []index.Ranked) topology.Tier {
 	best, tier := topology.Gone, topology.Any
 	for i := range all {
@@ -198,19 +195,6 @@ func nearest(all []index.Ranked) topology.Tier {
 		}
 	}
 	return tier
-}
-
-// passedOver reports whether a ready endpoint isn't used because its cluster isn't healthy, although it is nearer than those in use.
-func passedOver(from topology.Location, clusters map[string]*index.Cluster, all []index.Ranked) bool {
-	used := nearest(all)
-	return slices.ContainsFunc(all, func(p index.Ranked) bool {
-		at := topology.Location{Cluster: p.Cluster, Zone: p.Zone, Region: p.Region}
-		if c := clusters[p.Cluster]; c != nil && at.Region == "" {
-			at.Region = c.Region
-		}
-		gone := p.Rank == topology.Gone && (from.Within(topology.Zone, at) || from.Within(topology.Region, at)) // it has no tier
-		return p.Ready && !p.Used && (gone || p.Rank.Degraded() && p.Tier > used)
-	})
 }
 
 func clustersOf(objects []index.Object) map[string]*index.Cluster {
@@ -233,7 +217,6 @@ func clustersOf(objects []index.Object) map[string]*index.Cluster {
 	return clusters
 }
 
-// states returns the state of each cluster that has endpoints of the service.
 func states(f Facts, clusters map[string]*index.Cluster, endpoints []index.Ranked) []Cluster {
 	var names []string
 	for i := range endpoints {

@@ -35,9 +35,8 @@ type Facts struct {
 	// Conflicts are those between the exports of the service, one sentence each.
 	Conflicts []string
 	// Hidden says which clusters export the service and aren't seen from this one, one sentence each.
-	Hidden []string
-	Notes  []string
-	// noNamespace says that the cluster doesn't have the service's namespace.
+	Hidden      []string
+	Notes       []string
 	noNamespace bool
 	// slices are the EndpointSlices among the Objects, unchanged, and those that DNS servers don't read.
 	slices []*discoveryv1.EndpointSlice
@@ -113,7 +112,6 @@ type Cluster struct {
 // NotFoundError says that there is no such service.
 type NotFoundError struct {
 	Name Name
-	// Near are services with similar names.
 	Near []string
 	// Hidden says which clusters export the service and aren't seen from this one.
 	Hidden []string

@@ -60,19 +60,16 @@ func Fetch(ctx context.Context, c *objects.Cluster, key index.ServiceKey) (*Fact
 		return nil, c.Words(err)
 	}
 	addAll(f, globals.Items)
-	var imported discoveryv1.EndpointSliceList
-	if err := c.List(ctx, &imported, in, client.MatchingLabels{api.LabelServiceName: key.Name()}); err != nil {
-		return nil, c.Words(err)
-	}
-	addAll(f, imported.Items)
 	derived := api.DerivedServiceName(key.Namespace(), key.Name())
-	var behind discoveryv1.EndpointSliceList
-	if err := c.List(ctx, &behind, in, client.MatchingLabels{discoveryv1.LabelServiceName: derived}); err != nil {
-		return nil, c.Words(err)
-	}
-	for i := range behind.Items {
-		if behind.Items[i].Labels[api.LabelServiceName] == "" { // otherwise it is among the imported ones
-			f.add(&behind.Items[i])
+	for _, labels := range []client.MatchingLabels{{api.LabelServiceName: key.Name()}, {discoveryv1.LabelServiceName: derived}} {
+		var found discoveryv1.EndpointSliceList
+		if err := c.List(ctx, &found, in, labels); err != nil {
+			return nil, c.Words(err)
+		}
+		for i := range found.Items {
+			if s := &found.Items[i]; s.Labels[api.LabelServiceName] == labels[api.LabelServiceName] { // else it is among the imported ones
+				f.add(s)
+			}
 		}
 	}
 	exports, err := c.ServiceExports(ctx, in)
@@ -196,7 +193,6 @@ func (f *Facts) add(o runtime.Object) {
 	}
 }
 
-// addAll adds each object of a list.
 func addAll[T any, P interface {
 	*T
 	runtime.Object
@@ -206,7 +202,6 @@ func addAll[T any, P interface {
 	}
 }
 
-// imported returns the service's ServiceImport, or nil.
 func (f *Facts) imported(key index.ServiceKey) *mcsv1beta1.ServiceImport {
 	for _, o := range f.imports {
 		if o.Namespace == key.Namespace() && o.Name == key.Name() {

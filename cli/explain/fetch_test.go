@@ -12,6 +12,7 @@ import (
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/internal/topology"
 )
 
 // If communities hide exports from a cluster, the output reports that, and contains no conflicts that the cluster
@@ -99,5 +100,70 @@ func TestShortNames(t *testing.T) {
 		if err != nil || n.Short != want || n.Own().String() != "web.shop.svc.cluster.local." {
 			t.Errorf("%s: %+v, %v", in, n, err)
 		}
+	}
+}
+
+func TestParseName(t *testing.T) {
+	for in, want := range map[string]string{
+		"shop/web":                      "web.shop.svc.clusterset.local. mcs",
+		"web.shop":                      "web.shop.svc.clusterset.local. mcs",
+		"Web.Shop.":                     "web.shop.svc.clusterset.local. mcs",
+		"web.shop.svc":                  "web.shop.svc.clusterset.local. mcs",
+		"web.shop.svc.":                 "web.shop.svc. mcs", // the root zone
+		"web.shop.svc.clusterset.local": "web.shop.svc.clusterset.local. mcs",
+		"nginx.default.svc.global":      "nginx.default.svc.global. global",
+		"NGINX.default.svc.GLOBAL.":     "nginx.default.svc.global. global",
+		"db-0.beijing.db.shop.svc.clusterset.local": "db-0.beijing.db.shop.svc.clusterset.local. mcs",
+		"_http._tcp.web.shop.svc":                   "_http._tcp.web.shop.svc.clusterset.local. mcs",
+		"svc.svc.svc.clusterset.local":              "svc.svc.svc.clusterset.local. mcs",
+		"svc.svc":                                   "svc.svc.svc.clusterset.local. mcs",
+		"a.b.c":                                     "isn't the name of a service",
+		"web":                                       "isn't the name of a service",
+		"":                                          "isn't the name of a service",
+		"svc.global":                                "svc.global.svc.clusterset.local. mcs",
+		"shop/":                                     "must be a DNS label",
+		"*.shop.svc.global":                         "must be a DNS label",
+		"shop/web.v1":                               "must be a DNS label",
+		"shop.svc.clusterset.local":                 "isn't the name of a service",
+		strings.Repeat("a", 64) + ".shop.svc.global": "must be a DNS label",
+	} {
+		n, err := ParseName(in)
+		got := n.String() + " " + n.Dialect.String()
+		if err != nil {
+			got = err.Error()
+		}
+		if right := got == want || err != nil && strings.Contains(got, want); !right {
+			t.Errorf("%q is %q, want %q", in, got, want)
+		}
+		if strings.Contains(got, "\n") {
+			t.Errorf("%q: the error isn't one line: %q", in, got)
+		}
+	}
+}
+
+// A cluster's zones are those in its spec, or else those of its nodes, as in DNS and the importer.
+func TestLocate(t *testing.T) {
+	for name, c := range map[string]struct {
+		spec    clustersetv1alpha1.MemberClusterSpec
+		learned []string
+		want    string
+		note    string
+	}{
+		"stated":           {spec: clustersetv1alpha1.MemberClusterSpec{Zone: "a", Region: "r"}, learned: []string{"x"}, want: "beijing a r"},
+		"in the list":      {spec: clustersetv1alpha1.MemberClusterSpec{Zones: []string{"b"}}, want: "beijing b -"},
+		"learned":          {spec: clustersetv1alpha1.MemberClusterSpec{Region: "r"}, learned: []string{"x"}, want: "beijing x r"},
+		"several":          {spec: clustersetv1alpha1.MemberClusterSpec{Region: "r"}, learned: []string{"x", "y"}, want: "beijing - r", note: "beijing is in zones x, y: set that of the server with --from beijing/ZONE/r"},
+		"nothing is known": {want: "beijing - -"},
+	} {
+		mc := &clustersetv1alpha1.MemberCluster{Spec: c.spec}
+		mc.Name, mc.Status.Zones = "beijing", c.learned
+		f := &Facts{}
+		f.add(mc)
+		if got := f.Locate("beijing").String(); got != c.want || !strings.HasPrefix(strings.Join(f.Notes, ""), c.note) || (c.note == "") != (len(f.Notes) == 0) {
+			t.Errorf("%s: %s with notes %q, want %s with %q", name, got, f.Notes, c.want, c.note)
+		}
+	}
+	if got := (&Facts{}).Locate("elsewhere"); got != (topology.Location{Cluster: "elsewhere"}) {
+		t.Errorf("without a MemberCluster: %s", got)
 	}
 }

@@ -2,7 +2,6 @@ package explain
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 
 	"github.com/clusterset/clusterset/api"
@@ -34,7 +33,6 @@ func (n Name) String() string {
 	return s
 }
 
-// below returns the part before the zone.
 func (n Name) below() string {
 	s := string(n.Key) + ".svc"
 	if n.Labels != "" {
@@ -47,7 +45,7 @@ func (n Name) below() string {
 // have the global dialect, all others mcs.
 func ParseName(s string) (Name, error) {
 	n := Name{Zone: DefaultZone, Dialect: index.MCS}
-	lower := strings.ToLower(unescaped(strings.TrimSuffix(s, ".")))
+	lower := strings.ToLower(strings.TrimSuffix(s, "."))
 	var service, namespace string
 	if namespaceFirst, name, ok := strings.Cut(lower, "/"); ok {
 		service, namespace = name, namespaceFirst
@@ -86,22 +84,4 @@ func cutSvc(s string) (before, zone string, ok bool) {
 		return s[:at], s[at+len(".svc."):], true
 	}
 	return s, "", false
-}
-
-// unescaped removes the backslashes from a name as dig and logs write it (RFC 1035, section 5.1): web and we\b are the same name. What
-// a label of ours can't contain is left in place, and rejected later.
-func unescaped(s string) string {
-	var b strings.Builder
-	for i := 0; i < len(s); i++ {
-		if s[i] == '\\' && i+1 < len(s) && s[i+1] != '.' && s[i+1] != '\\' {
-			if n, err := strconv.ParseUint(s[i+1:min(i+4, len(s))], 10, 8); err == nil && i+3 < len(s) && n != '.' {
-				b.WriteByte(byte(n))
-				i += 3
-				continue
-			}
-			i++
-		}
-		b.WriteByte(s[i])
-	}
-	return b.String()
 }

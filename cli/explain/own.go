@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"net/netip"
 	"slices"
 	"time"
 
@@ -17,7 +16,6 @@ import (
 	"github.com/clusterset/clusterset/api"
 	"github.com/clusterset/clusterset/cli/objects"
 	"github.com/clusterset/clusterset/cli/place"
-	"github.com/clusterset/clusterset/cli/view"
 	"github.com/clusterset/clusterset/importer/desired"
 	"github.com/clusterset/clusterset/internal/record"
 )
@@ -30,8 +28,6 @@ type Own struct {
 	Cluster string // the cluster's name in the set, empty if unknown
 	Service *corev1.Service
 	Slices  []discoveryv1.EndpointSlice
-	// asks is what the agent makes of it if it asks to be extended.
-	asks desired.Extended
 }
 
 // FetchOwn reads a Service of the cluster. It is nil if there is none.
@@ -47,19 +43,8 @@ func FetchOwn(ctx context.Context, c *objects.Cluster, n Name) (*Own, error) {
 	if err := c.List(ctx, &all, client.InNamespace(n.Key.Namespace()), client.MatchingLabels{discoveryv1.LabelServiceName: n.Key.Name()}); err != nil {
 		return nil, c.Words(err)
 	}
-	namespace := &corev1.Namespace{}
-	if err := c.Get(ctx, client.ObjectKey{Name: n.Key.Namespace()}, namespace); err != nil {
-		return nil, c.Words(err)
-	}
 	own.Cluster, own.Slices = c.Name(ctx), all.Items
-	pods, _ := view.Pods(ctx, c) // a right that only the agent's settings need
-	own.asks = view.SettingsOf(pods).Extends(own.Service, namespace.Labels, own.extended())
 	return own, nil
-}
-
-// extended reports whether the Service has slices of the importer's.
-func (o *Own) extended() bool {
-	return slices.ContainsFunc(o.Slices, func(s discoveryv1.EndpointSlice) bool { return desired.Extends(&s) })
 }
 
 // Asks reports whether the Service asks for endpoints of other clusters.
@@ -76,9 +61,7 @@ func (o *Own) because() string {
 	switch {
 	case !o.Asks():
 		return fmt.Sprintf("a Service of this cluster alone; to let its clients reach other clusters while it has no ready endpoint, kubectl annotate service -n %s %s=%s", key, api.KeyExtend, api.ExtendTrue)
-	case o.asks.Refused() != "":
-		return "not extended to other clusters: " + o.asks.Refused()
-	case !o.extended():
+	case !slices.ContainsFunc(o.Slices, func(s discoveryv1.EndpointSlice) bool { return desired.Extends(&s) }):
 		return "it asks to be extended, and no other cluster has a ready endpoint for it; kubectl describe service -n " + key + " has an Event if there is another reason"
 	}
 	return "extended to other clusters"
@@ -93,63 +76,58 @@ func (o *Own) Explain(now time.Time) *Explanation {
 	if len(e.Addresses) == 0 {
 		e.Result = NoData
 	}
+	ready := map[discoveryv1.AddressType]bool{}
+	for i := range o.Slices {
+		s := &o.Slices[i]
+		ready[s.AddressType] = ready[s.AddressType] || slices.ContainsFunc(s.Endpoints, isReady)
+	}
 	for i := range o.Slices {
 		s := &o.Slices[i]
 		for j := range s.Endpoints {
-			e.Endpoints = append(e.Endpoints, o.endpoint(s, &s.Endpoints[j]))
+			e.Endpoints = append(e.Endpoints, o.endpoint(s, &s.Endpoints[j], ready[s.AddressType]))
 		}
 	}
-	use(e.Endpoints)
 	slices.SortStableFunc(e.Endpoints, func(a, b Endpoint) int { // the cluster's own first
 		return boolean(b.Cluster == o.Cluster) - boolean(a.Cluster == o.Cluster)
 	})
 	if o.Asks() {
-		e.Notes = view.KeepsHere(o.Service)
+		e.Notes = keepsHere(o.Service)
 	}
 	return e
 }
 
-// What an endpoint is for kube-proxy, as Endpoint.Reason until use.
-const (
-	isReady   = "ready"
-	isServing = "serving"
-	isUnready = "not ready"
-)
+func isReady(e discoveryv1.Endpoint) bool { return ptr.Deref(e.Conditions.Ready, true) }
 
-func (o *Own) endpoint(s *discoveryv1.EndpointSlice, e *discoveryv1.Endpoint) Endpoint {
-	at := Endpoint{Place: place.Place{Cluster: o.Cluster, Zone: ptr.Deref(e.Zone, "")}, Address: e.Addresses[0], Reason: isUnready}
+// endpoint says whether kube-proxy uses an endpoint. It does if the endpoint is ready, or if none of its family is and it serves while it
+// terminates, as those of last resort say of themselves.
+func (o *Own) endpoint(s *discoveryv1.EndpointSlice, e *discoveryv1.Endpoint, anyReady bool) Endpoint {
+	at := Endpoint{Place: place.Place{Cluster: o.Cluster, Zone: ptr.Deref(e.Zone, "")}, Address: e.Addresses[0], Reason: "not ready"}
 	if other := record.OtherSystem(s.Labels); other != "" || desired.Extends(s) {
 		at.Cluster = cmp.Or(s.Labels[api.LabelSourceCluster], other)
 	}
-	switch c := e.Conditions; {
-	case ptr.Deref(c.Ready, true):
-		at.Reason = isReady
-	case ptr.Deref(c.Serving, false) && ptr.Deref(c.Terminating, false):
-		at.Reason = isServing
+	switch {
+	case isReady(*e):
+		at.Used, at.Reason = true, "ready"
+	case !ptr.Deref(e.Conditions.Serving, false) || !ptr.Deref(e.Conditions.Terminating, false):
+	case anyReady:
+		at.Reason = "of last resort: used when no other is ready"
+	default:
+		at.Used, at.Reason = true, "of last resort: no other is ready"
 	}
 	return at
 }
 
-// use decides which endpoints are used, as kube-proxy does in each family: the ready ones; if there are none, those that serve while they
-// terminate, as those of last resort say of themselves.
-func use(all []Endpoint) {
-	for _, six := range []bool{false, true} {
-		var family []*Endpoint
-		ready := false
-		for i := range all {
-			if addr, err := netip.ParseAddr(all[i].Address); err == nil && addr.Is6() == six {
-				family, ready = append(family, &all[i]), ready || all[i].Reason == isReady
-			}
-		}
-		for _, e := range family {
-			switch {
-			case e.Reason == isReady:
-				e.Used, e.Reason = true, "ready"
-			case e.Reason == isServing && ready:
-				e.Reason = "of last resort: used when no other is ready"
-			case e.Reason == isServing:
-				e.Used, e.Reason = true, "of last resort: no other is ready"
-			}
-		}
+// keepsHere returns what in a Service that is extended to other clusters keeps some clients here, one sentence each.
+func keepsHere(svc *corev1.Service) (all []string) {
+	s := &svc.Spec
+	if p := s.InternalTrafficPolicy; p != nil && *p == corev1.ServiceInternalTrafficPolicyLocal {
+		all = append(all, "internalTrafficPolicy is Local: clients in this cluster reach only pods of their own node")
 	}
+	if s.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal {
+		all = append(all, "externalTrafficPolicy is Local: connections from outside reach only pods of the node that they come to")
+	}
+	if s.PublishNotReadyAddresses {
+		all = append(all, "publishNotReadyAddresses: its pods always count as ready, so other clusters are reached only if there are none")
+	}
+	return all
 }

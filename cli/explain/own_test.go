@@ -12,7 +12,6 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/clusterset/clusterset/api"
-	"github.com/clusterset/clusterset/importer/desired"
 )
 
 // ownSlice returns a slice of shop/web; of another cluster's endpoints, if one is named. Endpoints are addresses with what they are: "10.1.0.1 ready".
@@ -23,8 +22,11 @@ func ownSlice(cluster string, endpoints ...string) discoveryv1.EndpointSlice {
 	}
 	for _, e := range endpoints {
 		address, is, _ := strings.Cut(e, " ")
+		if s.AddressType = discoveryv1.AddressTypeIPv4; strings.Contains(address, ":") {
+			s.AddressType = discoveryv1.AddressTypeIPv6
+		}
 		s.Endpoints = append(s.Endpoints, discoveryv1.Endpoint{Addresses: []string{address}, Conditions: discoveryv1.EndpointConditions{
-			Ready: ptr.To(is == isReady), Serving: ptr.To(is != isUnready), Terminating: ptr.To(is == isServing),
+			Ready: ptr.To(is == "ready"), Serving: ptr.To(is != "not ready"), Terminating: ptr.To(is == "serving"),
 		}})
 	}
 	return s
@@ -36,21 +38,19 @@ func TestExplainOwnName(t *testing.T) {
 	for _, c := range []struct {
 		name          string
 		extend        string
-		allowed       bool
 		spec          corev1.ServiceSpec
 		slices        []discoveryv1.EndpointSlice
 		used, because string
 		notes         int
 	}{
-		{"of its own", "true", true, corev1.ServiceSpec{}, []discoveryv1.EndpointSlice{far, ownSlice("", "10.1.0.1 ready", "10.1.0.2 not ready")}, "10.1.0.1", "extended to other clusters", 0},
-		{"elsewhere", "true", true, corev1.ServiceSpec{}, []discoveryv1.EndpointSlice{far, ownSlice("", "10.1.0.1 not ready")}, "10.2.0.1", "extended to other clusters", 0},
-		{"its own that terminate share", "true", true, corev1.ServiceSpec{}, []discoveryv1.EndpointSlice{far, ownSlice("", "10.1.0.1 serving")}, "10.1.0.1 10.2.0.1", "extended to other clusters", 0},
-		{"each family by itself", "true", true, corev1.ServiceSpec{}, []discoveryv1.EndpointSlice{ownSlice("", "10.1.0.1 ready"), ownSlice("shanghai", "10.2.0.1 serving", "fd00::1 serving")}, "10.1.0.1 fd00::1", "extended to other clusters", 0},
-		{"besides its own", "true", true, corev1.ServiceSpec{}, []discoveryv1.EndpointSlice{ownSlice("shanghai", "10.2.0.1 ready"), ownSlice("", "10.1.0.1 ready")}, "10.1.0.1 10.2.0.1", "extended to other clusters", 0},
-		{"not asked for", "", true, corev1.ServiceSpec{}, []discoveryv1.EndpointSlice{ownSlice("", "10.1.0.1 ready")}, "10.1.0.1", "kubectl annotate service -n shop web clusterset.dev/extend=true", 0},
-		{"not allowed", "true", false, corev1.ServiceSpec{}, []discoveryv1.EndpointSlice{ownSlice("", "10.1.0.1 ready")}, "10.1.0.1", "kubectl label namespace shop clusterset.dev/extend=allowed", 0},
-		{"nothing elsewhere", "true", true, corev1.ServiceSpec{}, nil, "", "no other cluster has a ready endpoint", 0},
-		{"only here", "true", true, corev1.ServiceSpec{
+		{"of its own", "true", corev1.ServiceSpec{}, []discoveryv1.EndpointSlice{far, ownSlice("", "10.1.0.1 ready", "10.1.0.2 not ready")}, "10.1.0.1", "extended to other clusters", 0},
+		{"elsewhere", "true", corev1.ServiceSpec{}, []discoveryv1.EndpointSlice{far, ownSlice("", "10.1.0.1 not ready")}, "10.2.0.1", "extended to other clusters", 0},
+		{"its own that terminate share", "true", corev1.ServiceSpec{}, []discoveryv1.EndpointSlice{far, ownSlice("", "10.1.0.1 serving")}, "10.1.0.1 10.2.0.1", "extended to other clusters", 0},
+		{"each family by itself", "true", corev1.ServiceSpec{}, []discoveryv1.EndpointSlice{ownSlice("", "10.1.0.1 ready"), ownSlice("shanghai", "10.2.0.1 serving"), ownSlice("shanghai", "fd00::1 serving")}, "10.1.0.1 fd00::1", "extended to other clusters", 0},
+		{"besides its own", "true", corev1.ServiceSpec{}, []discoveryv1.EndpointSlice{ownSlice("shanghai", "10.2.0.1 ready"), ownSlice("", "10.1.0.1 ready")}, "10.1.0.1 10.2.0.1", "extended to other clusters", 0},
+		{"not asked for", "", corev1.ServiceSpec{}, []discoveryv1.EndpointSlice{ownSlice("", "10.1.0.1 ready")}, "10.1.0.1", "kubectl annotate service -n shop web clusterset.dev/extend=true", 0},
+		{"nothing elsewhere", "true", corev1.ServiceSpec{}, nil, "", "no other cluster has a ready endpoint", 0},
+		{"only here", "true", corev1.ServiceSpec{
 			InternalTrafficPolicy: ptr.To(corev1.ServiceInternalTrafficPolicyLocal), ExternalTrafficPolicy: corev1.ServiceExternalTrafficPolicyLocal, PublishNotReadyAddresses: true,
 		}, []discoveryv1.EndpointSlice{far}, "10.2.0.1", "extended to other clusters", 3},
 	} {
@@ -59,7 +59,6 @@ func TestExplainOwnName(t *testing.T) {
 			own := &Own{Cluster: "beijing", Slices: c.slices, Service: &corev1.Service{
 				ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", Annotations: map[string]string{api.KeyExtend: c.extend}}, Spec: c.spec,
 			}}
-			own.asks = desired.Extended{Service: own.Service, Allowed: c.allowed}
 			e := own.Explain(time.Time{})
 			var used []string
 			for _, at := range e.Endpoints {

@@ -56,7 +56,6 @@ func (s Screen) Render(e *Explanation) string {
 	return w.String()
 }
 
-// tiersOf says in which order the tiers are tried.
 func tiersOf(e *Explanation) string {
 	order := strings.Join(e.Prefer, ", then ")
 	if e.Boundary != "" {

@@ -3,13 +3,13 @@ package join
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	mcscrd "sigs.k8s.io/mcs-api/config/crd"
 	"sigs.k8s.io/yaml"
@@ -18,7 +18,7 @@ import (
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/api/crds"
 	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
-	"github.com/clusterset/clusterset/cli/rehearse"
+	"github.com/clusterset/clusterset/cli/dryrun"
 	"github.com/clusterset/clusterset/internal/schema"
 )
 
@@ -46,7 +46,11 @@ func install(ctx context.Context, server Server, wanted func(*unstructured.Unstr
 	var names []string
 	for _, content := range append(crds.All(), mcscrd.ServiceExportCRD, mcscrd.ServiceImportCRD) {
 		crd := &unstructured.Unstructured{}
-		if err := yaml.Unmarshal(content, crd); err != nil {
+		content, err := yaml.YAMLToJSON(content)
+		if err == nil {
+			err = crd.UnmarshalJSON(content)
+		}
+		if err != nil {
 			return fmt.Errorf("read embedded CRD: %w", err)
 		}
 		if !wanted(crd) {
@@ -54,38 +58,26 @@ func install(ctx context.Context, server Server, wanted func(*unstructured.Unstr
 		}
 		names = append(names, crd.GetName())
 		if strings.HasPrefix(groupOf(crd), "multicluster.") {
-			err = c.Create(ctx, crd, client.FieldOwner(api.FieldManagerCLI))
-			if apierrors.IsAlreadyExists(err) {
-				err = nil
-			}
+			err = client.IgnoreAlreadyExists(c.Create(ctx, crd, client.FieldOwner(api.FieldManagerCLI)))
 		} else {
-			err = c.Apply(ctx, client.ApplyConfigurationFromUnstructured(crd), client.FieldOwner(api.FieldManagerCLI), client.ForceOwnership)
+			err = c.Patch(ctx, crd, client.RawPatch(types.ApplyPatchType, content), client.FieldOwner(api.FieldManagerCLI), client.ForceOwnership)
 		}
 		if err != nil {
 			return fmt.Errorf("install CRD %s: %w", crd.GetName(), err)
 		}
 	}
-	if rehearse.InstallsKinds(c) {
+	if dryrun.InstallsKinds(c) {
 		return nil
 	}
 	for _, name := range names {
-		if err := awaitServed(ctx, c, name); err != nil {
+		if err := await(ctx, "CRD "+name+" to be served", func(ctx context.Context) (bool, error) { return established(ctx, c, name) }); err != nil {
 			return err
 		}
 	}
-	return awaitComplete(ctx, server.Config)
-}
-
-func groupOf(crd *unstructured.Unstructured) string {
-	group, _, _ := unstructured.NestedString(crd.Object, "spec", "group")
-	return group
-}
-
-// awaitComplete waits until the API server keeps all fields of our kinds. For a moment it uses the definitions that it had.
-func awaitComplete(ctx context.Context, config *rest.Config) error {
 	for _, group := range []string{clustersetv1alpha1.GroupName, fabedgev1alpha1.GroupName} {
-		err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, 30*time.Second, true, func(ctx context.Context) (bool, error) {
-			lacking, err := schema.Lacking(ctx, config, group)
+		// For a moment the API server uses the definitions that it had, and drops new fields.
+		err := await(ctx, "the new CRDs of "+group+" to be used", func(ctx context.Context) (bool, error) {
+			lacking, err := schema.Lacking(ctx, server.Config, group)
 			for _, fields := range lacking {
 				if len(fields) > 0 {
 					return false, err
@@ -94,31 +86,35 @@ func awaitComplete(ctx context.Context, config *rest.Config) error {
 			return true, err
 		})
 		if err != nil {
-			return fmt.Errorf("wait for the new CRDs of %s to be used: %w", group, err)
+			return err
 		}
 	}
 	return nil
 }
 
-// awaitServed waits until a CRD is established. Until then the API server answers 404 for its kind.
-func awaitServed(ctx context.Context, c client.Client, name string) error {
-	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, 30*time.Second, true, func(ctx context.Context) (bool, error) {
-		crd := &unstructured.Unstructured{}
-		crd.SetAPIVersion("apiextensions.k8s.io/v1")
-		crd.SetKind("CustomResourceDefinition")
-		if err := c.Get(ctx, client.ObjectKey{Name: name}, crd); err != nil {
-			return false, err
-		}
-		conditions, _, _ := unstructured.NestedSlice(crd.Object, "status", "conditions")
-		for _, c := range conditions {
-			if condition, ok := c.(map[string]any); ok && condition["type"] == "Established" && condition["status"] == "True" {
-				return true, nil
-			}
-		}
-		return false, nil
-	})
-	if err != nil {
-		return fmt.Errorf("wait for CRD %s to be served: %w", name, err)
+func groupOf(crd *unstructured.Unstructured) string {
+	group, _, _ := unstructured.NestedString(crd.Object, "spec", "group")
+	return group
+}
+
+func await(ctx context.Context, what string, is func(context.Context) (bool, error)) error {
+	if err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, 30*time.Second, true, is); err != nil {
+		return fmt.Errorf("wait for %s: %w", what, err)
 	}
 	return nil
+}
+
+// established reports whether a CRD is served. Until then the API server answers 404 for its kind.
+func established(ctx context.Context, c client.Client, name string) (bool, error) {
+	crd := &unstructured.Unstructured{}
+	crd.SetAPIVersion("apiextensions.k8s.io/v1")
+	crd.SetKind("CustomResourceDefinition")
+	if err := c.Get(ctx, client.ObjectKey{Name: name}, crd); err != nil {
+		return false, err
+	}
+	conditions, _, _ := unstructured.NestedSlice(crd.Object, "status", "conditions")
+	return slices.ContainsFunc(conditions, func(c any) bool {
+		condition, ok := c.(map[string]any)
+		return ok && condition["type"] == "Established" && condition["status"] == "True"
+	}), nil
 }

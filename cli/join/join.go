@@ -26,7 +26,7 @@ import (
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
-	"github.com/clusterset/clusterset/cli/rehearse"
+	"github.com/clusterset/clusterset/cli/dryrun"
 	"github.com/clusterset/clusterset/hub/access"
 	"github.com/clusterset/clusterset/internal/connect"
 	"github.com/clusterset/clusterset/internal/labels"
@@ -43,36 +43,27 @@ var ErrNotTheHub = errors.New("its MemberClusters are copies, so it is a member 
 type Options struct {
 	// Cluster is its name in the set.
 	Cluster string
-
 	// Zone and Region are its location. Empty means unknown.
 	Zone, Region string
-
 	// CIDRs are the networks of its endpoints, for policies. Empty means any.
 	CIDRs []string
 	// Network is the network that it is in, and ExternalCIDRs those of its external addresses.
 	Network       string
 	ExternalCIDRs []string
-
 	// Communities are those that it is in. If empty: the default one or, with Rejoin, the previous ones.
 	Communities []string
-
 	// TokenLifetime is how long its token is valid. The hub's API server may limit it. Default if zero: access.DefaultTokenLifetime.
 	TokenLifetime time.Duration
-
 	// Server is the hub's address as the member reaches it. Default: the address in Join's configuration.
 	Server string
-
 	// Joined is when the cluster joined a hub that has since lost its MemberCluster, so that its exports keep their age
 	// (Recall). If zero, it joins now. An existing MemberCluster keeps its time.
 	Joined time.Time
-
 	// Previous is what that MemberCluster said, which Rejoin takes where these options say nothing. Took is told what the MemberCluster says then. Optional.
 	Previous clustersetv1alpha1.MemberClusterSpec
 	Took     func(clustersetv1alpha1.MemberClusterSpec)
-
 	// Rejoin reuses an existing membership, made by hand or by an interrupted join, and gives it a new token.
 	Rejoin bool
-
 	// Revoke, with Rejoin, invalidates every earlier token of the member, including stolen ones. Its agent is cut off until it
 	// has the new one; names are still answered.
 	Revoke bool
@@ -133,12 +124,13 @@ func Join(ctx context.Context, hub Server, o Options) (kubeconfig []byte, err er
 	if err := refuseMember(ctx, c, ""); err != nil {
 		return nil, err
 	}
-	if !rehearse.InstallsKinds(c) {
+	if !dryrun.InstallsKinds(c) {
 		if err := schema.CheckHub(ctx, hub.Config); err != nil {
 			return nil, err
 		}
 	}
-	if err := takeName(ctx, c, o); err != nil {
+	mc, err := takeName(ctx, c, o) // its networks may be from an earlier join
+	if err != nil {
 		return nil, err
 	}
 	if o.Revoke {
@@ -146,10 +138,6 @@ func Join(ctx context.Context, hub Server, o Options) (kubeconfig []byte, err er
 		if _, err := remove(ctx, c, access.ServiceAccount(o.Cluster)); err != nil {
 			return nil, fmt.Errorf("revoke its tokens: %w", err)
 		}
-	}
-	var mc clustersetv1alpha1.MemberCluster // its networks may be from an earlier join
-	if err := c.Get(ctx, client.ObjectKey{Name: o.Cluster}, &mc); err != nil {
-		return nil, fmt.Errorf("get MemberCluster: %w", err)
 	}
 	for _, obj := range append(access.Objects(o.Cluster, api.ManagedByJoin), access.Networks(o.Cluster, &mc.Spec), access.ClusterRoleBinding(o.Cluster)) {
 		if err := ensure(ctx, c, obj); err != nil {
@@ -189,14 +177,14 @@ func refuseMember(ctx context.Context, c client.Client, cluster string) error {
 	return nil
 }
 
-// takeName creates the MemberCluster. It refuses if there is one, or if its namespace exists without it.
+// takeName creates the MemberCluster, and returns it. It refuses if there is one, or if its namespace exists without it.
 //
 // The name of a cluster that has left is free, whatever is left of it: its MemberCluster, which is only kept for others to see
 // (api.MemberFinalizer), and its namespace if Leave hasn't been called.
-func takeName(ctx context.Context, c client.Client, o Options) error {
+func takeName(ctx context.Context, c client.Client, o Options) (*clustersetv1alpha1.MemberCluster, error) {
 	left, err := removeLeft(ctx, c, o.Cluster)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if left != nil {
 		o.Previous = left.Spec
@@ -204,11 +192,11 @@ func takeName(ctx context.Context, c client.Client, o Options) error {
 	ns := access.Namespace(o.Cluster)
 	switch found, err := get(ctx, c, ns); {
 	case err != nil:
-		return err
+		return nil, err
 	case found && ns.DeletionTimestamp != nil:
-		return fmt.Errorf("%w: namespace %s of an earlier member is still being deleted; try again in a moment", ErrNameInUse, ns.Name)
+		return nil, fmt.Errorf("%w: namespace %s of an earlier member is still being deleted; try again in a moment", ErrNameInUse, ns.Name)
 	case found && !o.Rejoin && left == nil:
-		return inUse(o.Cluster, "namespace "+ns.Name)
+		return nil, inUse(o.Cluster, "namespace "+ns.Name)
 	}
 
 	want := memberCluster(o)
@@ -218,17 +206,17 @@ func takeName(ctx context.Context, c client.Client, o Options) error {
 		if given := o.over(clustersetv1alpha1.MemberClusterSpec{}); o.Rejoin && o.Took != nil && !reflect.DeepEqual(want.Spec, given) {
 			o.Took(want.Spec)
 		}
-		return nil
+		return want, nil
 	case absent(err):
-		return errors.New("the hub doesn't know MemberCluster; install clusterset's CRDs there with --install-crds")
+		return nil, errors.New("the hub doesn't know MemberCluster; install clusterset's CRDs there with --install-crds")
 	case !apierrors.IsAlreadyExists(err):
-		return fmt.Errorf("create MemberCluster %s: %w", o.Cluster, err)
+		return nil, fmt.Errorf("create MemberCluster %s: %w", o.Cluster, err)
 	case !o.Rejoin:
-		return inUse(o.Cluster, "MemberCluster "+o.Cluster)
+		return nil, inUse(o.Cluster, "MemberCluster "+o.Cluster)
 	}
-	err = retry.OnError(retry.DefaultRetry, outrun, func() error {
-		mc := &clustersetv1alpha1.MemberCluster{}
-		mc.Name = o.Cluster
+	mc := &clustersetv1alpha1.MemberCluster{}
+	return mc, again("update MemberCluster "+o.Cluster, func() error {
+		*mc = clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: o.Cluster}}
 		_, err := controllerutil.CreateOrUpdate(ctx, c, mc, func() error {
 			mc.Labels = labels.Merge(mc.Labels, want.Labels, nil)
 			controllerutil.AddFinalizer(mc, api.MemberFinalizer)
@@ -237,13 +225,8 @@ func takeName(ctx context.Context, c client.Client, o Options) error {
 		})
 		return err
 	})
-	if err != nil {
-		return fmt.Errorf("update MemberCluster %s: %w", o.Cluster, err)
-	}
-	return nil
 }
 
-// inUse says whose the name may be, and what to do then.
 func inUse(cluster, what string) error {
 	return fmt.Errorf("%w: %s exists on the hub; if it is this cluster's, use --rejoin; if not, choose another name, or remove the other cluster with clusterset leave %s",
 		ErrNameInUse, what, cluster)
@@ -273,14 +256,8 @@ func removeLeft(ctx context.Context, c client.Client, cluster string) (was *clus
 		if found, err := get(ctx, c, mc); err != nil || !found || mc.UID != was.UID {
 			return true, err
 		}
-		if !controllerutil.ContainsFinalizer(mc, api.MemberFinalizer) {
-			return false, nil // someone else's holds it
-		}
-		released := mc.DeepCopy()
-		controllerutil.RemoveFinalizer(released, api.MemberFinalizer)
-		err = c.Patch(ctx, released, client.MergeFromWithOptions(mc, client.MergeFromWithOptimisticLock{}), client.FieldOwner(api.FieldManagerCLI))
-		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
-			return false, fmt.Errorf("remove finalizer from MemberCluster %s: %w", cluster, err)
+		if err := access.Release(ctx, client.WithFieldOwner(c, api.FieldManagerCLI), mc); err != nil && !apierrors.IsConflict(err) {
+			return false, err
 		}
 		return false, nil
 	})
@@ -293,10 +270,9 @@ func removeLeft(ctx context.Context, c client.Client, cluster string) (was *clus
 // outrun reports whether someone else was faster: another join, because all members share one ClusterRole, or the hub process.
 func outrun(err error) bool { return apierrors.IsAlreadyExists(err) || apierrors.IsConflict(err) }
 
-// ensure creates an object, or updates an existing one.
+// ensure creates an object, or corrects the one that is there.
 func ensure(ctx context.Context, c client.Client, want client.Object) error {
-	kind := kindOf(c, want)
-	err := retry.OnError(retry.DefaultRetry, outrun, func() error {
+	return again("create "+kindOf(c, want)+" "+access.NameOf(want), func() error {
 		have := want.DeepCopyObject().(client.Object)
 		_, err := controllerutil.CreateOrUpdate(ctx, c, have, func() error {
 			have.SetLabels(labels.Merge(have.GetLabels(), want.GetLabels(), nil))
@@ -305,13 +281,16 @@ func ensure(ctx context.Context, c client.Client, want client.Object) error {
 		})
 		return err
 	})
-	if err != nil {
-		return fmt.Errorf("create %s %s: %w", kind, access.NameOf(want), err)
+}
+
+// again writes until nobody else is faster.
+func again(what string, write func() error) error {
+	if err := retry.OnError(retry.DefaultRetry, outrun, write); err != nil {
+		return fmt.Errorf("%s: %w", what, err)
 	}
 	return nil
 }
 
-// absent reports whether an error says that an object, or its kind, isn't there.
 func absent(err error) bool { return apierrors.IsNotFound(err) || meta.IsNoMatchError(err) }
 
 // get reads the object of a name and reports whether it is there.

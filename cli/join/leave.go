@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -76,7 +75,7 @@ func Leave(ctx context.Context, hub Server, cluster string) (found bool, err err
 		return false, err
 	}
 	found = found || existed
-	if err := removeUnusedClusterRoles(ctx, c); err != nil {
+	if err := removeUnusedClusterRoles(ctx, c, cluster); err != nil {
 		return false, err
 	}
 	return found, awaitNamespaceGone(ctx, c, cluster)
@@ -117,59 +116,48 @@ func removeRights(ctx context.Context, c client.Client, cluster string) (found b
 	return found, nil
 }
 
-// removeRecords deletes a member's records, its report and its heartbeat.
+// removeRecords deletes a member's records, its report and its heartbeat. We set no finalizers on them; if a member does, they would still be answered
+// after it was removed, and nothing else would remove them.
 func removeRecords(ctx context.Context, c client.Client, cluster string) error {
-	in := client.InNamespace(api.MemberNamespace(cluster))
+	in, free := client.InNamespace(api.MemberNamespace(cluster)), client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))
 	for _, obj := range []client.Object{&clustersetv1alpha1.ExportedService{}, &clustersetv1alpha1.ExportedEndpoints{}, &clustersetv1alpha1.MemberReport{}, &coordinationv1.Lease{}} {
-		// A hub that doesn't serve our kinds has no objects of them.
-		if err := c.DeleteAllOf(ctx, obj, in); err != nil && !absent(err) {
-			return fmt.Errorf("delete all %s in %s: %w", kindOf(c, obj), in, err)
+		gvk, err := c.GroupVersionKindFor(obj)
+		if err == nil {
+			err = c.DeleteAllOf(ctx, obj, in)
 		}
-	}
-	return release(ctx, c, in)
-}
-
-// release removes the finalizers from what is left of a member's records. We use none; if a member sets them, it would still be
-// answered after it was removed, and nothing else would remove them.
-func release(ctx context.Context, c client.Client, in client.InNamespace) error {
-	none := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))
-	for _, list := range []client.ObjectList{
-		&clustersetv1alpha1.ExportedServiceList{}, &clustersetv1alpha1.ExportedEndpointsList{}, &clustersetv1alpha1.MemberReportList{}, &coordinationv1.LeaseList{},
-	} {
-		if err := c.List(ctx, list, in); absent(err) {
-			continue
-		} else if err != nil {
-			return fmt.Errorf("list what is left in %s: %w", in, err)
+		left := &metav1.PartialObjectMetadataList{}
+		left.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
+		if err == nil {
+			err = c.List(ctx, left, in)
 		}
-		items, err := meta.ExtractList(list)
-		if err != nil {
-			return fmt.Errorf("list what is left in %s: %w", in, err)
+		if err != nil && !absent(err) { // a hub that doesn't serve our kinds has no objects of them
+			return fmt.Errorf("delete all %s in %s: %w", gvk.Kind, in, err)
 		}
-		for _, item := range items {
-			o := item.(client.Object)
-			if len(o.GetFinalizers()) == 0 {
+		for i := range left.Items {
+			o := &left.Items[i]
+			if o.SetGroupVersionKind(gvk); len(o.Finalizers) == 0 {
 				continue
 			}
-			if err := client.IgnoreNotFound(c.Patch(ctx, o, none, client.FieldOwner(api.FieldManagerCLI))); err != nil {
-				return fmt.Errorf("remove finalizers from %s %s: %w", kindOf(c, o), access.NameOf(o), err)
+			if err := client.IgnoreNotFound(c.Patch(ctx, o, free, client.FieldOwner(api.FieldManagerCLI))); err != nil {
+				return fmt.Errorf("remove finalizers from %s %s: %w", gvk.Kind, access.NameOf(o), err)
 			}
 		}
 	}
 	return nil
 }
 
-// removeUnusedClusterRoles deletes the roles that all members share once no member is bound to them.
-func removeUnusedClusterRoles(ctx context.Context, c client.Client) error {
+// removeUnusedClusterRoles deletes the roles that all members share once no other member is bound to them.
+func removeUnusedClusterRoles(ctx context.Context, c client.Client, cluster string) error {
 	var bindings rbacv1.ClusterRoleBindingList
 	if err := c.List(ctx, &bindings, client.HasLabels{api.LabelManagedBy}); err != nil {
 		return fmt.Errorf("list ClusterRoleBindings: %w", err)
 	}
 	for i := range bindings.Items {
-		if b := &bindings.Items[i]; b.RoleRef.Name == api.MemberClusterRole && len(b.Subjects) > 0 {
+		if b := &bindings.Items[i]; b.Name != api.MemberNamespace(cluster) && b.RoleRef.Name == api.MemberClusterRole && len(b.Subjects) > 0 {
 			return nil
 		}
 	}
-	for _, role := range []client.Object{access.ClusterRole(), &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: api.MemberPeerRole}}} {
+	for _, role := range []client.Object{access.ClusterRole(), access.PeerRole()} {
 		if _, err := remove(ctx, c, role); err != nil {
 			return err
 		}

@@ -114,9 +114,7 @@ func WriteProperties(ctx context.Context, member client.Client, cluster, set str
 		if value == "" {
 			continue
 		}
-		property := &unstructured.Unstructured{}
-		property.SetGroupVersionKind(gvk)
-		property.SetName(name)
+		property := namedProperty(gvk, name)
 		_, err := controllerutil.CreateOrUpdate(ctx, member, property, func() error {
 			is, _, _ := unstructured.NestedString(property.Object, "spec", "value")
 			foreign := property.GetResourceVersion() != "" && !byJoin(property)
@@ -143,14 +141,18 @@ func RemoveProperties(ctx context.Context, member client.Client) error {
 		return err
 	}
 	for _, name := range []string{api.ClusterProperty, api.ClusterSetProperty} {
-		property := &unstructured.Unstructured{}
-		property.SetGroupVersionKind(gvk)
-		property.SetName(name)
-		if _, err := removeIf(ctx, member, property, byJoin); err != nil {
+		if _, err := removeIf(ctx, member, namedProperty(gvk, name), byJoin); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+func namedProperty(gvk schema.GroupVersionKind, name string) *unstructured.Unstructured {
+	property := &unstructured.Unstructured{}
+	property.SetGroupVersionKind(gvk)
+	property.SetName(name)
+	return property
 }
 
 func propertyVersion(member client.Client) (schema.GroupVersionKind, bool, error) {

@@ -2,12 +2,21 @@ package join_test
 
 import (
 	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
@@ -18,48 +27,32 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-func TestWhatIsPutIntoAMember(t *testing.T) {
-	t.Parallel()
-	member := kube.Start(t)
-	ctx := t.Context()
-	c := newClient(t, member.Config())
+// The Secret is installed, updated and removed. A renewal doesn't make it again, and someone else's stays.
+func TestTheSecretInAMember(t *testing.T) {
+	ctx, c := t.Context(), fake.NewClientBuilder().WithScheme(connect.NewScheme()).Build()
 	key := types.NamespacedName{Namespace: api.SystemNamespace, Name: api.HubSecret}
-	kubeconfigIn := func() string {
-		secret := &corev1.Secret{}
-		if err := c.Get(ctx, key, secret); err != nil {
-			return err.Error()
-		}
-		return string(secret.Data[api.HubSecretKey])
-	}
-
-	t.Run("the Secret is installed, updated and removed", func(t *testing.T) {
-		for _, content := range []string{"first", "second"} {
-			if err := join.InstallSecret(ctx, c, key, "beijing", []byte(content)); err != nil || kubeconfigIn() != content {
-				t.Fatalf("%q, %v", kubeconfigIn(), err)
-			}
-		}
-		if err := join.RemoveSecret(ctx, c, key); err != nil {
-			t.Error(err)
-		}
-		if err := c.Get(ctx, key, &corev1.Secret{}); !apierrors.IsNotFound(err) {
-			t.Errorf("the Secret is left: %v", err)
-		}
-		if err := (connect.SecretStore{Client: c, Key: key}).Save(ctx, "", []byte("renewed")); err == nil {
-			t.Error("a renewal made the Secret of a cluster that has left")
-		}
-	})
-	t.Run("someone else's Secret stays", func(t *testing.T) {
-		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
-		if err := c.Create(ctx, secret); err != nil {
+	secret := &corev1.Secret{}
+	for _, content := range []string{"first", "second"} {
+		if err := join.InstallSecret(ctx, c, key, "beijing", []byte(content)); err != nil {
 			t.Fatal(err)
 		}
-		if err := join.RemoveSecret(ctx, c, key); err != nil {
-			t.Error(err)
+		if err := c.Get(ctx, key, secret); err != nil || string(secret.Data[api.HubSecretKey]) != content {
+			t.Fatalf("%q, %v", secret.Data, err)
 		}
-		if err := c.Get(ctx, key, secret); err != nil {
-			t.Error(err)
-		}
-	})
+	}
+	if err := join.RemoveSecret(ctx, c, key); err != nil {
+		t.Error(err)
+	}
+	if err := (connect.SecretStore{Client: c, Key: key}).Save(ctx, "", []byte("renewed")); err == nil {
+		t.Error("a renewal made the Secret of a cluster that has left")
+	}
+	if err := c.Get(ctx, key, secret); !apierrors.IsNotFound(err) {
+		t.Errorf("the Secret is left: %v", err)
+	}
+	theirs := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
+	if err := errors.Join(c.Create(ctx, theirs), join.RemoveSecret(ctx, c, key), c.Get(ctx, key, theirs)); err != nil {
+		t.Errorf("someone else's: %v", err)
+	}
 }
 
 // Where the hub moves away from a cluster that is a member too, that cluster has no copy of its MemberCluster, but the old hub's own.
@@ -89,4 +82,98 @@ func TestRejoinOfTheOldHubKeepsTheAgeOfItsExports(t *testing.T) {
 			t.Errorf("%s: %v, %v, want %v", name, o.Joined, err, c.want)
 		}
 	}
+}
+
+// A cluster's ServiceCIDRs say where its ClusterIPs are: the one that the API server makes of its flags, and others. Before Kubernetes 1.33,
+// which make test-oldest runs, there are none.
+func TestServiceNetworks(t *testing.T) {
+	t.Parallel()
+	plane := kube.Start(t, kube.WithServiceCIDRs("10.96.0.0/16", "fd00:10:96::/112"))
+	c := newClient(t, plane.Config())
+	if _, err := c.RESTMapper().RESTMapping(networkingv1.SchemeGroupVersion.WithKind("ServiceCIDR").GroupKind(), "v1"); meta.IsNoMatchError(err) {
+		if all, err := join.ServiceNetworks(t.Context(), c); !errors.Is(err, join.ErrNoServiceCIDR) {
+			t.Errorf("%v, %v; want %v", all, err, join.ErrNoServiceCIDR)
+		}
+		return
+	}
+	more := &networkingv1.ServiceCIDR{ObjectMeta: metav1.ObjectMeta{Name: "later"}, Spec: networkingv1.ServiceCIDRSpec{CIDRs: []string{"10.97.0.0/24"}}}
+	if err := c.Create(t.Context(), more); err != nil {
+		t.Fatal(err)
+	}
+	want := []join.StatedNetwork{
+		{CIDR: "10.96.0.0/16", From: "ServiceCIDR kubernetes"},
+		{CIDR: "fd00:10:96::/112", From: "ServiceCIDR kubernetes"},
+		{CIDR: "10.97.0.0/24", From: "ServiceCIDR later"},
+	}
+	kube.Eventually(t, func() error { // the API server makes the first one a moment after its start
+		all, err := join.ServiceNetworks(t.Context(), c)
+		if err != nil || !slices.Equal(all, want) {
+			return fmt.Errorf("%v, %w; want %v", all, err, want)
+		}
+		return nil
+	})
+}
+
+const foreignProperty = `{apiVersion: about.k8s.io/v1beta1, kind: ClusterProperty, metadata: {name: clusterset.k8s.io}, spec: {value: theirs}}`
+
+// If a member has the kind, its ClusterProperties contain its name and the set's name from join to leave.
+func TestClusterProperties(t *testing.T) {
+	t.Parallel()
+	plane := kube.Start(t)
+	ctx := t.Context()
+	member := newClient(t, plane.Config())
+	if err := join.WriteProperties(ctx, member, "beijing", "china"); err != nil {
+		t.Errorf("without their CRD: %v", err)
+	}
+	if err := join.RemoveProperties(ctx, member); err != nil {
+		t.Errorf("without their CRD: %v", err)
+	}
+	crd, err := os.ReadFile("testdata/clusterproperties.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	plane.Apply(t, crd)
+	check := func(what string, want map[string]string) {
+		t.Helper()
+		all := &unstructured.UnstructuredList{}
+		all.SetAPIVersion("about.k8s.io/v1beta1")
+		all.SetKind("ClusterPropertyList")
+		if err := member.List(ctx, all); err != nil {
+			t.Fatal(err)
+		}
+		got := map[string]string{}
+		for _, p := range all.Items {
+			got[p.GetName()], _, _ = unstructured.NestedString(p.Object, "spec", "value")
+		}
+		if !maps.Equal(got, want) {
+			t.Errorf("%s: %v, want %v", what, got, want)
+		}
+	}
+	write := func(cluster, set string) {
+		t.Helper()
+		if err := join.WriteProperties(ctx, member, cluster, set); err != nil {
+			t.Error(err)
+		}
+	}
+	member = newClient(t, plane.Config()) // the first client has cached that the kind doesn't exist
+	write("beijing", "china")
+	check("after a join", map[string]string{"cluster.clusterset.k8s.io": "beijing", "clusterset.k8s.io": "china"})
+	write("beijing", "") // like the agent, which doesn't know the set's name
+	check("after a start of the agent", map[string]string{"cluster.clusterset.k8s.io": "beijing", "clusterset.k8s.io": "china"})
+	write("tianjin", "china")
+	check("after a join under another name", map[string]string{"cluster.clusterset.k8s.io": "tianjin", "clusterset.k8s.io": "china"})
+	if err := join.RemoveProperties(ctx, member); err != nil {
+		t.Error(err)
+	}
+	check("after a leave", map[string]string{})
+
+	plane.Apply(t, []byte(foreignProperty))
+	if err := join.WriteProperties(ctx, member, "", "china"); err == nil || !strings.Contains(err.Error(), `it says "theirs", not "china"; clusterset didn't create it`) {
+		t.Errorf("somebody else's property: %v", err)
+	}
+	write("beijing", "theirs")
+	if err := join.RemoveProperties(ctx, member); err != nil {
+		t.Error(err)
+	}
+	check("somebody else's stays", map[string]string{"clusterset.k8s.io": "theirs"})
 }

@@ -4,38 +4,56 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"path"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Component is the chart's label that says what a pod is: hub, member or dns.
+// Component is the chart's label that says which part of ours a pod, a Deployment or a DaemonSet is.
 const Component = "app.kubernetes.io/component"
 
-// Pods returns the pods of the chart, by that label and the program that they run: nameOverride changes the label app.kubernetes.io/name.
+// Its values.
+const (
+	PartMember = "member"
+	PartHub    = "hub"
+	PartDNS    = "dns"
+)
+
+// EnvCluster is the variable in which our DNS servers, and no others, have their cluster's name.
+const EnvCluster = "CLUSTERSET_CLUSTER"
+
+// Pods returns the pods of ours, in whatever namespace they are: other software has parts called dns and hub too.
 func (c *Cluster) Pods(ctx context.Context) ([]corev1.Pod, error) {
-	selector, err := labels.Parse(Component + " in (hub, member, dns)")
-	if err != nil {
-		return nil, err
-	}
 	var pods corev1.PodList
-	err = c.List(ctx, &pods, client.MatchingLabelsSelector{Selector: selector})
-	return slices.DeleteFunc(pods.Items, func(p corev1.Pod) bool { return Program(&p) == nil }), err
+	if err := c.List(ctx, &pods, client.HasLabels{Component}); err != nil {
+		return nil, c.Words(err)
+	}
+	return slices.DeleteFunc(pods.Items, func(p corev1.Pod) bool { return Program(&p.Spec, p.Labels[Component]) == nil }), nil
 }
 
-// Program returns the container that runs a program of ours, nil if none does. A service mesh may have put its own before it.
-func Program(p *corev1.Pod) *corev1.Container {
-	for i, c := range p.Spec.Containers {
-		if len(c.Command) > 0 && (c.Command[0] == "/clusterset" || c.Command[0] == "/coredns") {
-			return &p.Spec.Containers[i]
+// Program returns the container that runs the program of a part, nil if none does. A service mesh may have put its own before it.
+func Program(spec *corev1.PodSpec, part string) *corev1.Container {
+	at := slices.IndexFunc(spec.Containers, func(c corev1.Container) bool {
+		if len(c.Command) == 0 {
+			return false
 		}
+		switch program := path.Base(c.Command[0]); part {
+		case PartMember, PartHub:
+			return program == "clusterset" && len(c.Command) > 1 && c.Command[1] == part
+		case PartDNS:
+			return program == "coredns" && slices.ContainsFunc(c.Env, func(e corev1.EnvVar) bool { return e.Name == EnvCluster })
+		}
+		return false
+	})
+	if at < 0 {
+		return nil
 	}
-	return nil
+	return &spec.Containers[at]
 }
 
 // PodClient returns a client for what pods answer through the API server. Any pod can have the labels of ours, so none is trusted: it

@@ -64,7 +64,6 @@ func (c *Cluster) known(err error) (did, cure string, ok bool) {
 	return "", "", false
 }
 
-// unreachable reports whether there was no answer.
 func unreachable(err error) bool {
 	var u *url.Error
 	return errors.As(err, &u) || errors.As(err, new(net.Error)) || errors.Is(err, context.DeadlineExceeded)

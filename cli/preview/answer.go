@@ -5,15 +5,12 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"sync"
 
-	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
 
-	"github.com/clusterset/clusterset/api"
-	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/cli/place"
-	"github.com/clusterset/clusterset/importer/desired"
 	"github.com/clusterset/clusterset/internal/index"
 	"github.com/clusterset/clusterset/internal/kubeproxy"
 	"github.com/clusterset/clusterset/internal/topology"
@@ -26,9 +23,6 @@ type Answers struct {
 	Global Answer `json:"global"`
 	// ClusterSetIP is where connections to it lead. It is nil if the service has none, or if the place has no nodes.
 	ClusterSetIP *Answer `json:"clusterSetIP,omitempty"`
-	// Own is where connections to the cluster's own Service of that name lead while no endpoint of it is ready, if Options.Extended names the
-	// service. It is nil if they lead nowhere.
-	Own *Answer `json:"own,omitempty"`
 }
 
 // Answer says which endpoints are used.
@@ -87,31 +81,17 @@ func Imported(objects []runtime.Object, service string, p place.Place, o Options
 	if err != nil {
 		return nil, err
 	}
-	s := &seen{views: map[string]*Answers{}}
-	l := &look{state: &State{ranked: map[string]*index.Cluster{}}, options: &o, key: key}
-	var routed []*discoveryv1.EndpointSlice
-	extends := func(o *discoveryv1.EndpointSlice) bool {
-		return o.Namespace == key.Namespace && o.Labels[api.LabelExtends] == key.Name
-	}
-	for _, object := range objects {
-		s.take(object)
+	l := &look{state: &State{ranked: map[string]*index.Cluster{}, unreachable: map[string][]string{}}, options: &o, key: key}
+	s := l.read(objects)
+	for _, object := range s.objects {
 		switch object := object.(type) {
-		case *clustersetv1alpha1.MemberCluster:
-			if c, _ := index.FromMemberCluster(object); c != nil {
-				l.state.ranked[c.Name] = c
-			}
-		case *discoveryv1.EndpointSlice:
-			routed = append(routed, object)
-			if extends(object) {
-				s.extending = append(s.extending, object)
-			}
-		case *clustersetv1alpha1.Reachability:
-			if r, _ := index.FromReachability(object); r != nil {
-				l.state.unreachable = map[string][]string{p.Cluster: r.Unreachable}
-			}
+		case *index.Cluster:
+			l.state.ranked[object.Name] = object
+		case *index.Reachability:
+			l.state.unreachable[p.Cluster] = object.Unreachable
 		}
 	}
-	return l.answers(s.routed(key, routed), p, true), nil
+	return l.answers(s, p, true), nil
 }
 
 // at returns the Answers of the service in a place.
@@ -133,9 +113,6 @@ func (l *look) answers(s *seen, p place.Place, nodes bool) *Answers {
 	if s.vip && nodes && svc != nil {
 		a.ClusterSetIP = l.proxied(p, s, svc)
 	}
-	if len(s.extending) > 0 && nodes {
-		a.Own = l.extended(p, s, svc)
-	}
 	return a
 }
 
@@ -155,14 +132,10 @@ func (l *look) named(p place.Place, s *seen, x *index.Index, svc *index.Service,
 	case len(found.Addrs) == 0:
 		return Answer{Result: NoData}
 	}
-	g := l.gather(p, s)
-	var behind map[string]int
-	if !set.Headless {
-		behind = svc.ReadyIn()
-	}
+	g := l.gather(p, s, svc)
 	for _, e := range x.Ranking(svc, d) {
 		if e.Used {
-			g.add(topology.Endpoint{Addr: e.Addr, Cluster: e.Cluster, Member: l.member(p.Cluster, e.Cluster), Zone: e.Zone, Region: e.Region, ClusterIP: !set.Headless}, behind)
+			g.add(topology.Endpoint{Addr: e.Addr, Cluster: e.Cluster, Member: l.member(p.Cluster, e.Cluster), Zone: e.Zone, Region: e.Region, ClusterIP: !set.Headless}, !set.Headless)
 		}
 	}
 	a := g.answer(set.Degraded)
@@ -172,23 +145,15 @@ func (l *look) named(p place.Place, s *seen, x *index.Index, svc *index.Service,
 
 // proxied returns where connections to the ClusterSetIP lead from the nodes of the place.
 func (l *look) proxied(p place.Place, s *seen, svc *index.Service) *Answer {
-	g := l.gather(p, s)
+	g := l.gather(p, s, svc)
 	view := topology.View{Self: topology.Location(p), Policy: svc.Policy(index.MCS).Or(l.options.Policy), UseExpired: true}
 	last, degraded := topology.Rank(0), false
 	var ports []string
-	var behind map[string]int // which is only needed for ClusterIPs
 	for port, ready := range s.behind {
 		alive, best := false, topology.Gone
 		for _, e := range kubeproxy.In(ready, p.Zone) {
 			at := l.endpoint(p.Cluster, e)
-			if e.ClusterIP && behind == nil {
-				behind = svc.ReadyIn()
-			}
-			if e.ClusterIP {
-				g.add(at, behind)
-			} else {
-				g.add(at, nil)
-			}
+			g.add(at, e.ClusterIP)
 			alive = alive || !l.state.down[e.Cluster]
 			rank := view.Rank(&at)
 			best, last = min(best, rank), max(last, rank)
@@ -207,25 +172,6 @@ func (l *look) proxied(p place.Place, s *seen, svc *index.Service) *Answer {
 	return &a
 }
 
-// extended returns where connections to the cluster's own Service lead while no endpoint of it is ready.
-func (l *look) extended(p place.Place, s *seen, svc *index.Service) *Answer {
-	g := l.gather(p, s)
-	var behind map[string]int
-	if svc != nil && l.options.DataPath == desired.DataPathClusterIPs {
-		behind = svc.ReadyIn()
-	}
-	view, best := topology.View{Self: topology.Location(p), UseExpired: true}, topology.Gone
-	for _, slice := range s.extending {
-		for i := range slice.Endpoints {
-			at := l.endpoint(p.Cluster, kubeproxy.Endpoint{Endpoint: &slice.Endpoints[i], Cluster: slice.Labels[api.LabelSourceCluster]})
-			g.add(at, behind)
-			best = min(best, view.Rank(&at))
-		}
-	}
-	a := g.answer(best.Degraded())
-	return &a
-}
-
 // endpoint converts an endpoint behind a ClusterSetIP for the ranking.
 func (l *look) endpoint(here string, e kubeproxy.Endpoint) topology.Endpoint {
 	addr, _ := netip.ParseAddr(e.Addresses[0]) // the importer has validated it
@@ -237,15 +183,22 @@ type gathering struct {
 	*look
 	near   topology.View
 	seen   *seen
+	ready  func() map[string]int   // how many are ready in each cluster
 	addrs  map[string][]netip.Addr // by cluster
 	behind map[string]int
 	within topology.Tier
 }
 
 // gather returns an empty gathering for a place.
-func (l *look) gather(p place.Place, s *seen) *gathering {
+func (l *look) gather(p place.Place, s *seen, svc *index.Service) *gathering {
 	return &gathering{
 		look: l, seen: s, addrs: map[string][]netip.Addr{}, behind: map[string]int{}, within: topology.Zone,
+		ready: sync.OnceValue(func() map[string]int {
+			if svc == nil {
+				return nil
+			}
+			return svc.ReadyIn()
+		}),
 		// The real distance of an endpoint, independent of what the policy prefers.
 		near: topology.View{Self: topology.Location(p), Policy: topology.Policy{Prefer: topology.DefaultPrefer}, UseExpired: true},
 	}
@@ -253,10 +206,10 @@ func (l *look) gather(p place.Place, s *seen) *gathering {
 
 // add adds an endpoint. If it stands for its whole cluster, it counts for all ready endpoints behind it; and for one if the records name none,
 // as for a Service whose endpoints aren't in EndpointSlices: its address is used all the same.
-func (g *gathering) add(e topology.Endpoint, behind map[string]int) {
+func (g *gathering) add(e topology.Endpoint, stands bool) {
 	g.addrs[e.Cluster] = append(g.addrs[e.Cluster], e.Addr)
-	if n := behind[e.Cluster]; n > 0 {
-		g.behind[e.Cluster] = n
+	if stands && g.ready()[e.Cluster] > 0 {
+		g.behind[e.Cluster] = g.ready()[e.Cluster]
 	}
 	if n, ok := g.seen.external[e.Cluster]; ok {
 		g.behind[e.Cluster] = n // external addresses lead to these together

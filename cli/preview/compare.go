@@ -4,44 +4,41 @@ import (
 	"cmp"
 	"context"
 	"maps"
+	"reflect"
 	"runtime"
 	"slices"
 
 	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/types"
 
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/cli/place"
 	"github.com/clusterset/clusterset/internal/merge"
 	"github.com/clusterset/clusterset/internal/near"
-	"github.com/clusterset/clusterset/internal/topology"
 )
 
 // Preview returns the effects of the changes, applied in order. It returns the context's error if that is done before.
 func (s *State) Preview(ctx context.Context, changes []Change, o Options) (*Result, error) {
-	a, err := s.apply(changes)
+	a, notes, err := s.Apply(changes...)
 	if err != nil {
 		return nil, err
 	}
 	c := comparison{before: s, after: a, options: &o}
+	c.services, c.clusters = s.differences(a)
 	for _, p := range a.Places() {
 		c.places = append(c.places, pair{s.placeBefore(p), p})
 	}
-	keys := map[types.NamespacedName]bool{}
-	maps.Copy(keys, a.touched)
-	for key := range s.services {
-		keys[key] = true
-	}
-	if err := o.known(keys, c.places); err != nil {
+	if err := c.known(); err != nil {
 		return nil, err
 	}
-	r := &Result{Summary: Summary{Effects: map[Effect]int{}}, Services: []Service{}, Notes: a.notes}
+	r := &Result{Summary: Summary{Effects: map[Effect]int{}}, Services: []Service{}, Notes: notes}
 	var all []types.NamespacedName
-	for key := range keys {
+	for key, differs := range c.services {
 		if len(o.Services) > 0 && !slices.Contains(o.Services, key) {
 			continue
 		}
 		r.Summary.Services++
-		if o.All || a.touched[key] || len(a.moved) > 0 {
+		if o.All || differs || len(c.clusters) > 0 {
 			all = append(all, key)
 		}
 	}
@@ -78,32 +75,44 @@ func (s *State) Preview(ctx context.Context, changes []Change, o Options) (*Resu
 	return r, nil
 }
 
-// known returns an error if the options ask for a service or a place that doesn't exist: "nothing changes" would be the answer to a typo.
-// services are those that clusters export before the changes, and those that the changes name.
-func (o *Options) known(services map[types.NamespacedName]bool, places []pair) error {
-	for _, key := range slices.Concat(o.Services, o.Extended) {
-		if !services[key] {
-			var all []string
-			for _, k := range slices.SortedFunc(maps.Keys(services), compareKeys) {
-				all = append(all, k.String())
-			}
-			return near.Unknown("exported service", key.String(), all)
+// differences returns all services of two States, true if their answers may differ in any place, and the clusters in which all may differ. A change of
+// a MemberCluster, or of who can reach it, replaces it, and so touches what it exports (SameExported).
+func (s *State) differences(after *State) (services map[types.NamespacedName]bool, clusters map[string]bool) {
+	services, clusters = map[types.NamespacedName]bool{}, map[string]bool{}
+	// An external address may lie in the networks of a cluster that is now in the same network.
+	inside := !reflect.DeepEqual(s.inside, after.inside)
+	for _, state := range []*State{s, after} {
+		for key, r := range state.services {
+			external := func(e *clustersetv1alpha1.ExportedEndpoints) bool { return inside && e.Spec.External }
+			services[key] = services[key] || !s.SameExported(after, key) || slices.ContainsFunc(r.endpoints, external)
 		}
 	}
-	var clusters, all []string
-	for _, p := range places {
-		if p.after.Matches(o.From) {
+	for name, m := range after.usable {
+		if where(s.usable[name]) != where(m) {
+			clusters[name] = true
+		}
+	}
+	return services, clusters
+}
+
+// known returns an error if the options ask for a service or a place that doesn't exist: "nothing changes" would be the answer to a typo.
+func (c *comparison) known() error {
+	for _, key := range c.options.Services {
+		if _, ok := c.services[key]; !ok {
+			return near.Unknown("exported service", key.String(), names(slices.SortedFunc(maps.Keys(c.services), compareKeys)))
+		}
+	}
+	var all []string
+	for _, p := range c.places {
+		if p.after.Matches(c.options.From) {
 			return nil
 		}
-		clusters, all = append(clusters, p.after.Cluster), append(all, p.after.String())
+		all = append(all, p.after.String())
 	}
-	if len(places) == 0 || o.From == (topology.Location{}) {
-		return nil
+	if from := place.Place(c.options.From); len(all) > 0 {
+		return near.Unknown("place", from.String(), all)
 	}
-	if clusters = slices.Compact(clusters); o.From.Cluster != "" && !slices.Contains(clusters, o.From.Cluster) {
-		return near.Unknown("cluster with clients", o.From.Cluster, clusters)
-	}
-	return near.Unknown("place", place.Place(o.From).String(), all)
+	return nil
 }
 
 // pair is a place before and after the changes. They differ if the cluster was moved.
@@ -122,17 +131,18 @@ func (s *State) placeBefore(p place.Place) place.Place {
 
 // comparison compares two States.
 type comparison struct {
-	before  *State
-	after   *after
-	options *Options
-	places  []pair
+	before, after *State
+	options       *Options
+	places        []pair
+	services      map[types.NamespacedName]bool // as differences returns them
+	clusters      map[string]bool
 }
 
 // service compares one service. It returns nil if there is nothing to report.
 func (c *comparison) service(key types.NamespacedName) *Service {
 	before := c.before.look(key, c.options)
 	after := before
-	if c.after.touched[key] || len(c.after.moved) > 0 {
+	if c.services[key] || len(c.clusters) > 0 {
 		after = c.after.look(key, c.options)
 	}
 	svc := &Service{Namespace: key.Namespace, Name: key.Name}
@@ -142,7 +152,7 @@ func (c *comparison) service(key types.NamespacedName) *Service {
 		if !p.after.Matches(c.options.From) {
 			continue
 		}
-		if !c.options.All && !c.after.touched[key] && !c.after.moved[p.after.Cluster] {
+		if !c.options.All && !c.services[key] && !c.clusters[p.after.Cluster] {
 			continue
 		}
 		for i, l := range []*seen{before.from(p.before.Cluster), after.from(p.after.Cluster)} {
@@ -158,7 +168,7 @@ func (c *comparison) service(key types.NamespacedName) *Service {
 			}
 			continue
 		}
-		effects := Effects{effects(&was.DNS, &is.DNS), effects(&was.Global, &is.Global), effects(was.ClusterSetIP, is.ClusterSetIP), ownEffects(was.Own, is.Own)}
+		effects := Effects{effects(&was.DNS, &is.DNS), effects(&was.Global, &is.Global), effects(was.ClusterSetIP, is.ClusterSetIP)}
 		if len(effects.All()) == 0 && !c.options.All {
 			cells[[2]*Answers{was, is}] = -1
 			continue
@@ -195,8 +205,7 @@ func (s *Service) cell(was, is *Answers, effects Effects) int {
 }
 
 func (a *Answers) same(b *Answers) bool {
-	same := func(a, b *Answer) bool { return (a == nil) == (b == nil) && (a == nil || a.same(b)) }
-	return a.DNS.same(&b.DNS) && a.Global.same(&b.Global) && same(a.ClusterSetIP, b.ClusterSetIP) && same(a.Own, b.Own)
+	return a.DNS.same(&b.DNS) && a.Global.same(&b.Global) && a.ClusterSetIP.same(b.ClusterSetIP)
 }
 
 // conflict records the conflicts that arise and those that end.

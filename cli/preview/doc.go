@@ -6,7 +6,7 @@
 // phase of silent clusters. The flow:
 //
 //	the hub's records ─ state.go   ─► State
-//	Changes           ─ change.go  ─► the State after them, and the services that they touch
+//	Changes           ─ change.go  ─► the State after them
 //	both              ─ look.go    ─► what clusters import of a service, once for clusters that import the same
 //	                  ─ answer.go  ─► the Answers of a place
 //	                  ─ compare.go ─► Cells, with their Effects, the worst first: the Result

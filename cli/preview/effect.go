@@ -19,8 +19,6 @@ const (
 	// LeavesRegion and LeavesZone: all endpoints in use were in the place's region or zone, and no longer are.
 	LeavesRegion Effect = "leaves-region"
 	LeavesZone   Effect = "leaves-zone"
-	// NoFailover: a Service's own name leads to no other cluster any more.
-	NoFailover Effect = "no-failover"
 	// Fewer: fewer ready endpoints take the place's load.
 	Fewer Effect = "fewer"
 	// Conflicting: the clusters' exports of the service come into conflict.
@@ -44,7 +42,6 @@ var worst = []struct {
 	{LastResort, screen.Warn, "is left with drained, silent and unreachable clusters", "are left with drained, silent and unreachable clusters"},
 	{LeavesRegion, screen.Warn, "is answered from another region", "are answered from another region"},
 	{LeavesZone, screen.Warn, "is answered from another zone", "are answered from another zone"},
-	{NoFailover, screen.Warn, "fails over to no other cluster any more", "fail over to no other cluster any more"},
 	{Fewer, screen.Warn, "keeps fewer endpoints", "keep fewer endpoints"},
 	{Conflicting, screen.Plain, "comes into conflict", "come into conflict"},
 	{Moved, screen.Plain, "", ""},
@@ -102,22 +99,11 @@ func effects(before, after *Answer) []Effect {
 	return all
 }
 
-// ownEffects does the same for a Service's own name. Only its last resort is gone or there again.
-func ownEffects(before, after *Answer) []Effect {
-	all := effects(before, after)
-	for i, e := range all {
-		switch e {
-		case Lost:
-			all[i] = NoFailover
-		case Gained:
-			all[i] = More
-		}
-	}
-	return all
-}
-
 // same reports whether both use the same endpoints in the same way.
 func (a *Answer) same(b *Answer) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
 	return a.Result == b.Result && a.ByClusterSetIP == b.ByClusterSetIP && a.Tier == b.Tier && a.Degraded == b.Degraded && a.Ready == b.Ready &&
 		slices.Equal(a.Clusters, b.Clusters) && slices.Equal(a.Ports, b.Ports) && slices.Equal(a.addrs, b.addrs)
 }

@@ -1,13 +1,13 @@
 package preview
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -26,8 +26,6 @@ type Options struct {
 	DataPath desired.DataPath
 	// Policy applies if a service states none.
 	Policy topology.Policy
-	// Extended are the services of which each cluster has a Service that is extended to other clusters (api.KeyExtend).
-	Extended []types.NamespacedName
 
 	// Services limits the services, and From the places. Empty: all.
 	Services []types.NamespacedName
@@ -62,9 +60,7 @@ type seen struct {
 	behind map[kubeproxy.Port][]kubeproxy.Endpoint
 	// external is how many ready endpoints are behind the external addresses of each cluster that is reached at such.
 	external map[string]int
-	// extending are the slices that extend the cluster's own Service, if the Options say that it is extended.
-	extending []*discoveryv1.EndpointSlice
-	views     map[string]*Answers // by zone
+	views    map[string]*Answers // by zone
 }
 
 // standIn has placeholders for the addresses that a derived Service would get.
@@ -108,48 +104,39 @@ func (l *look) from(cluster string) *seen {
 }
 
 func (l *look) compute(cluster string, exports bool) *seen {
-	s := &seen{views: map[string]*Answers{}}
 	if l.records == nil {
-		return s
+		return l.read(nil)
 	}
 	in := desired.Input{
-		Key: l.key, DataPath: l.options.DataPath, Cluster: cluster, Nodes: l.state.nodes(cluster), Policy: l.options.Policy,
+		Key: l.key, DataPath: cmp.Or(l.options.DataPath, desired.DataPathPods), Cluster: cluster, Nodes: l.state.nodes(cluster), Policy: l.options.Policy,
 		Exports: l.exports, Endpoints: l.endpoints, Members: l.state.usable, Derived: standIn,
 	}
 	if m := l.state.usable[cluster]; m != nil {
 		in.Forbidden = l.state.inside[m.Spec.Network]
 	}
-	if unreachable := l.state.unreachable[cluster]; len(unreachable) > 0 {
+	unreachable := l.state.unreachable[cluster]
+	if len(unreachable) > 0 {
 		in.Unreachable = func(other string) bool { return slices.Contains(unreachable, other) }
-		s.objects = append(s.objects, &index.Reachability{Unreachable: unreachable})
-	}
-	if in.DataPath == "" {
-		in.DataPath = desired.DataPathPods
 	}
 	if exports {
 		in.Own = l.own(cluster)
 	}
-	if slices.Contains(l.options.Extended, l.key) {
-		in.Extended = &desired.Extended{Service: l.records.service(l.key, cluster), Allowed: true}
-	}
 	out := desired.Compute(in)
-	s.resolved = out.Resolved
-	if out.ServiceImport == nil {
-		return s
+	var written []runtime.Object
+	if out.ServiceImport != nil {
+		written = append(written, out.ServiceImport)
 	}
-	s.written = append(s.written, out.ServiceImport)
 	if out.Global != nil {
-		s.written = append(s.written, out.Global)
+		written = append(written, out.Global)
 	}
 	for _, slice := range out.Slices {
-		s.written = append(s.written, slice)
+		written = append(written, slice)
 	}
-	for _, o := range s.written {
-		s.take(o)
+	s := l.read(written)
+	s.resolved, s.written, s.vip = out.Resolved, written, out.Derived != nil
+	if len(unreachable) > 0 {
+		s.objects = append(s.objects, &index.Reachability{Unreachable: unreachable})
 	}
-	s.routed(l.key, out.Slices)
-	s.extending = out.Extending
-	s.vip = out.Derived != nil
 	for _, exporter := range out.Resolved.Clusters {
 		if c := l.state.ranked[exporter]; c != nil {
 			s.objects = append(s.objects, c)
@@ -158,30 +145,28 @@ func (l *look) compute(cluster string, exports bool) *seen {
 	return s
 }
 
-// routed reads the slices that are for kube-proxy.
-func (s *seen) routed(key types.NamespacedName, all []*discoveryv1.EndpointSlice) *seen {
-	derived := api.DerivedServiceName(key.Namespace, key.Name)
+// read reads what a cluster has of the service as its DNS servers and service proxies do, whoever has written it.
+func (l *look) read(objects []runtime.Object) *seen {
+	s := &seen{external: map[string]int{}, views: map[string]*Answers{}}
+	derived := api.DerivedServiceName(l.key.Namespace, l.key.Name)
 	var routed []*discoveryv1.EndpointSlice
-	for _, slice := range all {
+	for _, o := range objects {
+		if object, _, _ := index.Convert(o); object != nil {
+			s.objects = append(s.objects, object)
+		}
+		slice, ok := o.(*discoveryv1.EndpointSlice)
+		if !ok || slice.Namespace != l.key.Namespace {
+			continue
+		}
 		if n, err := strconv.Atoi(slice.Annotations[api.AnnotationExternal]); err == nil {
-			if s.external == nil {
-				s.external = map[string]int{}
-			}
 			s.external[slice.Labels[api.LabelSourceCluster]] = max(1, n)
 		}
-		if slice.Namespace == key.Namespace && slice.Labels[api.LabelKubernetesServiceName] == derived {
+		if slice.Labels[api.LabelKubernetesServiceName] == derived { // it is for kube-proxy
 			routed = append(routed, slice)
 		}
 	}
 	s.vip, s.behind = len(routed) > 0, kubeproxy.Ready(routed)
 	return s
-}
-
-// take adds an object, converted as the DNS servers convert it.
-func (s *seen) take(o runtime.Object) {
-	if object, _, _ := index.Convert(o); object != nil {
-		s.objects = append(s.objects, object)
-	}
 }
 
 // own returns a cluster's own objects, as far as the hub's records have them.
@@ -198,33 +183,6 @@ func (l *look) own(cluster string) *desired.Own {
 		}
 	}
 	return own
-}
-
-// service returns the Service of a cluster, as far as the hub's records have it. If the cluster doesn't export it, it has the ports and families of
-// those that do.
-func (r *records) service(key types.NamespacedName, cluster string) *corev1.Service {
-	svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name, Annotations: map[string]string{api.KeyExtend: api.ExtendTrue}}}
-	svc.Spec.Selector = map[string]string{"": ""} // one without can't be extended
-	exports := r.exports(cluster)
-	for _, s := range r.services {
-		if exports && of(s) != cluster {
-			continue
-		}
-		if exports {
-			svc.Spec.TrafficDistribution = s.Spec.TrafficDistribution
-		}
-		for _, p := range s.Spec.Ports {
-			if !slices.ContainsFunc(svc.Spec.Ports, func(q corev1.ServicePort) bool { return q.Name == p.Name && q.Protocol == p.Protocol }) {
-				svc.Spec.Ports = append(svc.Spec.Ports, corev1.ServicePort{Name: p.Name, Protocol: p.Protocol, Port: p.Port})
-			}
-		}
-		for _, f := range s.Spec.IPFamilies {
-			if !slices.Contains(svc.Spec.IPFamilies, f) {
-				svc.Spec.IPFamilies = append(svc.Spec.IPFamilies, f)
-			}
-		}
-	}
-	return svc
 }
 
 // member returns what the ranking in one cluster needs to know of another.

@@ -2,7 +2,6 @@ package preview
 
 import (
 	"slices"
-	"strings"
 
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/cli/place"
@@ -39,10 +38,9 @@ func (s *State) PlacesOf(cluster string) (all []place.Place) {
 
 // nodes returns the zones of a cluster's nodes, as its agent reported them. None: they are unknown, or the nodes have no zones.
 func (s *State) nodes(cluster string) (places []topology.Location) {
-	for _, zone := range s.usable[cluster].Status.Zones {
+	for _, zone := range slices.Sorted(slices.Values(s.usable[cluster].Status.Zones)) {
 		places = append(places, topology.Location{Zone: zone})
 	}
-	slices.SortFunc(places, func(a, b topology.Location) int { return strings.Compare(a.Zone, b.Zone) })
 	return places
 }
 

@@ -82,7 +82,6 @@ func (c *Cell) views() []view {
 		{"clusterset.local", &c.Before.DNS, &c.After.DNS, c.Effects.DNS},
 		{"svc.global", &c.Before.Global, &c.After.Global, c.Effects.Global},
 		{"ClusterSetIP", c.Before.ClusterSetIP, c.After.ClusterSetIP, c.Effects.ClusterSetIP},
-		{"own name", c.Before.Own, c.After.Own, c.Effects.Own},
 	}
 }
 

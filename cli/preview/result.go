@@ -58,11 +58,10 @@ type Effects struct {
 	DNS          []Effect `json:"dns,omitempty"`
 	Global       []Effect `json:"global,omitempty"`
 	ClusterSetIP []Effect `json:"clusterSetIP,omitempty"`
-	Own          []Effect `json:"own,omitempty"`
 }
 
 // All returns all effects, the worst first.
-func (e Effects) All() []Effect { return united(e.DNS, e.Global, e.ClusterSetIP, e.Own) }
+func (e Effects) All() []Effect { return united(e.DNS, e.Global, e.ClusterSetIP) }
 
 // Conflict is a field in which the clusters' exports come into conflict, or no longer conflict.
 type Conflict struct {

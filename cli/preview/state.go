@@ -124,7 +124,7 @@ func (s *State) known() *State {
 	for name, m := range s.members {
 		usable, _ := m.Sanitized()
 		s.usable[name] = usable
-		s.kinds[name] = fmt.Sprintf("%q %q %q %q %q", usable.AllZones(), usable.Status.Zones, usable.Spec.Region, s.unreachable[name], usable.Spec.Network)
+		s.kinds[name] = where(usable) + fmt.Sprintf("%q", s.unreachable[name])
 		if c, _ := index.FromMemberCluster(usable); c != nil {
 			s.ranked[name] = c
 		}
@@ -139,6 +139,11 @@ func (s *State) known() *State {
 		s.inside = nil
 	}
 	return s
+}
+
+// where says where a cluster is.
+func where(m *clustersetv1alpha1.MemberCluster) string {
+	return fmt.Sprintf("%q %q %q %q", m.AllZones(), m.Status.Zones, m.Spec.Region, m.Spec.Network)
 }
 
 // Clusters returns the names of the set's clusters, sorted.

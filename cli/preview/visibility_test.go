@@ -6,7 +6,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/internal/merge"
 	"github.com/clusterset/clusterset/internal/topology"
 )
@@ -23,23 +22,6 @@ func apart(t testing.TB) *set {
 	s.export("a", "shop/pay", "None", "z=1")
 	s.services[2].Spec.ExportTo = []string{"b"}
 	return s
-}
-
-func TestEachPlaceHasWhatItsClusterMaySee(t *testing.T) {
-	s := apart(t).state()
-	for service, want := range map[string]string{"shop/web": "a:1 a:1 c:2 a:1 c:2", "shop/pay": "a:1 a:1 NXDOMAIN NXDOMAIN"} {
-		var got []string
-		for _, p := range s.Places() {
-			a, err := s.Answers(service, p, Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			got = append(got, text(&a.DNS))
-		}
-		if text := strings.Join(got, " "); text != want {
-			t.Errorf("%s: a to d have %s, want %s", service, text, want)
-		}
-	}
 }
 
 func TestChangesOfWhoSeesWhat(t *testing.T) {
@@ -101,30 +83,5 @@ func TestConflictsOfThoseWhoSeeBothSides(t *testing.T) {
 	unseen := state.Unseen(types.NamespacedName{Namespace: "shop", Name: "pay"})["a"]
 	if len(unseen) != 2 || unseen[0].Why != merge.Apart || unseen[0].From[0] != "c" || unseen[1].Why != merge.Withheld || unseen[1].From[0] != "d" {
 		t.Errorf("a's shop/pay is unseen by %+v", unseen)
-	}
-}
-
-func TestImpossibleChangesOfWhoSeesWhat(t *testing.T) {
-	many := make([]string, clustersetv1alpha1.MaxCommunities+1)
-	for i := range many {
-		many[i] = strings.Repeat("m", i%60+1)
-	}
-	for _, c := range []struct {
-		what Change
-		want string
-	}{
-		{Change{Communities: &Communities{Cluster: "z", To: []string{"x"}}}, "there is no cluster z"},
-		{Change{Communities: &Communities{Cluster: "a"}}, "communities of a: to is missing: want at least one; the community of clusters that name none is default"},
-		{Change{Communities: &Communities{Cluster: "a", To: []string{"x", "Y"}}}, `communities of a: spec.communities[1]: Invalid value: "Y"`},
-		{Change{Communities: &Communities{Cluster: "a", To: []string{"x", "x"}}}, "Duplicate"},
-		{Change{Communities: &Communities{Cluster: "a", To: many}}, "Too many"},
-		{Change{ExportTo: &ExportTo{Service: "shop/web"}}, "to is missing: want clusters or communities, or - for all"},
-		{Change{ExportTo: &ExportTo{Service: "shop/web", To: []string{"*"}}}, `exportTo: "*" must be a DNS label`},
-		{Change{ExportTo: &ExportTo{Service: "shop/web", To: many}}, "want 64 at most"},
-		{Change{ExportTo: &ExportTo{Service: "shop/web", From: "b", To: []string{"a"}}}, "shop/web isn't exported from b, but from a, c"},
-	} {
-		if _, err := apart(t).state().Preview(t.Context(), []Change{c.what}, Options{}); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: %v, want %q", c.what.String(), err, c.want)
-		}
 	}
 }

@@ -2,6 +2,7 @@
 package screen
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -62,7 +63,11 @@ func (w *Writer) Blank() { w.b.WriteByte('\n') }
 
 // Table writes a head and rows in columns, each as wide as its widest cell.
 func (w *Writer) Table(head []string, rows [][]Cell) {
-	w.Rows(append([][]Cell{headCells(head)}, rows...))
+	cells := T(head...)
+	for i := range cells {
+		cells[i].Colour = Head
+	}
+	w.Rows(append([][]Cell{cells}, rows...))
 }
 
 // Rows writes columns without a head.
@@ -71,11 +76,10 @@ func (w *Writer) Rows(rows [][]Cell) {
 	for _, row := range rows {
 		for i := range row {
 			row[i].Text = Printable(row[i].Text)
-			c := row[i]
 			if i == len(widths) {
 				widths = append(widths, 0)
 			}
-			widths[i] = max(widths[i], utf8.RuneCountInString(c.Text))
+			widths[i] = max(widths[i], utf8.RuneCountInString(row[i].Text))
 		}
 	}
 	for _, row := range rows {
@@ -92,14 +96,6 @@ func (w *Writer) Rows(rows [][]Cell) {
 		}
 		w.Line(line...)
 	}
-}
-
-func headCells(head []string) []Cell {
-	cells := T(head...)
-	for i := range cells {
-		cells[i].Colour = Head
-	}
-	return cells
 }
 
 func (w *Writer) paint(c Cell) string {
@@ -125,12 +121,7 @@ func Printable(s string) string {
 }
 
 // Or returns s, or a dash for an empty one, so that a column is never blank.
-func Or(s string) string {
-	if s == "" {
-		return "-"
-	}
-	return s
-}
+func Or(s string) string { return cmp.Or(s, "-") }
 
 // Age is a time span in the one or two units that matter: 4s, 1m30s, 12m, 3h, 2d.
 func Age(d time.Duration) string {

@@ -2,6 +2,7 @@ package services
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -81,8 +82,8 @@ func TestOfSilentClustersNothingIsReady(t *testing.T) {
 			imported := []discoveryv1.EndpointSlice{
 				slice("shanghai", "web", discoveryv1.AddressTypeIPv4, "10.2.0.1"), slice("beijing", "web", discoveryv1.AddressTypeIPv4, "10.1.0.1"),
 			}
-			hub := known(&beijing, &shanghai, exported("beijing", "web", 1), exported("shanghai", "web", 2), exported("shanghai", "alone", 3),
-				ready("beijing", "web", 1), ready("shanghai", "web", 1), ready("shanghai", "alone", 1))
+			hub := known(map[string]int{"beijing web": 1, "shanghai web": 1, "shanghai alone": 1},
+				&beijing, &shanghai, exported("beijing", "web", 1), exported("shanghai", "web", 2), exported("shanghai", "alone", 3))
 			for from, list := range map[string][]Service{"cluster": Of(view.Facts{Local: facts}, imported, view.Report{}), "hub": Of(view.Facts{Hub: hub}, nil, view.Report{})} {
 				for i := range list {
 					if list[i].Name == "web" && list[i].readyCell().Text != want[0] || list[i].Name == "alone" && list[i].readyCell().Text != want[1] {
@@ -108,7 +109,7 @@ func TestServicesOfTheHub(t *testing.T) {
 	for i, of := range []struct{ cluster, service string }{{"beijing", "web"}, {"shanghai", "web"}, {"lyon", "pay"}} {
 		objects = append(objects, exported(of.cluster, of.service, i+1))
 	}
-	hub, digest := known(append(objects, ready("shanghai", "web", 3))...), clustersetv1alpha1.NamespaceDigest([]string{"default"})
+	hub, digest := known(map[string]int{"shanghai web": 3}, objects...), clustersetv1alpha1.NamespaceDigest([]string{"default"})
 	hub.Heard = map[string]view.Heartbeat{"oslo": {Namespaces: &digest}}
 	list := Of(view.Facts{Local: local(), Hub: hub}, nil, view.Report{})
 	want := `NAMESPACE  NAME  EXPORTED BY        READY  IMPORTED BY        PROBLEMS
@@ -121,32 +122,29 @@ shop       web   beijing, shanghai  3      beijing, shanghai  -
 	}
 }
 
-// known is what the hub's records say.
-func known(records ...runtime.Object) *view.HubFacts {
+// known is what the hub's records say. ready are the ready endpoints of services, by cluster and name.
+func known(ready map[string]int, records ...runtime.Object) *view.HubFacts {
 	hub := &view.HubFacts{}
-	var endpoints []clustersetv1alpha1.ExportedEndpoints
 	for _, o := range records {
 		switch o := o.(type) {
 		case *clustersetv1alpha1.MemberCluster:
 			hub.Members = append(hub.Members, *o)
 		case *clustersetv1alpha1.ExportedService:
 			hub.Exports = append(hub.Exports, *o)
-		case *clustersetv1alpha1.ExportedEndpoints:
-			endpoints = append(endpoints, *o)
 		}
+	}
+	var endpoints []clustersetv1alpha1.ExportedEndpoints
+	for of, n := range ready {
+		cluster, service, _ := strings.Cut(of, " ")
+		e := clustersetv1alpha1.ExportedEndpoints{ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace(cluster), Name: service + ".shop"}}
+		e.Spec.ServiceNamespace, e.Spec.ServiceName = "shop", service
+		for i := range n {
+			e.Spec.Endpoints = append(e.Spec.Endpoints, clustersetv1alpha1.Endpoint{Addresses: []string{fmt.Sprintf("10.2.0.%d", i+1)}})
+		}
+		endpoints = append(endpoints, e)
 	}
 	hub.Know(endpoints)
 	return hub
-}
-
-// ready are ready endpoints of a service, of one family.
-func ready(cluster, service string, n int) *clustersetv1alpha1.ExportedEndpoints {
-	e := &clustersetv1alpha1.ExportedEndpoints{ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace(cluster), Name: service + ".shop"}}
-	e.Spec.ServiceNamespace, e.Spec.ServiceName = "shop", service
-	for i := range n {
-		e.Spec.Endpoints = append(e.Spec.Endpoints, clustersetv1alpha1.Endpoint{Addresses: []string{fmt.Sprintf("10.2.0.%d", i+1)}})
-	}
-	return e
 }
 
 func exported(cluster, service string, number int) *clustersetv1alpha1.ExportedService {

@@ -37,7 +37,7 @@ func Build(f Facts) Report {
 			r.Hub.Awaited = append(r.Hub.Awaited, mirrored[i].Name)
 		}
 	}
-	members, asked := mirrored, f.Hub != nil && f.Hub.Err == nil
+	members, asked := mirrored, f.asked()
 	exports := map[string]int{}
 	if asked {
 		members = f.Hub.Members // the copies here may be behind
@@ -266,10 +266,7 @@ func (s *Services) here(l *LocalFacts, hub *HubFacts, now time.Time) {
 	}
 	s.Imported, s.Exported = &imported, &exported
 	s.Problems = append(s.Problems, l.Marks...)
-	there := map[types.NamespacedName]bool{}
-	for i := range l.Exports {
-		there[client.ObjectKeyFromObject(&l.Exports[i])] = true
-	}
+	there := l.exported()
 	for i := 0; hub != nil && i < len(hub.Exports); i++ {
 		there[types.NamespacedName{Namespace: hub.Exports[i].Spec.ServiceNamespace, Name: hub.Exports[i].Spec.ServiceName}] = true
 	}
@@ -281,13 +278,19 @@ func (s *Services) here(l *LocalFacts, hub *HubFacts, now time.Time) {
 	s.extended(l, now)
 }
 
-// unexported returns the services that are still imported from this cluster although it has no ServiceExport of them: for a few seconds, or because
-// its agent holds them.
-func (l *LocalFacts) unexported() (keys []types.NamespacedName) {
+// exported returns the services with a ServiceExport.
+func (l *LocalFacts) exported() map[types.NamespacedName]bool {
 	there := map[types.NamespacedName]bool{}
 	for i := range l.Exports {
 		there[client.ObjectKeyFromObject(&l.Exports[i])] = true
 	}
+	return there
+}
+
+// unexported returns the services that are still imported from this cluster although it has no ServiceExport of them: for a few seconds, or because
+// its agent holds them.
+func (l *LocalFacts) unexported() (keys []types.NamespacedName) {
+	there := l.exported()
 	for i := range l.Imports {
 		key := client.ObjectKeyFromObject(&l.Imports[i])
 		if l.Cluster != "" && !there[key] && slices.ContainsFunc(l.Imports[i].Status.Clusters, func(c mcsv1beta1.ClusterStatus) bool { return c.Cluster == l.Cluster }) {

@@ -16,7 +16,6 @@ import (
 	"github.com/clusterset/clusterset/cli/objects"
 	"github.com/clusterset/clusterset/cli/screen"
 	"github.com/clusterset/clusterset/importer/desired"
-	"github.com/clusterset/clusterset/internal/policy"
 )
 
 // Refusal is what the agent said last of a Service with which it didn't do what was asked.
@@ -61,10 +60,6 @@ func (s *Services) extended(l *LocalFacts, now time.Time) {
 		}
 		if a.Is {
 			s.Extended++
-			for _, why := range slices.Concat(KeepsHere(a.Service), notShared(a.Service, imp, l.Agent)) {
-				about.Reason, about.Message = "Limited", why
-				s.Limited = append(s.Limited, about)
-			}
 			continue
 		}
 		why := cmp.Or(a.Refused(), refused(a.Service, imp, l))
@@ -101,31 +96,4 @@ func has(imp *mcsv1beta1.ServiceImport, port corev1.ServicePort) bool {
 	return slices.ContainsFunc(imp.Spec.Ports, func(p mcsv1beta1.ServicePort) bool {
 		return cmp.Or(p.Protocol, corev1.ProtocolTCP) == protocol && (p.Name == port.Name || p.Port == port.Port && (port.Name == "" || p.Name == "" || p.Name == unnamed))
 	})
-}
-
-// notShared returns what of the service's policy has no effect for an extended Service, if anything.
-func notShared(svc *corev1.Service, imp *mcsv1beta1.ServiceImport, agent *Settings) []string {
-	if imp == nil || agent == nil {
-		return nil
-	}
-	stated, _ := policy.FromAnnotations(imp.Annotations, nil)
-	if _, why := desired.SharesTraffic(svc, stated, agent.DataPath); why != "" {
-		return []string{why}
-	}
-	return nil
-}
-
-// KeepsHere returns what in a Service that is extended to other clusters keeps some clients here, one sentence each.
-func KeepsHere(svc *corev1.Service) (all []string) {
-	s := &svc.Spec
-	if p := s.InternalTrafficPolicy; p != nil && *p == corev1.ServiceInternalTrafficPolicyLocal {
-		all = append(all, "internalTrafficPolicy is Local: clients in this cluster reach only pods of their own node")
-	}
-	if s.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal {
-		all = append(all, "externalTrafficPolicy is Local: connections from outside reach only pods of the node that they come to")
-	}
-	if s.PublishNotReadyAddresses {
-		all = append(all, "publishNotReadyAddresses: its pods always count as ready, so other clusters are reached only if there are none")
-	}
-	return all
 }

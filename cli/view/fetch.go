@@ -93,7 +93,6 @@ func FetchLocal(ctx context.Context, c *objects.Cluster) (*LocalFacts, error) {
 	return f, nil
 }
 
-// fetchRoutes reads the objects that show where services lead.
 func (f *LocalFacts) fetchRoutes(ctx context.Context, c *objects.Cluster) error {
 	var globals fabedgev1alpha1.GlobalServiceList
 	if err := c.List(ctx, &globals); err != nil && !objects.NotServed(err) {

@@ -25,7 +25,6 @@ func anyAiling(l *LocalFacts) bool {
 	})
 }
 
-// unreachable returns the names of the clusters that can't be reached.
 func unreachable(l *LocalFacts) []string {
 	if l.Reach == nil {
 		return nil
@@ -186,7 +185,6 @@ func (v *vips) lastResort(key index.ServiceKey) string {
 	return "behind its ClusterSetIP" + where + " only " + ailing(clusters, v.clusters) + map[bool]string{true: " is left", false: " are left"}[len(clusters) == 1]
 }
 
-// choices returns the ready endpoints that service proxies choose from.
 func (v *vips) choices(all []*discoveryv1.EndpointSlice) map[choice][]*topology.Endpoint {
 	choices := map[choice][]*topology.Endpoint{}
 	for port, ready := range kubeproxy.Ready(all) {

@@ -80,54 +80,29 @@ func global(name string, clusters ...string) fabedgev1alpha1.GlobalService {
 // drained, and edge-7 is Expired.
 func TestLastResort(t *testing.T) {
 	const vip = "ServiceImport LastResort behind its ClusterSetIP"
+	behindIt := func(all ...discoveryv1.EndpointSlice) []discoveryv1.EndpointSlice { return all }
+	named := func(all ...fabedgev1alpha1.GlobalService) []fabedgev1alpha1.GlobalService { return all }
 	for name, c := range map[string]struct {
 		slices  []discoveryv1.EndpointSlice
 		globals []fabedgev1alpha1.GlobalService
 		want    string
 	}{
-		"a healthy one is left": {slices: []discoveryv1.EndpointSlice{
-			routed("web", "thief", "http", "10.1.0.1 a"), routed("web", "shanghai", "http", "10.2.0.1 none.clusterset.dev"),
-		}},
-		"the healthy one isn't ready": {slices: []discoveryv1.EndpointSlice{
-			routed("web", "thief", "http", "-10.1.0.1 a"), routed("web", "shanghai", "http", "10.2.0.1 a"),
-		}, want: vip + " only Suspect shanghai is left"},
-		"the own cluster is never silent to itself": {slices: []discoveryv1.EndpointSlice{routed("web", "beijing", "http", "10.1.0.1")}},
-		"several": {slices: []discoveryv1.EndpointSlice{
-			routed("web", "shanghai", "http", "10.2.0.1"), routed("web", "frankfurt", "http", "10.3.0.1"),
-		}, want: vip + " only drained frankfurt, Suspect shanghai are left"},
-		"Expired ones, which no other is left of": {
-			slices: []discoveryv1.EndpointSlice{routed("web", "edge-7", "http", "10.2.0.1")},
-			want:   vip + " only Expired edge-7 is left",
-		},
-		"nothing is ready": {slices: []discoveryv1.EndpointSlice{routed("web", "shanghai", "http", "-10.2.0.1")}},
-		"one zone": {slices: []discoveryv1.EndpointSlice{
-			routed("web", "thief", "http", "10.1.0.1 a"), routed("web", "shanghai", "http", "10.2.0.1 b"),
-		}, want: vip + ", zone b only Suspect shanghai is left"},
-		"hints that don't count": {slices: []discoveryv1.EndpointSlice{
-			routed("web", "thief", "http", "10.1.0.1"), routed("web", "shanghai", "http", "10.2.0.1 b"),
-		}},
-		"one port": {slices: []discoveryv1.EndpointSlice{
-			routed("web", "thief", "http", "10.1.0.1"), routed("web", "shanghai", "metrics", "10.2.0.1"),
-		}, want: vip + ", port metrics only Suspect shanghai is left"},
-		"ClusterIPs": {slices: []discoveryv1.EndpointSlice{
-			slice("web", "shanghai", "http", "10.2.0.1"), clusterIP("web", "shanghai", "http", "10.9.0.1"), slice("web", "thief", "http", "10.2.0.1"),
-		}, want: vip + " only Suspect shanghai is left"},
-		"a headless name": {
-			slices: []discoveryv1.EndpointSlice{slice("db", "shanghai", "pg", "10.2.0.1"), slice("db", "edge-7", "pg", "10.4.0.1")},
-			want:   "ServiceImport LastResort its name leads only to Suspect shanghai",
-		},
-		"a headless name with a healthy cluster": {slices: []discoveryv1.EndpointSlice{slice("db", "shanghai", "pg", "10.2.0.1"), slice("db", "thief", "pg", "10.1.0.1")}},
-		"a headless name that is gone": {
-			slices: []discoveryv1.EndpointSlice{slice("db", "edge-7", "pg", "10.4.0.1")},
-			want:   "ServiceImport Expired its name has no address: ready endpoints are only in Expired edge-7",
-		},
-		"a GlobalService alone": {
-			globals: []fabedgev1alpha1.GlobalService{global("api", "frankfurt", "edge-7")},
-			want:    "GlobalService LastResort its name leads only to drained frankfurt",
-		},
+		"a healthy one is left":                     {behindIt(routed("web", "thief", "http", "10.1.0.1 a"), routed("web", "shanghai", "http", "10.2.0.1 none.clusterset.dev")), nil, ""},
+		"the healthy one isn't ready":               {behindIt(routed("web", "thief", "http", "-10.1.0.1 a"), routed("web", "shanghai", "http", "10.2.0.1 a")), nil, vip + " only Suspect shanghai is left"},
+		"the own cluster is never silent to itself": {behindIt(routed("web", "beijing", "http", "10.1.0.1")), nil, ""},
+		"several": {behindIt(routed("web", "shanghai", "http", "10.2.0.1"), routed("web", "frankfurt", "http", "10.3.0.1")), nil, vip + " only drained frankfurt, Suspect shanghai are left"},
+		"Expired ones, which no other is left of": {behindIt(routed("web", "edge-7", "http", "10.2.0.1")), nil, vip + " only Expired edge-7 is left"},
+		"nothing is ready":                        {behindIt(routed("web", "shanghai", "http", "-10.2.0.1")), nil, ""},
+		"one zone":                                {behindIt(routed("web", "thief", "http", "10.1.0.1 a"), routed("web", "shanghai", "http", "10.2.0.1 b")), nil, vip + ", zone b only Suspect shanghai is left"},
+		"hints that don't count":                  {behindIt(routed("web", "thief", "http", "10.1.0.1"), routed("web", "shanghai", "http", "10.2.0.1 b")), nil, ""},
+		"one port":                                {behindIt(routed("web", "thief", "http", "10.1.0.1"), routed("web", "shanghai", "metrics", "10.2.0.1")), nil, vip + ", port metrics only Suspect shanghai is left"},
+		"ClusterIPs":                              {behindIt(slice("web", "shanghai", "http", "10.2.0.1"), clusterIP("web", "shanghai", "http", "10.9.0.1"), slice("web", "thief", "http", "10.2.0.1")), nil, vip + " only Suspect shanghai is left"},
+		"a headless name":                         {behindIt(slice("db", "shanghai", "pg", "10.2.0.1"), slice("db", "edge-7", "pg", "10.4.0.1")), nil, "ServiceImport LastResort its name leads only to Suspect shanghai"},
+		"a headless name with a healthy cluster":  {behindIt(slice("db", "shanghai", "pg", "10.2.0.1"), slice("db", "thief", "pg", "10.1.0.1")), nil, ""},
+		"a headless name that is gone":            {behindIt(slice("db", "edge-7", "pg", "10.4.0.1")), nil, "ServiceImport Expired its name has no address: ready endpoints are only in Expired edge-7"},
+		"a GlobalService alone":                   {nil, named(global("api", "frankfurt", "edge-7")), "GlobalService LastResort its name leads only to drained frankfurt"},
 		"its ClusterSetIP is, and so its GlobalService": {
-			slices:  []discoveryv1.EndpointSlice{routed("web", "shanghai", "http", "10.2.0.1")},
-			globals: []fabedgev1alpha1.GlobalService{global("web", "shanghai")}, want: vip + " only Suspect shanghai is left",
+			behindIt(routed("web", "shanghai", "http", "10.2.0.1")), named(global("web", "shanghai")), vip + " only Suspect shanghai is left",
 		},
 	} {
 		l := &LocalFacts{Cluster: "beijing", Members: members(), Slices: c.slices, Globals: c.globals}
@@ -146,19 +121,6 @@ func TestLastResort(t *testing.T) {
 		if strings.Join(got, "\n") != c.want {
 			t.Errorf("%s:\n%s\nwant\n%s", name, strings.Join(got, "\n"), c.want)
 		}
-	}
-}
-
-// A service at its last resort is answered, which is no problem. A name that has no address any more is one.
-func TestANameWithoutAddressesIsAProblem(t *testing.T) {
-	l := &LocalFacts{
-		Cluster: "beijing", Members: members(),
-		Imports: []mcsv1beta1.ServiceImport{imported("db", mcsv1beta1.Headless), imported("mq", mcsv1beta1.Headless)},
-		Slices:  []discoveryv1.EndpointSlice{slice("db", "edge-7", "pg", "10.4.0.1"), slice("mq", "shanghai", "mqtt", "10.2.0.1")},
-	}
-	s := Build(Facts{Now: now, Local: l}).Services
-	if len(s.LastResort) != 1 || s.LastResort[0].Name != "mq" || len(s.Problems) != 1 || s.Problems[0].Name != "db" || !strings.HasPrefix(s.Problems[0].Cure, "start its pods") {
-		t.Errorf("last resort %+v, problems %+v", s.LastResort, s.Problems)
 	}
 }
 

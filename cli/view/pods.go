@@ -1,18 +1,26 @@
 package view
 
 import (
+	"cmp"
 	"context"
-	"path"
+	"fmt"
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/clusterset/clusterset/api"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/cli/objects"
+	"github.com/clusterset/clusterset/cli/screen"
 	"github.com/clusterset/clusterset/importer/desired"
 	"github.com/clusterset/clusterset/internal/namespaces"
 	"github.com/clusterset/clusterset/internal/topology"
@@ -20,16 +28,20 @@ import (
 
 // Parts are what runs in pods.
 const (
-	PartMember = "member"
-	PartHub    = "hub"
-	PartDNS    = "dns"
+	PartMember = objects.PartMember
+	PartHub    = objects.PartHub
+	PartDNS    = objects.PartDNS
 )
+
+// Program returns the container that runs the program of a part, nil if none does.
+var Program = objects.Program
 
 // Pod is a pod of ours in the cluster.
 type Pod struct {
 	Part, Namespace, Name string
 	// Version is its image's tag, empty if it has none.
-	Version  string
+	Version string
+
 	Ready    bool
 	Restarts int32
 	// Waits is why its container doesn't run, empty if that isn't known.
@@ -54,28 +66,22 @@ type Settings struct {
 
 // Pods reads our pods in the cluster, in whatever namespace they are: the chart labels them with their part.
 func Pods(ctx context.Context, c *objects.Cluster) ([]Pod, error) {
-	var list corev1.PodList
-	if err := c.List(ctx, &list, client.HasLabels{labelPart}); err != nil {
-		return nil, c.Words(err)
+	ours, err := c.Pods(ctx)
+	if err != nil {
+		return nil, err
 	}
 	var all []Pod
-	for i := range list.Items {
-		if p, ok := podOf(&list.Items[i]); ok {
-			all = append(all, p)
+	for i := range ours {
+		if ours[i].DeletionTimestamp == nil {
+			all = append(all, podOf(&ours[i]))
 		}
 	}
 	return all, nil
 }
 
-const labelPart = "app.kubernetes.io/component"
-
-// podOf reads a pod, which is ours if it runs one of our programs: other software has parts called dns and hub too.
-func podOf(pod *corev1.Pod) (Pod, bool) {
-	p := Pod{Part: pod.Labels[labelPart], Namespace: pod.Namespace, Name: pod.Name}
+func podOf(pod *corev1.Pod) Pod {
+	p := Pod{Part: pod.Labels[objects.Component], Namespace: pod.Namespace, Name: pod.Name}
 	c := Program(&pod.Spec, p.Part)
-	if c == nil || pod.DeletionTimestamp != nil {
-		return p, false
-	}
 	p.Version, _ = objects.ImageTag(c.Image)
 	for _, port := range c.Ports {
 		if port.Name == "metrics" {
@@ -99,7 +105,7 @@ func podOf(pod *corev1.Pod) (Pod, bool) {
 	case PartMember:
 		p.settings = settingsOf(slices.Concat(c.Command, c.Args), c.Env)
 	}
-	return p, true
+	return p
 }
 
 // locate reads a DNS server's location. Kubernetes copies its node's labels to the pod, and the variables are from these unless they were set.
@@ -113,7 +119,7 @@ func (p *Pod) locate(env []corev1.EnvVar, labels map[string]string) {
 			e.Value = ""
 		}
 		switch e.Name {
-		case envCluster:
+		case objects.EnvCluster:
 			p.Location.Cluster = strings.ToLower(e.Value)
 		case "CLUSTERSET_ZONE":
 			p.Location.Zone, p.ZoneOfNode = e.Value, e.ValueFrom != nil
@@ -121,31 +127,6 @@ func (p *Pod) locate(env []corev1.EnvVar, labels map[string]string) {
 			p.Location.Region = e.Value
 		}
 	}
-}
-
-const envCluster = "CLUSTERSET_CLUSTER"
-
-// Program returns the container that runs the program of a part, nil if none does.
-func Program(spec *corev1.PodSpec, part string) *corev1.Container {
-	for i := range spec.Containers {
-		if c := &spec.Containers[i]; runs(c, part) {
-			return c
-		}
-	}
-	return nil
-}
-
-func runs(c *corev1.Container, part string) bool {
-	if len(c.Command) == 0 {
-		return false
-	}
-	switch program := path.Base(c.Command[0]); part {
-	case PartMember, PartHub:
-		return program == "clusterset" && len(c.Command) > 1 && c.Command[1] == part
-	case PartDNS:
-		return program == "coredns" && slices.ContainsFunc(c.Env, func(e corev1.EnvVar) bool { return e.Name == envCluster })
-	}
-	return false
 }
 
 // settingsOf reads an agent's flags, as the agent does: each may be a variable of its environment instead.
@@ -213,4 +194,57 @@ func (s *Settings) Extends(svc *corev1.Service, labels map[string]string, is boo
 	return desired.Extended{
 		Service: svc, Allowed: desired.MayExtend(svc.Namespace, svc.Name, labels, everywhere), Excluded: !s.imports(svc.Namespace),
 	}
+}
+
+// fetchAgent reads the agent's signs of life, as far as the account may. Of its Leases, one in each namespace in which it has ever run, the last counts.
+func (f *LocalFacts) fetchAgent(ctx context.Context, c *objects.Cluster) error {
+	var leases coordinationv1.LeaseList
+	if err := c.List(ctx, &leases, client.MatchingFields{"metadata.name": api.MemberLeaderLease}); err != nil && !apierrors.IsForbidden(err) {
+		return c.Words(err)
+	}
+	for i := range leases.Items {
+		if l := &leases.Items[i]; l.Spec.RenewTime != nil && (f.AgentLease == nil || f.AgentLease.Spec.RenewTime.Before(l.Spec.RenewTime)) {
+			f.AgentLease = l
+		}
+	}
+	if f.Agent == nil || f.Agent.HubSecret == "" {
+		return nil
+	}
+	namespace, name, _ := strings.Cut(f.Agent.HubSecret, "/")
+	secret := &metav1.PartialObjectMetadata{} // without the credentials
+	secret.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
+	f.SecretMissing = apierrors.IsNotFound(c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, secret))
+	return nil
+}
+
+// agentProblems finds what keeps this cluster's agent from its work, as far as that can be seen here.
+func agentProblems(r *Report, f Facts) (all []Problem) {
+	l := f.Local
+	add := func(reason, message, cure string) {
+		all = append(all, ofCluster(cmp.Or(r.Cluster, "this cluster"), reason, message, cure))
+	}
+	if l.SecretMissing {
+		add("NoCredentials", "there is no Secret "+l.Agent.HubSecret+" with its agent's credentials for the hub: one that starts waits for it, one that runs works until its token expires",
+			Rejoin(r.Cluster)+"; or, with clusterset hub --manage-members, copy the Secret from the hub (docs/gitops.md)")
+	}
+	member := slices.ContainsFunc(l.Members, func(m clustersetv1alpha1.MemberCluster) bool {
+		return !m.Left() && (m.Name == r.Cluster || r.Cluster == "" && desired.Owned(&m))
+	})
+	if l.AgentLease == nil || !member {
+		return all
+	}
+	silent, at := f.Now.Sub(l.AgentLease.Spec.RenewTime.Time), l.AgentLease.Namespace
+	valid := time.Duration(ptr.Deref(l.AgentLease.Spec.LeaseDurationSeconds, 0)) * time.Second
+	if silent > max(3*valid, 10*time.Second) { // who ends gives it up, and the next takes it a moment later
+		add("AgentStopped", fmt.Sprintf("the agent of this cluster has not renewed its Lease %s/%s for %s: exports and imports stand still", at, l.AgentLease.Name, screen.Age(silent)),
+			fmt.Sprintf("kubectl -n %s get deployments,pods -l %s=%s shows whether clusterset member runs: start it, or read its log; clusterset doctor says if only this machine's clock is ahead",
+				at, objects.Component, PartMember))
+	}
+	return all
+}
+
+// Rejoin is the command that makes the local cluster a member again, for administrators. The commands that print it put flags that they know in place of
+// what is in capitals.
+func Rejoin(cluster string) string {
+	return "clusterset join " + cmp.Or(cluster, "CLUSTER") + " --rejoin --hub-context HUB --context CLUSTER"
 }

@@ -4,11 +4,13 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset/clusterset/api"
@@ -37,15 +39,18 @@ func problems(r *Report, f Facts) []Problem {
 		all = append(all, parked(f.Local)...)
 		all = append(all, outOfReach(f.Local)...)
 	}
-	if f.Hub != nil && f.Hub.Err == nil {
+	switch {
+	case f.asked():
 		all = append(all, overlaps(f.Hub.Members)...)
-	} else if f.Local != nil {
+		all = append(all, missingNamespaces(f)...)
+	case f.Local != nil:
 		all = append(all, overlaps(f.Local.Members)...)
 	}
-	if f.Local != nil && f.Hub != nil && f.Hub.Err == nil {
-		all = append(all, missingNamespaces(f)...)
-	}
 	return all
+}
+
+func ofCluster(name, reason, message, cure string) Problem {
+	return Problem{Name: name, What: "MemberCluster", Reason: reason, Message: message, Cure: cure}
 }
 
 // look says where to look for what an agent is stuck at.
@@ -79,10 +84,8 @@ func hubProblems(h *Hub, f Facts) (all []Problem) {
 		add("NotEnforced", "every cluster can read all exports, although MemberClusters name communities: "+h.NotEnforced, "check that clusterset hub runs beside the hub, and its log")
 	}
 	for _, name := range h.Awaited {
-		all = append(all, Problem{
-			Name: name, What: "MemberCluster", Reason: "LostByHub", Message: "the hub has lost it, and it hasn't joined again; what it exported stays",
-			Cure: "clusterset join " + name + " --rejoin --hub-context HUB --context " + name + "; if it is gone for good, kubectl delete membercluster " + name + " in each member",
-		})
+		all = append(all, ofCluster(name, "LostByHub", "the hub has lost it, and it hasn't joined again; what it exported stays",
+			"clusterset join "+name+" --rejoin --hub-context HUB --context "+name+"; if it is gone for good, kubectl delete membercluster "+name+" in each member"))
 	}
 	return all
 }
@@ -110,7 +113,7 @@ func clusterProblems(c *Cluster, hub *Hub, now time.Time) (all []Problem) {
 		look = "read the log of clusterset-member here"
 	}
 	add := func(reason, message, cure string) {
-		all = append(all, Problem{Name: c.Name, What: "MemberCluster", Reason: reason, Message: message, Cure: cure})
+		all = append(all, ofCluster(c.Name, reason, message, cure))
 	}
 	gone := "; if it is gone for good, clusterset leave " + c.Name
 	switch c.Phase {
@@ -134,7 +137,7 @@ func clusterProblems(c *Cluster, hub *Hub, now time.Time) (all []Problem) {
 	case phaseLeft: // its MemberCluster stays for a week, so that agents that were offline learn of it
 		if c.Local {
 			add(c.Phase, "this cluster has left the set: the others don't use it, and it imports nothing",
-				Rejoin(c.Name)+" makes it a member again; clusterset leave with its --kubeconfig removes what is left in it")
+				again(c.Name))
 		}
 	default:
 		if c.handOver {
@@ -150,15 +153,16 @@ func clusterProblems(c *Cluster, hub *Hub, now time.Time) (all []Problem) {
 // outside is the problem of a cluster that has no MemberCluster: it has left, or has never joined.
 func outside(name string) Problem {
 	if name != "" {
-		return Problem{
-			Name: name, What: "MemberCluster", Reason: "NothingImported", Message: "this cluster has joined as " + name + ", and knows no cluster of the set: its agent hasn't copied any MemberCluster",
-			Cure: "check that clusterset member runs in this cluster, and read its log",
-		}
+		return ofCluster(name, "NothingImported", "this cluster has joined as "+name+", and knows no cluster of the set: its agent hasn't copied any MemberCluster",
+			"check that clusterset member runs in this cluster, and read its log")
 	}
-	return Problem{
-		Name: "this cluster", What: "MemberCluster", Reason: "NotAMember", Message: "it is in no cluster set: it has no MemberCluster and no credentials for a hub, so no name of a set is answered here",
-		Cure: "clusterset join makes it a member",
-	}
+	return ofCluster("this cluster", "NotAMember", "it is in no cluster set: it has no MemberCluster and no credentials for a hub, so no name of a set is answered here",
+		"clusterset join makes it a member")
+}
+
+// again is how a cluster that has left becomes a member, or stops being one.
+func again(cluster string) string {
+	return Rejoin(cluster) + " makes it a member again; clusterset leave with its --kubeconfig removes what is left in it"
 }
 
 // rename is how one of two clusters with the same name gets another.
@@ -168,10 +172,8 @@ const rename = "in the other, kubectl -n " + api.SystemNamespace + " delete secr
 func parked(l *LocalFacts) []Problem {
 	for i := range l.Exports {
 		if c := meta.FindStatusCondition(l.Exports[i].Status.Conditions, string(mcsv1beta1.ServiceExportConditionReady)); c != nil && c.Reason == api.ReasonNameTaken {
-			return []Problem{{
-				Name: cmp.Or(l.Cluster, "this cluster"), What: "MemberCluster", Reason: c.Reason, Message: "this cluster exports nothing: " + c.Message,
-				Cure: "decide which of the two clusters keeps the name; " + rename + "; if this one keeps it, stop the other's agent for five minutes",
-			}}
+			return []Problem{ofCluster(cmp.Or(l.Cluster, "this cluster"), c.Reason, "this cluster exports nothing: "+c.Message,
+				"decide which of the two clusters keeps the name; "+rename+"; if this one keeps it, stop the other's agent for five minutes")}
 		}
 	}
 	return nil
@@ -179,7 +181,7 @@ func parked(l *LocalFacts) []Problem {
 
 // membership finds a cluster that isn't a member, or no longer.
 func membership(r *Report, f Facts) []Problem {
-	asked := f.Hub != nil && f.Hub.Err == nil
+	asked := f.asked()
 	if len(f.Local.Members) == 0 && f.Local.SecretMissing {
 		return nil // the agent waits for it (C74), as agentProblems says
 	}
@@ -189,25 +191,19 @@ func membership(r *Report, f Facts) []Problem {
 	if !asked || r.Cluster == "" || slices.ContainsFunc(r.Clusters, func(c Cluster) bool { return c.Name == r.Cluster }) {
 		return nil
 	}
-	return []Problem{{
-		Name: r.Cluster, What: "MemberCluster", Reason: "NotAMember", Message: "this cluster is called " + r.Cluster + ", and the hub has no member of that name: it has left, or this is another hub",
-		Cure: Rejoin(r.Cluster) + " makes it a member again; clusterset leave with its --kubeconfig removes what is left in it",
-	}}
+	return []Problem{ofCluster(r.Cluster, "NotAMember", "this cluster is called "+r.Cluster+", and the hub has no member of that name: it has left, or this is another hub", again(r.Cluster))}
 }
 
 // NotFollowing is the problem of a cluster whose MemberClusters of these names aren't its agent's copies of the hub's.
 func NotFollowing(cluster string, names ...string) Problem {
 	not := map[bool]string{true: "its MemberCluster %s isn't its agent's copy", false: "its MemberClusters %s aren't its agent's copies"}[len(names) == 1]
-	return Problem{
-		Name: cluster, What: "MemberCluster", Reason: "NotFollowing",
-		Message: fmt.Sprintf(not, screen.Several(names, shownServices, ", ")) + ", so it doesn't follow the hub's",
-		Cure:    fmt.Sprintf("kubectl delete membercluster %s there, and its agent copies the hub's", strings.Join(names, " ")),
-	}
+	return ofCluster(cluster, "NotFollowing", fmt.Sprintf(not, screen.Several(names, shownServices, ", "))+", so it doesn't follow the hub's",
+		fmt.Sprintf("kubectl delete membercluster %s there, and its agent copies the hub's", strings.Join(names, " ")))
 }
 
 // notFollowing finds clusters that don't follow the hub: this one by its MemberClusters, others by what they say.
 func notFollowing(r *Report, f Facts) (all []Problem) {
-	if f.Hub == nil || f.Hub.Err != nil {
+	if !f.asked() {
 		return nil
 	}
 	var foreign []string
@@ -259,7 +255,7 @@ const shownServices = 3
 
 // missingNamespaces finds namespaces that the set exports services of, and that this cluster doesn't have: nothing is imported into them.
 func missingNamespaces(f Facts) (all []Problem) {
-	if f.Local.Namespaces == nil || f.Local.Cluster == "" || f.Local.Agent != nil && f.Local.Agent.CreateNamespaces {
+	if f.Local == nil || f.Local.Namespaces == nil || f.Local.Cluster == "" || f.Local.Agent != nil && f.Local.Agent.CreateNamespaces {
 		return nil
 	}
 	members, member := ByName(f.Hub.Members)
@@ -293,3 +289,134 @@ func MissingNamespace(namespace, what string) Problem {
 
 // About names what a problem is about.
 func (p *Problem) About() string { return strings.TrimPrefix(p.Namespace+"/"+p.Name, "/") }
+
+// MissingElsewhere is the reason of a namespace that other clusters lack by their last reports (C77).
+const MissingElsewhere = "MissingElsewhere"
+
+// elsewhere finds the namespaces that other clusters lack: with the hub those of all exports, else those that this cluster exports from.
+func elsewhere(f Facts) (all []Problem) {
+	switch {
+	case f.asked():
+		exports := make([]*clustersetv1alpha1.ExportedService, len(f.Hub.Exports))
+		for i := range f.Hub.Exports {
+			exports[i] = &f.Hub.Exports[i]
+		}
+		var known []string // this cluster's are known for certain
+		if f.Local != nil && f.Local.Namespaces != nil {
+			known = append(known, f.Local.Cluster)
+		}
+		return f.Hub.Elsewhere(exports, known, f.hubNow())
+	case f.Local != nil:
+		return f.Local.saidOfElsewhere(f.Now)
+	}
+	return nil
+}
+
+// Lacks reports whether a cluster says that it doesn't have a namespace, and as of when: in its Lease, or where that can't be read in its MemberCluster,
+// which has it later.
+func (f *HubFacts) Lacks(m *clustersetv1alpha1.MemberCluster, namespace string, now time.Time) (lacks bool, as string) {
+	if h := f.Heard[m.Name]; h.Namespaces != nil {
+		return clustersetv1alpha1.ParseNamespaces(*h.Namespaces).Lack(namespace), "as of " + screen.Age(now.Sub(h.Renewed)) + " ago"
+	}
+	return clustersetv1alpha1.ParseNamespaces(m.Status.Namespaces).Lack(namespace), "as of 16m ago at worst"
+}
+
+// Elsewhere finds the namespaces of exports that clusters say they lack although they would import these. Those whose namespaces are known otherwise
+// are left out.
+func (f *HubFacts) Elsewhere(exports []*clustersetv1alpha1.ExportedService, known []string, now time.Time) (all []Problem) {
+	byName, member := ByName(f.Members)
+	in := map[string][]*clustersetv1alpha1.ExportedService{}
+	for _, e := range exports {
+		if cluster, _ := e.SourceCluster(); byName[cluster] != nil && !byName[cluster].Left() {
+			in[e.Spec.ServiceNamespace] = append(in[e.Spec.ServiceNamespace], e)
+		}
+	}
+	without := map[string][]string{} // by namespace
+	for _, name := range slices.Sorted(maps.Keys(byName)) {
+		if slices.Contains(known, name) || byName[name].Left() {
+			continue
+		}
+		sees := merge.Sees(name, member)
+		wants := func(e *clustersetv1alpha1.ExportedService) bool {
+			cluster, _ := e.SourceCluster()
+			return cluster != name && sees(cluster, e.Spec.ExportTo) == merge.Seen
+		}
+		for namespace, exports := range in {
+			if lacks, as := f.Lacks(byName[name], namespace, now); lacks && slices.ContainsFunc(exports, wants) {
+				without[namespace] = append(without[namespace], name+" ("+as+")")
+			}
+		}
+	}
+	for _, namespace := range slices.Sorted(maps.Keys(without)) {
+		all = append(all, lackedElsewhere(namespace, "its services aren't imported in "+screen.Several(without[namespace], shownServices, ", ")+": there is no namespace "+namespace))
+	}
+	return all
+}
+
+func lackedElsewhere(namespace, message string) Problem {
+	return Problem{
+		Name: namespace, What: "Namespace", Reason: MissingElsewhere, Message: message,
+		Cure: "kubectl create namespace " + namespace + " there, or start the agents there with --create-namespaces; if it is meant so, limit the exports with " + api.AnnotationExportTo,
+	}
+}
+
+func (l *LocalFacts) saidOfElsewhere(now time.Time) (all []Problem) {
+	said := map[string]string{}
+	for i := range l.Exports {
+		e := &l.Exports[i]
+		if c := meta.FindStatusCondition(e.Status.Conditions, api.ConditionImported); c != nil && c.Status == metav1.ConditionFalse && c.Reason == api.ReasonNamespaceMissing {
+			what, _, _ := strings.Cut(c.Message, "; ")
+			said[e.Namespace] = fmt.Sprintf("ServiceExport %s/%s is %s (said %s ago, and as of 16m ago at worst)", e.Namespace, e.Name, what, screen.Age(now.Sub(c.LastTransitionTime.Time)))
+		}
+	}
+	for _, namespace := range slices.Sorted(maps.Keys(said)) {
+		all = append(all, lackedElsewhere(namespace, said[namespace]))
+	}
+	return all
+}
+
+// overlaps finds clusters of one network whose cidrs have addresses in common: what has such an address can't be told apart, and each may
+// export the other's. In different networks they may overlap (D96 of docs/spec/data-path.md).
+func overlaps(members []clustersetv1alpha1.MemberCluster) (problems []Problem) {
+	type network struct {
+		netip.Prefix
+		of *clustersetv1alpha1.MemberCluster
+	}
+	var all []network
+	for i := range members {
+		m := &members[i]
+		if m.Left() {
+			continue
+		}
+		for _, p := range api.Networks(m.Spec.CIDRs) {
+			all = append(all, network{p, m})
+		}
+	}
+	slices.SortFunc(all, func(a, b network) int {
+		return cmp.Or(cmp.Compare(a.of.Spec.Network, b.of.Spec.Network), a.Addr().Compare(b.Addr()), cmp.Compare(a.Bits(), b.Bits()), cmp.Compare(a.of.Name, b.of.Name))
+	})
+	var around []network // those that contain the current one, the widest first
+	found := map[[2]string]bool{}
+	for _, n := range all {
+		for len(around) > 0 && (around[len(around)-1].of.Apart(n.of) || !around[len(around)-1].Contains(n.Addr())) {
+			around = around[:len(around)-1]
+		}
+		for _, wide := range around {
+			pair := [2]string{min(wide.of.Name, n.of.Name), max(wide.of.Name, n.of.Name)}
+			if wide.of.Name == n.of.Name || found[pair] {
+				continue
+			}
+			found[pair] = true
+			problems = append(problems, ofCluster(pair[0], "CIDRsOverlap",
+				fmt.Sprintf("%s of %s and %s of %s overlap, and both are in %s: the same address can be in either", wide.Prefix, wide.of.Name, n.Prefix, n.of.Name, networkName(n.of.Spec.Network)),
+				"correct spec.cidrs of the two MemberClusters on the hub; or, if these clusters can't reach each other's pods, put them into different networks (spec.network)"))
+		}
+		around = append(around, n)
+	}
+	slices.SortFunc(problems, byNameAndMessage)
+	return problems
+}
+
+func byNameAndMessage(a, b Problem) int {
+	return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Message, b.Message))
+}

@@ -1,14 +1,12 @@
 package view
 
 import (
-	"cmp"
-	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -16,17 +14,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
-	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
-	"github.com/clusterset/clusterset/cli/objects"
 	"github.com/clusterset/clusterset/importer/desired"
-	"github.com/clusterset/clusterset/internal/connect"
 	"github.com/clusterset/clusterset/internal/namespaces"
 )
 
@@ -67,6 +60,8 @@ func TestWhatIsBrokenIsAProblem(t *testing.T) {
 			h.Exports = h.Exports[1:]
 		})}, []string{"Hub hub NotEnforced"}},
 		"left the hub":      {Facts{Local: here("shop"), Hub: hub(func(h *HubFacts) { h.Members = h.Members[1:] })}, []string{"MemberCluster beijing NotAMember"}},
+		"the hub refuses":   {Facts{Hub: &HubFacts{Err: fmt.Errorf("it refuses; ask: %w", apierrors.NewForbidden(corev1.Resource("it"), "", nil))}}, []string{"Hub hub " + string(HubRefused)}},
+		"it is no hub":      {Facts{Hub: &HubFacts{Err: fmt.Errorf("it is none; check: %w", &meta.NoKindMatchError{GroupKind: schema.GroupKind{Kind: "MemberCluster"}})}}, []string{"Hub hub " + string(HubElsewhere)}},
 		"one has left":      {Facts{Hub: hub(func(h *HubFacts) { h.Members = append(h.Members, left) })}, nil},
 		"this one has left": {Facts{Local: &LocalFacts{Cluster: "gone"}, Hub: hub(func(h *HubFacts) { h.Members = append(h.Members, left) })}, []string{"MemberCluster gone Left"}},
 		"no hub process": {Facts{Hub: hub(func(h *HubFacts) {
@@ -89,6 +84,10 @@ func TestWhatIsBrokenIsAProblem(t *testing.T) {
 				condition(clustersetv1alpha1.ConditionWithinCIDRs, metav1.ConditionFalse, "OutsideCIDRs", "spec.cidrs leaves out"),
 			}
 		})}, []string{"MemberCluster shanghai Suspect", "MemberCluster shanghai Invalid: spec.weight", "MemberCluster shanghai OutsideCIDRs: spec.cidrs leaves out"}},
+		"a hub that is cut off leaves all Ready": {Facts{Hub: hub(func(h *HubFacts) {
+			h.Heard = map[string]Heartbeat{"beijing": {Renewed: now.Add(-time.Hour)}, "shanghai": {Renewed: now.Add(-time.Hour)}}
+			h.Members[0].Status.Conditions = []metav1.Condition{condition(clustersetv1alpha1.ConditionExpiryPaused, metav1.ConditionTrue, "MostMembersSilent", "")}
+		})}, []string{"Hub hub ExpiryPaused"}},
 		"no hub process, and all are heard": {Facts{Hub: hub(func(h *HubFacts) { h.Process = now.Add(-4 * time.Minute) })}, []string{"Hub hub NoHubProcess"}},
 		"another hub process takes over":    {Facts{Hub: hub(func(h *HubFacts) { h.Process = now.Add(-2 * time.Minute) })}, nil},
 		"the hub is away for longer":        {Facts{Hub: hub(func(h *HubFacts) { h.Read, h.Process = now.Add(-time.Hour), now.Add(-time.Hour) })}, nil},
@@ -123,47 +122,48 @@ func TestNamespacesThatOtherClustersLack(t *testing.T) {
 		mc.Status.Namespaces = clustersetv1alpha1.NamespaceDigest(there)
 		return mc
 	}
-	apart := with("lyon", "default")
-	apart.Spec.Communities = []string{"x"}
-	gone := with("lyon", "default")
-	gone.SetLeft(now)
-	web := exported("beijing", "web", "http", now)
-	toShanghai := exported("beijing", "web", "http", now)
-	toShanghai.Spec.ExportTo = []string{"shanghai"}
+	const atWorst = "as of 16m ago at worst"
 	for name, c := range map[string]struct {
-		other clustersetv1alpha1.MemberCluster
-		web   clustersetv1alpha1.ExportedService
+		there []string // the namespaces that lyon's MemberCluster has; without any it says nothing
+		lease []string // and its Lease, renewed 12 minutes ago
 		local *LocalFacts
-		want  bool
-		lease []string // the namespaces that lyon's Lease has, renewed 12 minutes ago
-		as    string
+		want  string // as of when it lacks one; empty: it doesn't
 	}{
-		"lacks it by its Lease":  {other: with("lyon"), web: web, want: true, lease: []string{"default"}, as: "as of 12m ago"},
-		"has it by its Lease":    {other: with("lyon", "default"), web: web, lease: []string{"default", "shop"}},
-		"creates it":             {other: with("lyon", "default"), web: web, lease: []string{}},
-		"lacks it":               {with("lyon", "default"), web, nil, true, nil, ""},
-		"has it":                 {with("lyon", "default", "shop"), web, nil, false, nil, ""},
-		"says nothing":           {with("lyon"), web, nil, false, nil, ""},
-		"in another community":   {apart, web, nil, false, nil, ""},
-		"left":                   {gone, web, nil, false, nil, ""},
-		"exported to others":     {with("lyon", "default"), toShanghai, nil, false, nil, ""},
-		"read itself":            {with("lyon", "default"), web, &LocalFacts{Cluster: "lyon", Namespaces: map[string]bool{"shop": true}}, false, nil, ""},
-		"read without the right": {with("lyon", "default"), web, &LocalFacts{Cluster: "lyon"}, true, nil, ""},
-		"another is read":        {with("lyon", "default"), web, &LocalFacts{Cluster: "beijing", Namespaces: map[string]bool{"shop": true}}, true, nil, ""},
+		"lacks it by its Lease":  {nil, []string{"default"}, nil, "as of 12m ago"},
+		"has it by its Lease":    {[]string{"default"}, []string{"default", "shop"}, nil, ""},
+		"creates it":             {[]string{"default"}, []string{}, nil, ""},
+		"lacks it":               {[]string{"default"}, nil, nil, atWorst},
+		"has it":                 {[]string{"default", "shop"}, nil, nil, ""},
+		"says nothing":           {nil, nil, nil, ""},
+		"in another community":   {[]string{"default"}, nil, nil, ""},
+		"left":                   {[]string{"default"}, nil, nil, ""},
+		"exported to others":     {[]string{"default"}, nil, nil, ""},
+		"read itself":            {[]string{"default"}, nil, &LocalFacts{Cluster: "lyon", Namespaces: map[string]bool{"shop": true}}, ""},
+		"read without the right": {[]string{"default"}, nil, &LocalFacts{Cluster: "lyon"}, atWorst},
+		"another is read":        {[]string{"default"}, nil, &LocalFacts{Cluster: "beijing", Namespaces: map[string]bool{"shop": true}}, atWorst},
 	} {
+		lyon, web := with("lyon", c.there...), exported("beijing", "web", "http", now)
+		switch name {
+		case "in another community":
+			lyon.Spec.Communities = []string{"x"}
+		case "left":
+			lyon.SetLeft(now)
+		case "exported to others":
+			web.Spec.ExportTo = []string{"shanghai"}
+		}
+		hub := &HubFacts{Members: []clustersetv1alpha1.MemberCluster{with("beijing", "default"), lyon}, Exports: []clustersetv1alpha1.ExportedService{web}}
 		if c.local != nil {
 			c.local.Members = []clustersetv1alpha1.MemberCluster{with("beijing", "shop")}
 		}
-		hub := &HubFacts{Members: []clustersetv1alpha1.MemberCluster{with("beijing", "default"), c.other}, Exports: []clustersetv1alpha1.ExportedService{c.web}}
 		if c.lease != nil {
 			digest := clustersetv1alpha1.NamespaceDigest(c.lease)
 			hub.Heard, hub.Members[1].Status.Phase = map[string]Heartbeat{"lyon": {Renewed: now.Add(-12 * time.Minute), Namespaces: &digest}}, clustersetv1alpha1.MemberSuspect
 		}
 		r := Build(Facts{Now: now, Local: c.local, Hub: hub})
-		if got := len(r.Elsewhere) == 1 && r.Elsewhere[0].Message == "its services aren't imported in lyon ("+cmp.Or(c.as, "as of 16m ago at worst")+"): there is no namespace shop"; got != c.want || len(r.Elsewhere) > 1 {
+		if is := len(r.Elsewhere) > 0; is != (c.want != "") || is && (len(r.Elsewhere) > 1 || r.Elsewhere[0].Message != "its services aren't imported in lyon ("+c.want+"): there is no namespace shop") {
 			t.Errorf("%s: %+v", name, r.Elsewhere)
 		}
-		if slices.ContainsFunc(r.All(), func(p Problem) bool { return p.What == "Namespace" }) != c.want {
+		if slices.ContainsFunc(r.All(), func(p Problem) bool { return p.What == "Namespace" }) != (c.want != "") {
 			t.Errorf("%s: the problems are %+v", name, r.All())
 		}
 	}
@@ -172,30 +172,6 @@ func TestNamespacesThatOtherClustersLack(t *testing.T) {
 func settings(l *LocalFacts, s Settings) *LocalFacts {
 	l.Agent = &s
 	return l
-}
-
-// An API server that refuses, or that isn't a hub, isn't unreachable.
-func TestHubThatAnswersIsNotUnreachable(t *testing.T) {
-	for want, err := range map[HubState]error{
-		HubRefused:   apierrors.NewForbidden(schema.GroupResource{Resource: "memberclusters"}, "", nil),
-		HubElsewhere: &meta.NoKindMatchError{GroupKind: schema.GroupKind{Kind: "MemberCluster"}},
-	} {
-		if r := Build(Facts{Now: now, Hub: &HubFacts{Err: err}}); r.Hub.State != want {
-			t.Errorf("%v: %s, want %s", err, r.Hub.State, want)
-		}
-	}
-}
-
-// Where the hub's own MemberClusters are read, the exports are counted, instead of shown as each agent reported them.
-func TestTheHubReadAsACluster(t *testing.T) {
-	l := LocalFacts{Members: []clustersetv1alpha1.MemberCluster{member("beijing", "", clustersetv1alpha1.MemberReady, nil)}}
-	if !l.isHub() {
-		t.Error("MemberClusters that no agent has copied are the hub's")
-	}
-	l.Members[0].Labels = map[string]string{"clusterset.dev/managed-by": "importer"}
-	if l.isHub() {
-		t.Error("copies aren't the hub's")
-	}
 }
 
 // People may write MemberClusters in a member, with or without an agent. They don't make it the hub, and nothing is heard of them.
@@ -212,14 +188,8 @@ func TestAUsersMemberClusterMakesNoHub(t *testing.T) {
 		"without an agent": {[]client.Object{&written}, ""},
 		"a copy":           {[]client.Object{&copied, &young}, "young"},
 	} {
-		served := interceptor.Funcs{List: func(ctx context.Context, w client.WithWatch, list client.ObjectList, o ...client.ListOption) error {
-			if _, of := list.(*clustersetv1alpha1.ExportedServiceList); of {
-				return &meta.NoKindMatchError{GroupKind: schema.GroupKind{Kind: "ExportedService"}}
-			}
-			return w.List(ctx, list, o...)
-		}}
-		b := fake.NewClientBuilder().WithScheme(connect.NewScheme()).WithInterceptorFuncs(served).WithIndex(byName())
-		f, err := Fetch(t.Context(), &objects.Cluster{What: "cluster", Client: b.WithObjects(c.members...).Build()}, nil)
+		none := map[string]error{"ExportedService": &meta.NoKindMatchError{GroupKind: schema.GroupKind{Kind: "ExportedService"}}}
+		f, err := Fetch(t.Context(), cluster(none, c.members...), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -250,12 +220,8 @@ func TestServicesThatAskToBeExtended(t *testing.T) {
 	}
 	alone := web(func(*Asking) {})
 	alone.Local.Imports[0].Status.Clusters = alone.Local.Imports[0].Status.Clusters[:1]
-	portless := web(func(a *Asking) { a.Service.Spec.Ports = []corev1.ServicePort{{Name: "http", Port: 80}} })
-	portless.Local.Imports[0].Spec.Ports = []mcsv1beta1.ServicePort{{Name: "grpc", Protocol: corev1.ProtocolTCP, Port: 8080}}
 	said := web(func(*Asking) {})
 	said.Now, said.Local.Refusals = now, map[client.ObjectKey]Refusal{{Namespace: "shop", Name: "web"}: {"the API server refuses its slices", now.Add(-time.Minute)}}
-	headless := web(func(*Asking) {})
-	headless.Local.Imports[0].Spec.Type = mcsv1beta1.Headless
 	for _, c := range []struct {
 		name     string
 		facts    Facts
@@ -265,9 +231,6 @@ func TestServicesThatAskToBeExtended(t *testing.T) {
 		{"extended", web(func(a *Asking) { a.Is = true }), 1, ""},
 		{"nobody else has a ready endpoint", web(func(*Asking) {}), 0, ""},
 		{"not allowed", web(func(a *Asking) { a.Allowed = false }), 0, "kubectl label namespace shop clusterset.dev/extend=allowed"},
-		{"headless", web(func(a *Asking) { a.Service.Spec.ClusterIP = corev1.ClusterIPNone }), 0, "remove clusterIP: None"},
-		{"no port in common", portless, 0, "no other cluster exports one of its ports"},
-		{"headless elsewhere", headless, 0, "exported as a headless one"},
 		{"what only the agent knows", said, 0, "the API server refuses its slices (its agent said so 1m0s ago)"},
 		{"nobody else exports it", alone, 0, "no other cluster exports the service"},
 	} {
@@ -284,22 +247,6 @@ func TestServicesThatAskToBeExtended(t *testing.T) {
 		if c.extended > 0 && !strings.Contains(Screen{}.Render(r), "1 extended") {
 			t.Error(Screen{}.Render(r))
 		}
-	}
-}
-
-// Where a Service that is extended keeps clients here all the same, that is said.
-func TestWhatKeepsClientsOfExtendedServicesHere(t *testing.T) {
-	svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}, Spec: corev1.ServiceSpec{
-		TrafficDistribution: ptr.To(corev1.ServiceTrafficDistributionPreferClose), ExternalTrafficPolicy: corev1.ServiceExternalTrafficPolicyLocal,
-	}}
-	imp := mcsv1beta1.ServiceImport{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", Annotations: map[string]string{api.AnnotationPrefer: "none"}}}
-	r := Build(Facts{Now: now, Local: &LocalFacts{Agent: &Settings{}, Asking: []Asking{{desired.Extended{Service: svc}, true}}, Imports: []mcsv1beta1.ServiceImport{imp}}})
-	var got []string
-	for _, p := range r.Services.Limited {
-		got = append(got, p.Message)
-	}
-	if len(got) != 2 || !strings.HasPrefix(got[0], "externalTrafficPolicy is Local") || !strings.Contains(got[1], "clusterset.dev/prefer: none has no effect") {
-		t.Errorf("%q", got)
 	}
 }
 
@@ -380,15 +327,7 @@ func TestStatusWithTheRightsOfCLI(t *testing.T) {
 		reach []client.Object
 		left  bool
 	}{"measured": {[]client.Object{reach}, true}, "not measured": {nil, false}} {
-		forbidden := interceptor.Funcs{Get: func(ctx context.Context, w client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
-			if o.GetObjectKind().GroupVersionKind().Kind == "Secret" {
-				return apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, key.Name, nil)
-			}
-			return w.Get(ctx, key, o, opts...)
-		}}
-		b := fake.NewClientBuilder().WithScheme(connect.NewScheme()).WithInterceptorFuncs(forbidden)
-		b.WithIndex(byName())
-		f, err := Fetch(t.Context(), &objects.Cluster{What: "cluster", Client: b.WithObjects(append(c.reach, &copied)...).Build()}, nil)
+		f, err := Fetch(t.Context(), cluster(map[string]error{"Secret": apierrors.NewForbidden(corev1.Resource("secrets"), "", nil)}, append(c.reach, &copied)...), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -412,7 +351,7 @@ func TestUnusedMarksAndOtherSystemsAreProblems(t *testing.T) {
 	}
 	copied := member("beijing", "", clustersetv1alpha1.MemberReady, nil)
 	copied.Labels = desired.Labels()
-	objects := &objects.Cluster{What: "cluster", Client: fake.NewClientBuilder().WithScheme(connect.NewScheme()).WithObjects(
+	read := cluster(nil,
 		&copied,
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "pay", Labels: map[string]string{api.KeyGlobalService: "yes"}}},
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop", Labels: map[string]string{api.KeyGlobalService: "true"}}},
@@ -420,8 +359,8 @@ func TestUnusedMarksAndOtherSystemsAreProblems(t *testing.T) {
 		&corev1.Service{ObjectMeta: meta("local", nil, map[string]string{api.KeyGlobalService: "false"})},
 		slice("web", "endpointslice-dispatch-controller.karmada.io"), slice("db", "endpointslice-controller.k8s.io"),
 		slice("vm", "kubectl"), slice("theirs", "endpointslice.reflection.liqo.io"),
-	).WithIndex(&coordinationv1.Lease{}, metav1.ObjectNameField, func(o client.Object) []string { return []string{o.GetName()} }).Build()}
-	f, err := Fetch(t.Context(), objects, nil)
+	)
+	f, err := Fetch(t.Context(), read, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -451,7 +390,7 @@ func TestUnusedMarksAndOtherSystemsAreProblems(t *testing.T) {
 	}
 	// Of a service that the set exports, a ServiceImport that another wrote.
 	f.Local.Members, f.Hub = []clustersetv1alpha1.MemberCluster{copied}, &HubFacts{Exports: []clustersetv1alpha1.ExportedService{exported("shanghai", "ledger", "http", now)}}
-	f.Local.Others = others(t.Context(), objects, []mcsv1beta1.ServiceImport{{ObjectMeta: meta("ledger", nil, nil)}, {ObjectMeta: meta("other", nil, nil)}})
+	f.Local.Others = others(t.Context(), read, []mcsv1beta1.ServiceImport{{ObjectMeta: meta("ledger", nil, nil)}, {ObjectMeta: meta("other", nil, nil)}})
 	if got := problems(); len(got) != 4 || !strings.HasPrefix(got[1], "Service shop/ledger: OtherSystem: somebody else's ServiceImport has its name") {
 		t.Errorf("a ServiceImport: %q", got)
 	}

@@ -1,3 +1,8 @@
+// Package view is what is known of a cluster set, as seen from one cluster, from the hub, or from both: the clusters, the hub, the services
+// that need attention, and what is wrong, with what to do about it.
+//
+// Every command and the console take it from here, so that none is green where another is red. fetch.go reads the objects, build.go turns
+// them into a Report, and text.go prints that for `clusterset status`. The last two are pure.
 package view
 
 import (
@@ -138,8 +143,6 @@ type Services struct {
 	Exported *int `json:"exported,omitempty"`
 	// Extended is how many of the local cluster's Services lead to other clusters while they have no ready endpoint.
 	Extended int `json:"extended,omitempty"`
-	// Limited are those whose own fields keep clients from other clusters all the same.
-	Limited []Problem `json:"limited,omitempty"`
 	// Conflicts are the services that clusters disagree about.
 	Conflicts []Problem `json:"conflicts,omitempty"`
 	// LastResort are the services that currently lead only to silent, drained or unreachable clusters.
@@ -169,6 +172,9 @@ type Facts struct {
 	Hub   *HubFacts
 	Notes []string
 }
+
+// asked reports whether the hub was read.
+func (f *Facts) asked() bool { return f.Hub != nil && f.Hub.Err == nil }
 
 // hubNow is the time as of which the hub is known.
 func (f *Facts) hubNow() time.Time {

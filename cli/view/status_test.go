@@ -67,23 +67,19 @@ func limited(mc *clustersetv1alpha1.MemberCluster) {
 		clustersetv1alpha1.ReasonTooManyServices, "the cluster has as many services on the hub as it may (--max-services), and more are refused"))
 }
 
-// in sets a cluster's communities, and adds the hub's condition about them if there is one.
-func in(said *metav1.Condition, communities ...string) func(*clustersetv1alpha1.MemberCluster) {
-	return func(mc *clustersetv1alpha1.MemberCluster) {
-		mc.Spec.Communities = communities
-		if said != nil {
-			mc.Status.Conditions = append(mc.Status.Conditions, *said)
+// inCommunities returns clusters in communities, which the hub enforces.
+func inCommunities() []clustersetv1alpha1.MemberCluster {
+	in := func(communities ...string) func(*clustersetv1alpha1.MemberCluster) {
+		return func(mc *clustersetv1alpha1.MemberCluster) {
+			mc.Spec.Communities = communities
+			mc.Status.Conditions = append(mc.Status.Conditions, condition(clustersetv1alpha1.ConditionCommunitiesEnforced, metav1.ConditionTrue, clustersetv1alpha1.ReasonEnforced, ""))
 		}
 	}
-}
-
-// inCommunities returns clusters in communities, with the conditions that the hub sets.
-func inCommunities(said *metav1.Condition) []clustersetv1alpha1.MemberCluster {
 	return []clustersetv1alpha1.MemberCluster{
-		member("beijing", "cn-north-1a/cn-north-1", clustersetv1alpha1.MemberReady, nil, in(said, "payments", "edge-asia")),
-		member("lyon", "", clustersetv1alpha1.MemberReady, nil, in(said, "payments", "a", "b", "c", "d")),
-		member("oslo", "", clustersetv1alpha1.MemberReady, nil, in(said)),
-		member("theirs", "", "", nil, in(said), func(mc *clustersetv1alpha1.MemberCluster) {
+		member("beijing", "cn-north-1a/cn-north-1", clustersetv1alpha1.MemberReady, nil, in("payments", "edge-asia")),
+		member("lyon", "", clustersetv1alpha1.MemberReady, nil, in("payments", "a", "b", "c", "d")),
+		member("oslo", "", clustersetv1alpha1.MemberReady, nil, in()),
+		member("theirs", "", "", nil, in(), func(mc *clustersetv1alpha1.MemberCluster) {
 			mc.Status.Conditions = append(mc.Status.Conditions, condition(clustersetv1alpha1.ConditionJoined, metav1.ConditionFalse,
 				clustersetv1alpha1.ReasonNotOurs, "ServiceAccount clusterset-member-theirs/clusterset-member exists and isn't clusterset's"))
 		}),
@@ -207,13 +203,6 @@ func facts() map[string]Facts {
 	old := member("beijing", "cn-north-1a/cn-north-1", clustersetv1alpha1.MemberReady, nil, answers(metav1.ConditionFalse, 14*time.Minute))
 	refused := *old.DeepCopy()
 	refused.Status.Conditions[0].Reason = clustersetv1alpha1.ReasonHubRefuses
-	braked := member("beijing", "", clustersetv1alpha1.MemberSuspect, ago(time.Minute), func(mc *clustersetv1alpha1.MemberCluster) {
-		mc.Status.Conditions = []metav1.Condition{condition(clustersetv1alpha1.ConditionExpiryPaused, metav1.ConditionTrue, "MostMembersSilent", "")}
-	})
-	back := member("beijing", "cn-north-1a/cn-north-1", clustersetv1alpha1.MemberReady, nil, answers(metav1.ConditionTrue, time.Hour))
-	away := member("shanghai", "cn-east-1b/cn-east-1", clustersetv1alpha1.MemberReady, nil, func(mc *clustersetv1alpha1.MemberCluster) {
-		mc.Status.Conditions = []metav1.Condition{condition(clustersetv1alpha1.ConditionOnHub, metav1.ConditionFalse, clustersetv1alpha1.ReasonNotRejoined, "")}
-	})
 	held := local(members()...)
 	held.Imports[0].Status.Clusters = []mcsv1beta1.ClusterStatus{{Cluster: "beijing"}, {Cluster: "shanghai"}}
 	held.Exports, held.Held = held.Exports[1:], map[client.ObjectKey]Refusal{{Namespace: "shop", Name: "web"}: {}}
@@ -222,40 +211,18 @@ func facts() map[string]Facts {
 	worn.Imports[0] = imported("web", mcsv1beta1.ClusterSetIP)
 	worn.Slices = []discoveryv1.EndpointSlice{routed("web", "shanghai", "http", "10.2.0.1"), routed("web", "frankfurt", "http", "10.3.0.1")}
 	worn.Globals = []fabedgev1alpha1.GlobalService{global("api", "frankfurt")}
-	said := clustersetv1alpha1.ConditionCommunitiesEnforced
-	enforced := condition(said, metav1.ConditionTrue, clustersetv1alpha1.ReasonEnforced, "")
-	foreign := condition(said, metav1.ConditionFalse, clustersetv1alpha1.ReasonNotOurs, "ClusterRole clusterset-member-peer exists and isn't clusterset's, so communities can't be enforced; delete it")
-	lacking := func(mc *clustersetv1alpha1.MemberCluster) {
-		mc.Status.Namespaces = clustersetv1alpha1.NamespaceDigest([]string{"default", "kube-system"})
-	}
-	lack := &HubFacts{Server: "https://hub.example:6443", Exports: hub.Exports, Members: []clustersetv1alpha1.MemberCluster{
-		member("beijing", "", clustersetv1alpha1.MemberReady, nil, lacking), member("shanghai", "", clustersetv1alpha1.MemberReady, nil, lacking),
-		member("frankfurt", "", clustersetv1alpha1.MemberReady, nil, lacking), member("lyon", "", clustersetv1alpha1.MemberReady, nil),
-	}}
-	told := local(lack.Members...)
-	lack.Know([]clustersetv1alpha1.ExportedEndpoints{behind("beijing", "web"), behind("beijing", "api")})
-	told.Imports, told.Exports = nil, []mcsv1beta1.ServiceExport{export("web", condition("Ready", metav1.ConditionTrue, "Exported", ""), condition(api.ConditionImported, metav1.ConditionFalse, api.ReasonNamespaceMissing,
-		"not imported where there is no namespace shop: in frankfurt, shanghai; create it there (kubectl create namespace shop), or start the agents there with --create-namespaces"))}
-	told.Exports[0].Status.Conditions[1].LastTransitionTime = *ago(3 * time.Minute)
 	return map[string]Facts{
-		"namespace-elsewhere":   {Now: now, Hub: lack},
-		"namespace-told":        {Now: now, Local: told},
-		"last-resort":           {Now: now, Local: worn},
-		"held":                  {Now: now, Local: held},
-		"local":                 {Now: now, Local: local(members()...)},
-		"hub":                   {Now: now, Local: local(old), Hub: hub},
-		"hub-only":              {Now: now, Hub: hub, Notes: []string{"only the hub is read: no kubeconfig found"}},
-		"hub-down":              {Now: now, Local: local(old), Hub: &HubFacts{Server: "https://hub.example:6443", Err: errors.New("the hub at https://hub.example:6443 can't be reached: connection refused; check --hub-kubeconfig")}},
-		"quiet":                 {Now: now, Local: local(old)},
-		"refused":               {Now: now, Local: local(refused)},
-		"refused-hub":           {Now: now, Local: local(refused), Hub: &HubFacts{Server: "https://hub.example:6443", Members: []clustersetv1alpha1.MemberCluster{back}}},
-		"expiry-paused":         {Now: now, Local: &LocalFacts{Members: []clustersetv1alpha1.MemberCluster{braked}}},
-		"not-rejoined":          {Now: now, Local: &LocalFacts{Cluster: "beijing", Members: []clustersetv1alpha1.MemberCluster{back, away}}},
-		"communities":           {Now: now, Hub: &HubFacts{Server: "https://hub.example:6443", Members: inCommunities(&enforced)}},
-		"communities-not-ours":  {Now: now, Hub: &HubFacts{Server: "https://hub.example:6443", Members: inCommunities(&foreign)}},
-		"communities-by-nobody": {Now: now, Hub: &HubFacts{Server: "https://hub.example:6443", Members: inCommunities(nil)}},
-		"networks":              {Now: now, Local: acrossNetworks()},
-		"empty":                 {Now: now, Local: &LocalFacts{}},
+		"last-resort": {Now: now, Local: worn},
+		"held":        {Now: now, Local: held},
+		"local":       {Now: now, Local: local(members()...)},
+		"hub":         {Now: now, Local: local(old), Hub: hub},
+		"hub-only":    {Now: now, Hub: hub, Notes: []string{"only the hub is read: no kubeconfig found"}},
+		"hub-down":    {Now: now, Local: local(old), Hub: &HubFacts{Server: "https://hub.example:6443", Err: errors.New("the hub at https://hub.example:6443 can't be reached: connection refused; check --hub-kubeconfig")}},
+		"quiet":       {Now: now, Local: local(old)},
+		"refused":     {Now: now, Local: local(refused)},
+		"communities": {Now: now, Hub: &HubFacts{Server: "https://hub.example:6443", Members: inCommunities()}},
+		"networks":    {Now: now, Local: acrossNetworks()},
+		"empty":       {Now: now, Local: &LocalFacts{}},
 	}
 }
 
@@ -275,26 +242,6 @@ func TestRender(t *testing.T) {
 	}
 }
 
-// Clusters that share no community have no conflict with each other, but a cluster that sees both must merge their
-// exports, which can conflict.
-func TestConflictsAreThoseThatAClusterSees(t *testing.T) {
-	hub := &HubFacts{
-		Members: []clustersetv1alpha1.MemberCluster{
-			member("beijing", "", clustersetv1alpha1.MemberReady, nil, in(nil, "x")), member("lyon", "", clustersetv1alpha1.MemberReady, nil, in(nil, "y")),
-		},
-		Exports: []clustersetv1alpha1.ExportedService{exported("beijing", "web", "http", now.Add(-time.Hour)), exported("lyon", "web", "https", now)},
-	}
-	hub.Know(nil)
-	if r := Build(Facts{Now: now, Hub: hub}); len(r.Services.Conflicts) > 0 {
-		t.Errorf("conflicts that nobody sees: %+v", r.Services.Conflicts)
-	}
-	hub.Members = append(hub.Members, member("oslo", "", clustersetv1alpha1.MemberReady, nil, in(nil, "x", "y")))
-	hub.Know(nil)
-	if r := Build(Facts{Now: now, Hub: hub}); len(r.Services.Conflicts) != 1 {
-		t.Errorf("the conflict that oslo sees: %+v", r.Services.Conflicts)
-	}
-}
-
 // However many services have problems, the output fits one screen; each has its whole message and its cure.
 func TestManyProblemsAreCutOff(t *testing.T) {
 	l := local(members()...)
@@ -308,17 +255,6 @@ func TestManyProblemsAreCutOff(t *testing.T) {
 	}
 	if whole := "Failed: " + strings.TrimSpace(strings.Repeat("long ", 1000)) + "\n    → "; !strings.Contains(text, whole) {
 		t.Errorf("no whole message:\n%.9000s", text)
-	}
-}
-
-// Text from other clusters reaches the terminal without escape sequences.
-func TestOthersTextCannotSteerTheTerminal(t *testing.T) {
-	for name, f := range facts() {
-		for _, wide := range []bool{false, true} {
-			if text := (Screen{Wide: wide}).Render(Build(f)); strings.ContainsAny(text, "\x1b\x07") {
-				t.Errorf("%s: %q", name, text)
-			}
-		}
 	}
 }
 

@@ -180,7 +180,6 @@ func (s Screen) services(w *screen.Writer, v Services) {
 	s.more(w, len(rows))
 }
 
-// problems writes each problem with its cure.
 func (s Screen) problems(w *screen.Writer, all []Problem) {
 	if len(all) == 0 {
 		w.Line(screen.Cell{Text: "Problems  ", Colour: screen.Head}, screen.Cell{Text: "none", Colour: screen.Good})
@@ -195,7 +194,6 @@ func (s Screen) problems(w *screen.Writer, all []Problem) {
 	s.more(w, len(all))
 }
 
-// fit is how many of n are shown.
 func (s Screen) fit(n int) int {
 	if s.Wide {
 		return n

@@ -28,7 +28,7 @@ func TestExpressWhereTheSystemRefuses(t *testing.T) {
 					t.Errorf("over %s: %v, %v", network, m, err)
 				}
 			}
-			s.expectGauge(t, 0)
+			s.expectGauges(t, false, "127.0.0.1:DNS")
 			if text := metricsText(t, s.metrics); strings.Contains(text, "coredns_clusterset_express_answers_total{") {
 				t.Errorf("the express path answered:\n%s", text)
 			}

@@ -4,8 +4,6 @@ package main
 
 import (
 	"fmt"
-	"regexp"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -95,22 +93,6 @@ func startShaped(t *testing.T, port, corefile string) *shaped {
 		return s.askOne("udp")
 	})
 	return s
-}
-
-func (s *shaped) expectGauges(t *testing.T, on bool, addrs ...string) {
-	t.Helper()
-	var want []string
-	for _, addr := range addrs {
-		want = append(want, fmt.Sprintf("coredns_clusterset_express_enabled{server=%q} %d", "dns://"+strings.ReplaceAll(addr, "DNS", s.dns), map[bool]int{true: 1}[on]))
-	}
-	slices.Sort(want)
-	kube.Eventually(t, func() error {
-		got := regexp.MustCompile(`coredns_clusterset_express_enabled\{.*`).FindAllString(metricsText(t, s.metrics), -1)
-		if slices.Sort(got); !slices.Equal(got, want) {
-			return fmt.Errorf("the gauges are %q, want %q", got, want)
-		}
-		return nil
-	})
 }
 
 // expectAnswers asks the servers, which share an address, n times over UDP and TCP by turns. All queries are answered, on their express paths

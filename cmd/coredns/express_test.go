@@ -123,13 +123,18 @@ func (s *expressServer) failToReload(t *testing.T, corefile string) {
 	s.load(t, s.text(t, corefile), "Restart failed")
 }
 
-// expectGauge waits until express_enabled says whether the express path is on.
-func (s *expressServer) expectGauge(t *testing.T, value int) {
+// expectGauges waits until express_enabled says of these addresses, and no others, whether the express path is on.
+func (s *expressServer) expectGauges(t *testing.T, on bool, addrs ...string) {
 	t.Helper()
+	var want []string
+	for _, addr := range addrs {
+		want = append(want, fmt.Sprintf("coredns_clusterset_express_enabled{server=%q} %d", "dns://"+strings.ReplaceAll(addr, "DNS", s.dns), map[bool]int{true: 1}[on]))
+	}
+	slices.Sort(want)
 	kube.Eventually(t, func() error {
-		want := fmt.Sprintf("coredns_clusterset_express_enabled{server=\"dns://127.0.0.1:%s\"} %d\n", s.dns, value)
-		if text := metricsText(t, s.metrics); !strings.Contains(text, want) {
-			return fmt.Errorf("no %q in\n%s", want, text)
+		got := regexp.MustCompile(`coredns_clusterset_express_enabled\{.*`).FindAllString(metricsText(t, s.metrics), -1)
+		if slices.Sort(got); !slices.Equal(got, want) {
+			return fmt.Errorf("the gauges are %q, want %q", got, want)
 		}
 		return nil
 	})
@@ -255,19 +260,19 @@ func TestExpressIsOffBehindAHandlerThatAnswers(t *testing.T) {
 `
 	for _, c := range []struct {
 		name, behind, directive, block, answer, reason string
-		on                                             int
+		on                                             bool
 	}{
-		{"acme in another block", "", "", acme, "10.42.0.1", "tls has a handler before clusterset, which may have to see every query", 0},
-		{"another order", "file", "file DIR/zone clusterset.local", "", "10.9.9.9", "file has a handler before clusterset, which may have to see every query", 0},
-		{"another order in which nothing answers before", "tls", "", "", "10.42.0.1", "", 1},
-		{"another order, with what is imitated behind", "metadata", "", "", "10.42.0.1", "bufsize doesn't stand before clusterset", 0},
+		{"acme in another block", "", "", acme, "10.42.0.1", "tls has a handler before clusterset, which may have to see every query", false},
+		{"another order", "file", "file DIR/zone clusterset.local", "", "10.9.9.9", "file has a handler before clusterset, which may have to see every query", false},
+		{"another order in which nothing answers before", "tls", "", "", "10.42.0.1", "", true},
+		{"another order, with what is imitated behind", "metadata", "", "", "10.42.0.1", "bufsize doesn't stand before clusterset", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Setenv(behindOurs, c.behind)
 			s := startAt(t, freeport.For(t), expressCorefile(c.directive, "")+c.block)
 			expectAddress(t, s.dns, "web.test.svc.clusterset.local.", c.answer)
 			expectLog(t, s.log, c.reason)
-			s.expectGauge(t, c.on)
+			s.expectGauges(t, c.on, "127.0.0.1:DNS")
 		})
 	}
 }

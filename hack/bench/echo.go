@@ -5,11 +5,7 @@ import (
 	"crypto/tls"
 	"encoding/binary"
 	"net"
-	"os"
-	"os/exec"
 	"path/filepath"
-
-	"github.com/clusterset/clusterset/test/freeport"
 )
 
 // echoArg makes bench serve an echo. Its arguments are udp, tcp or tls, the address, and the directory of the certificate.
@@ -89,23 +85,4 @@ func echoStream(conn net.Conn) error {
 		}
 		have = copy(b, b[whole:have])
 	}
-}
-
-// startEcho runs an echo in its own process, on the same core as the servers.
-func (b *bench) startEcho(ctx context.Context, transport string) (*server, error) {
-	port, err := freeport.Find()
-	if err != nil {
-		return nil, err
-	}
-	self, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
-	s := &server{name: "echo", addr: "127.0.0.1:" + port, net: map[string]string{"tcp": "tcp", "tls": "tcp-tls"}[transport]}
-	s.cmd = exec.CommandContext(ctx, "taskset", "-c", "0", self, echoArg, transport, s.addr, b.dir) //nolint:gosec // ourselves
-	s.cmd.Stderr = os.Stderr
-	if s.asked, err = b.dnsperfData(b.plain()); err != nil {
-		return nil, err
-	}
-	return s, s.cmd.Start()
 }

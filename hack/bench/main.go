@@ -1,9 +1,8 @@
 // Command bench measures the DNS server against its peers, with the same objects in a real API server, and prints tables.
 //
-// Compare only figures of one run, by their ratio: ours and the peer take turns, round by round, so that a noisy machine slows both.
-// Allocations and bytes don't depend on the machine at all.
+// Compare only figures of one run, by their ratio: ours and the peers take turns, round by round, so that a noisy machine slows all.
 //
-//	make bench                        # everything, about eleven minutes
+//	make bench                        # everything
 //	make bench BENCH="-only process"
 package main
 
@@ -14,9 +13,11 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/clusterset/clusterset/test/fleet"
 	"github.com/clusterset/clusterset/test/kube"
 )
 
@@ -25,9 +26,8 @@ type bench struct {
 	coredns  string
 	stock    string
 	dir      string
-	plane    *kube.ControlPlane
+	cluster  fleet.Cluster
 	objects  objects
-	profiles string
 	rounds   int
 	duration time.Duration
 }
@@ -37,14 +37,12 @@ var parts = []struct {
 	what string
 	run  func(context.Context, *bench) error
 }{
-	{"handlers", "ServeDNS of the two plugins, in process", handlers},
-	{"process", "whole servers under dnsperf, pinned to one core", process},
-	{"production", "whole servers with the Corefile that people run, with and without the express path", production},
-	{"tcp", "the same over TCP and TLS, and NSD", streams},
+	{"process", "servers with no other plugin, without the express path", process},
+	{"production", "servers with the Corefile that people run, with and without the express path, over UDP", production},
+	{"tcp", "the same over TCP and TLS", streams},
 	{"nodelocal", "the same behind a NodeLocal DNSCache, which asks over TCP", nodeLocal},
 	{"memory", "heap that the objects add to a server", memory},
 	{"startup", "time from start to the first right answer", startup},
-	{"updates", "time from a watch event to the answers", updates},
 }
 
 func main() {
@@ -61,36 +59,33 @@ func main() {
 	}
 }
 
-func run(ctx context.Context) error {
+func run(ctx context.Context) (err error) {
 	b := &bench{}
 	flag.StringVar(&b.coredns, "coredns", "bin/coredns", "the coredns `binary` under test")
 	flag.StringVar(&b.stock, "stock", "bin/coredns-stock", "the stock coredns `binary`, in which the peers run")
 	flag.IntVar(&b.rounds, "rounds", 5, "rounds, each of one turn for everyone; the median counts")
 	flag.DurationVar(&b.duration, "duration", 3*time.Second, "length of one dnsperf turn")
-	flag.StringVar(&b.profiles, "profiles", "", "`directory` for a CPU profile of each server under each load (parts process and production)")
 	flag.IntVar(&b.objects.services, "services", 10000, "ClusterSetIP services")
 	flag.IntVar(&b.objects.headless, "headless", 1000, "headless services of ten endpoints")
-	only := flag.String("only", "", "comma-separated parts to run: handlers, process, production, tcp, nodelocal, memory, startup, updates")
+	only := flag.String("only", "", "comma-separated parts to run: process, production, tcp, nodelocal, memory, startup")
 	flag.Parse()
 
-	dir, err := os.MkdirTemp("", "clusterset-bench-")
-	if err != nil {
+	if b.dir, err = os.MkdirTemp("", "clusterset-bench-"); err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
-	b.dir = dir
-	if b.coredns, err = filepath.Abs(b.coredns); err != nil {
+	defer func() { _ = os.RemoveAll(b.dir) }()
+	fmt.Fprintln(os.Stderr, "bench: starting etcd and kube-apiserver (the first time they are compiled, which takes some minutes)")
+	b.cluster.Dir = filepath.Join(b.dir, "plane")
+	if err := b.cluster.Launch(ctx, kube.WithProgress(os.Stderr)); err != nil {
 		return err
 	}
-	if b.stock, err = filepath.Abs(b.stock); err != nil {
+	defer b.cluster.Stop()
+	fmt.Fprintf(os.Stderr, "bench: creating %d services and %d headless services of ten endpoints\n", b.objects.services, b.objects.headless)
+	if err := b.objects.create(ctx, &b.cluster); err != nil {
 		return err
 	}
-	if err := b.prepare(ctx); err != nil {
-		return err
-	}
-	defer b.plane.Stop()
 	for _, part := range parts {
-		if *only != "" && !strings.Contains(","+*only+",", ","+part.name+",") {
+		if *only != "" && !slices.Contains(strings.Split(*only, ","), part.name) {
 			continue
 		}
 		fmt.Printf("\n## %s: %s\n\n", part.name, part.what)
@@ -99,15 +94,4 @@ func run(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// prepare starts the control plane and fills it.
-func (b *bench) prepare(ctx context.Context) (err error) {
-	fmt.Fprintln(os.Stderr, "bench: starting etcd and kube-apiserver (the first time they are compiled, which takes some minutes)")
-	b.plane, err = kube.Launch(ctx, filepath.Join(b.dir, "plane"), kube.WithProgress(os.Stderr))
-	if err != nil {
-		return err
-	}
-	fmt.Fprintf(os.Stderr, "bench: creating %d services and %d headless services of ten endpoints\n", b.objects.services, b.objects.headless)
-	return b.objects.create(ctx, b.plane)
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,23 +12,7 @@ import (
 	"github.com/clusterset/clusterset/test/freeport"
 )
 
-// startNSD starts NSD, which is written in C and has no plugins, with a zone file of the names of our zone. It returns no server if NSD isn't
-// installed.
-func (b *bench) startNSD(ctx context.Context, transport string) ([]*server, error) {
-	binary, err := exec.LookPath("nsd")
-	if err != nil {
-		binary = "/usr/sbin/nsd"
-	}
-	if _, err := os.Stat(binary); err != nil {
-		fmt.Printf("NSD is left out: %v (Debian package nsd)\n\n", err)
-		return nil, nil
-	}
-	port, err := freeport.Find()
-	if err != nil {
-		return nil, err
-	}
-	config := filepath.Join(b.dir, "nsd.conf")
-	text := fmt.Sprintf(`server:
+const nsdConfig = `server:
     ip-address: 127.0.0.1@%[1]s
     username: ""
     chroot: ""
@@ -49,17 +32,32 @@ remote-control:
 zone:
     name: clusterset.local
     zonefile: zone
-`, port, b.dir)
-	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+`
+
+// startNSD starts NSD, which is written in C and has no plugins, with a zone file of the names of our zone. It returns no server if NSD isn't
+// installed.
+func (b *bench) startNSD(ctx context.Context, transport string) ([]*server, error) {
+	binary, err := exec.LookPath("nsd")
+	if err != nil {
+		binary = "/usr/sbin/nsd"
+	}
+	if _, err := os.Stat(binary); err != nil {
+		fmt.Printf("NSD is left out: %v (Debian package nsd)\n\n", err)
+		return nil, nil
+	}
+	port, err := freeport.Find()
+	if err != nil {
+		return nil, err
+	}
+	config := filepath.Join(b.dir, "nsd.conf")
+	if err := os.WriteFile(config, fmt.Appendf(nil, nsdConfig, port, b.dir), 0o600); err != nil {
 		return nil, err
 	}
 	if err := os.WriteFile(filepath.Join(b.dir, "zone"), []byte(b.objects.zoneFile()), 0o600); err != nil {
 		return nil, err
 	}
 	s := &server{name: "nsd", addr: "127.0.0.1:" + port, net: transport}
-	s.cmd = exec.CommandContext(ctx, "taskset", "-c", "0", binary, "-d", "-c", config) //nolint:gosec // as found
-	s.cmd.Stderr = os.Stderr
-	if err := s.cmd.Start(); err != nil {
+	if err := b.run(s, binary, "-d", "-c", config); err != nil {
 		return nil, err
 	}
 	return []*server{s}, s.await(ctx, b.objects.headlessName(0))
@@ -70,14 +68,6 @@ func withoutNSD(servers []*server) []*server {
 	return slices.DeleteFunc(slices.Clone(servers), func(s *server) bool { return s.name == "nsd" })
 }
 
-// figure prints a figure, or that there is none: NSD isn't installed, or isn't asked.
-func figure(v float64) string {
-	if v == 0 || math.IsInf(v, 0) || math.IsNaN(v) {
-		return "-"
-	}
-	return fmt.Sprintf("%.2f", v)
-}
-
 // zoneFile returns the names of the objects as a zone file.
 func (o objects) zoneFile() string {
 	var text strings.Builder
@@ -86,16 +76,15 @@ func (o objects) zoneFile() string {
 		name := o.service(i)
 		fmt.Fprintf(&text, "%[1]s A 10.100.%[2]d.%[3]d\n_http._tcp.%[1]s SRV 0 100 80 %[1]s\n", name, i/256%256, i%256)
 	}
+	headless := func(name string, endpoints, seed int) {
+		for j := range endpoints {
+			host := fmt.Sprintf("pod-%d.cluster-%d.%s", j, seed%5, name)
+			fmt.Fprintf(&text, "%[1]s A %[3]s\n%[2]s A %[3]s\n_http._tcp.%[1]s SRV 0 %[4]d 80 %[2]s\n", name, host, address(seed, j), max(1, 100/endpoints))
+		}
+	}
 	for i := range o.headless {
-		o.zoneHeadless(&text, o.headlessName(i), 10, i)
+		headless(o.headlessName(i), 10, i)
 	}
-	o.zoneHeadless(&text, "hl100.ns-0.svc.clusterset.local.", 100, 7777)
+	headless(hl100, 100, 7777)
 	return text.String()
-}
-
-func (objects) zoneHeadless(text *strings.Builder, name string, endpoints, seed int) {
-	for j := range endpoints {
-		host, addr := fmt.Sprintf("pod-%d.cluster-%d.%s", j, seed%5, name), fmt.Sprintf("10.%d.%d.%d", 200+seed/256%50, seed%256, j+1)
-		fmt.Fprintf(text, "%[1]s A %[3]s\n%[2]s A %[3]s\n_http._tcp.%[1]s SRV 0 %[4]d 80 %[2]s\n", name, host, addr, max(1, 100/endpoints))
-	}
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"time"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/clusterset/clusterset/test/fleet"
 	"github.com/clusterset/clusterset/test/kube"
+	"github.com/clusterset/clusterset/test/process"
 )
 
 // namespace is the namespace of all exported services.
@@ -35,7 +37,7 @@ func (b *bench) newMember(name string) *member {
 }
 
 func (b *bench) auditLog(name string) auditLog {
-	return auditLog{path: filepath.Join(b.dir, name+"-audit.log")}
+	return auditLog(filepath.Join(b.dir, name+"-audit.log"))
 }
 
 // describe describes the programs to launch, with or without far. Far's agent only exports, because importing as near's agent does would
@@ -63,12 +65,12 @@ func (b *bench) launch(ctx context.Context) error {
 	launch := func(c *fleet.Cluster, audit auditLog, cidr string) {
 		group.Go(func() error {
 			return c.Launch(inGroup, kube.WithProgress(os.Stderr), kube.WithServiceCIDRs(cidr), kube.WithAPIServerArgs(
-				"--audit-policy-file="+policy, "--audit-log-path="+audit.path, "--audit-log-maxsize=100000"))
+				"--audit-policy-file="+policy, "--audit-log-path="+string(audit), "--audit-log-maxsize=100000"))
 		})
 	}
 	launch(&b.hub.Cluster, b.hub.audit, "10.96.0.0/16")
 	for _, m := range b.members {
-		cidr := "10.97.0.0/16"
+		cidr := vips + "0.0/16"
 		if m == b.far {
 			cidr = "10.98.0.0/16"
 		}
@@ -81,8 +83,7 @@ func (b *bench) launch(ctx context.Context) error {
 		if err := m.Join(ctx, b.hub.Hub); err != nil {
 			return err
 		}
-		ns := []byte("{apiVersion: v1, kind: Namespace, metadata: {name: " + namespace + "}}")
-		if err := m.Plane.ApplyContext(ctx, ns, fleet.Rights("member"), fleet.Rights("dns")); err != nil {
+		if err := m.Plane.ApplyContext(ctx, namespaceOf(""), fleet.Rights("member"), fleet.Rights("dns")); err != nil {
 			return err
 		}
 	}
@@ -101,6 +102,11 @@ func (b *bench) launch(ctx context.Context) error {
 		}
 	}
 	return b.near.DNS.Start(ctx)
+}
+
+// namespaceOf returns the namespace of all exported services, with labels.
+func namespaceOf(labels string) []byte {
+	return []byte("{apiVersion: v1, kind: Namespace, metadata: {name: " + namespace + ", labels: {" + labels + "}}}")
 }
 
 func (b *bench) stop() {
@@ -122,13 +128,43 @@ func (m *member) restartAgent(ctx context.Context) error {
 
 // synced waits until an agent has read everything and compared it once.
 func (b *bench) synced(ctx context.Context, m *member) error {
-	return b.await(ctx, m.Agent, "it has made its first pass", func() (bool, error) {
-		s, err := m.Metrics.Samples(ctx)
-		return s.Sum("clusterset_exporter_first_pass_done") == 1 && s.Sum("clusterset_importer_hub_synced") == 1 && idle(s), err
+	return b.awaitMetrics(ctx, m, "it has made its first pass", func(s fleet.Samples) bool {
+		return s.Sum("clusterset_exporter_first_pass_done") == 1 && s.Sum("clusterset_importer_hub_synced") == 1
 	})
 }
 
-// idle reports whether no work is queued or under way.
-func idle(m fleet.Samples) bool {
-	return m.Sum("workqueue_depth") == 0 && m.Sum("controller_runtime_active_workers") == 0
+// awaitMetrics waits until an agent's metrics are as wanted, and no work is queued or under way.
+func (b *bench) awaitMetrics(ctx context.Context, m *member, what string, ok func(fleet.Samples) bool) error {
+	return b.await(ctx, m.Agent, what, func() (bool, error) {
+		s, err := m.Metrics.Samples(ctx)
+		return err == nil && ok(s) && s.Sum("workqueue_depth") == 0 && s.Sum("controller_runtime_active_workers") == 0, err
+	})
+}
+
+// await polls until ok returns true. It gives up after the limit, or when the program ends. It polls as seldom as the precision of the figures
+// allows: frequent requests for its metrics would cost an agent more than its work.
+func (b *bench) await(ctx context.Context, p *fleet.Program, what string, ok func() (bool, error)) error {
+	ctx, cancel := context.WithTimeout(ctx, b.limit)
+	defer cancel()
+	for {
+		done, last := ok()
+		if done {
+			return nil
+		}
+		if !p.Running() {
+			return fmt.Errorf("%s ended while we waited until %s\n%s", p.Name, what, process.LogSince(p.Log, 0, 10))
+		}
+		if err := pause(ctx, 250*time.Millisecond); err != nil {
+			return fmt.Errorf("gave up waiting until %s: %w (last: %v)\n%s", what, err, last, process.LogSince(p.Log, 0, 10)) //nolint:errorlint // it may be nil
+		}
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-time.After(d):
+		return nil
+	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"slices"
 	"strings"
 	"time"
 
@@ -18,135 +17,111 @@ import (
 	"github.com/clusterset/clusterset/exporter"
 )
 
-func (b *bench) latencyAlone(ctx context.Context) error {
-	return b.latency(ctx, "alone", "")
-}
-
-// latency measures changes in far, from the API call to the first right answer in near. prefix distinguishes the names of two rounds.
-func (b *bench) latency(ctx context.Context, prefix, how string) error {
-	b.say("timing %d exports and changes, and some un-exports%s", b.changes, how)
-	var global, clusterset, changed, gone []time.Duration
-	for i := range b.changes {
-		name := fmt.Sprintf("%s-%d", prefix, i)
-		if err := b.makeService(ctx, name, corev1.ServiceSpec{Ports: []corev1.ServicePort{{Name: "http", Port: 80}}}, "10.1.0.1"); err != nil {
-			return err
-		}
-		export := &mcsv1beta1.ServiceExport{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
-		began := time.Now()
-		if err := b.far.Client.Create(ctx, export); err != nil {
-			return err
-		}
-		at, err := b.resolve(ctx, began, map[string]func(string) bool{
-			name + "." + namespace + ".svc.global.":           isAddress,
-			name + "." + namespace + ".svc.clusterset.local.": isVIP,
-		})
-		if err != nil {
-			return err
-		}
-		global, clusterset = append(global, at[name+"."+namespace+".svc.global."]), append(clusterset, at[name+"."+namespace+".svc.clusterset.local."])
-	}
-	b.percentiles("export → svc.global answers elsewhere"+how, global)
-	b.percentiles("export → clusterset.local answers elsewhere"+how, clusterset)
-
-	name := prefix + "-headless"
-	if err := b.makeService(ctx, name, corev1.ServiceSpec{ClusterIP: corev1.ClusterIPNone, Ports: []corev1.ServicePort{{Name: "http", Port: 80}}}, "10.1.0.1"); err != nil {
-		return err
-	}
-	if err := b.far.Client.Create(ctx, &mcsv1beta1.ServiceExport{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}); err != nil {
-		return err
-	}
-	for i := range b.changes {
-		address := fmt.Sprintf("10.2.%d.%d", i/250, 1+i%250)
-		s := slice(name, address)
-		began := time.Now()
-		if err := b.far.Client.Patch(ctx, s, client.MergeFrom(slice(name, "10.1.0.1"))); err != nil {
-			return err
-		}
-		at, err := b.resolve(ctx, began, map[string]func(string) bool{
-			name + "." + namespace + ".svc.clusterset.local.": func(answer string) bool { return answer == address },
-		})
-		if err != nil {
-			return err
-		}
-		for _, d := range at {
-			changed = append(changed, d)
-		}
-	}
-	b.percentiles("endpoint changes → answer changes elsewhere"+how, changed)
-
-	for i := range b.changes {
-		name := fmt.Sprintf("%s-%d", prefix, i)
-		began := time.Now()
-		if err := b.far.Client.Delete(ctx, &mcsv1beta1.ServiceExport{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}); err != nil {
-			return err
-		}
-		if i >= timedUnexports {
-			continue
-		}
-		at, err := b.resolve(ctx, began, map[string]func(string) bool{
-			name + "." + namespace + ".svc.clusterset.local.": func(answer string) bool { return answer == "NXDOMAIN" },
-		})
-		if err != nil {
-			return err
-		}
-		for _, d := range at {
-			gone = append(gone, d-exporter.DefaultReplaceFor)
-		}
-	}
-	b.percentiles("un-export → NXDOMAIN elsewhere, after the wait for a replacement"+how, gone)
-	return nil
-}
+// vips begins near's ClusterSetIPs. Until near has allocated one, clusterset.local is answered with far's address.
+const vips = "10.97."
 
 // timedUnexports is how many un-exports are timed: each begins with exporter.DefaultReplaceFor.
 const timedUnexports = 20
 
-func isAddress(answer string) bool { return strings.HasPrefix(answer, "10.") }
+// latency measures changes in far, from the API call to the first right answer in near.
+func (b *bench) latency(ctx context.Context) error {
+	b.say("timing %d exports and changes, and some un-exports", b.sizes.changes)
+	var exported, changed, gone []time.Duration
+	name := func(i int) string { return fmt.Sprintf("svc-%d", i) }
+	for i := range b.sizes.changes {
+		if err := b.makeService(ctx, name(i), corev1.ServiceSpec{}); err != nil {
+			return err
+		}
+		took, err := b.timed(ctx, name(i), func(answer string) bool { return strings.HasPrefix(answer, vips) },
+			func() error { return b.far.Client.Create(ctx, exportOf(namespace, name(i))) })
+		if err != nil {
+			return err
+		}
+		exported = append(exported, took)
+	}
+	b.percentiles("export → clusterset.local answers elsewhere", exported)
 
-// isVIP reports whether the answer is one of near's ClusterSetIPs. Until near has allocated one, clusterset.local is answered with far's
-// address.
-func isVIP(answer string) bool { return strings.HasPrefix(answer, "10.97.") }
+	if err := b.makeService(ctx, "headless", corev1.ServiceSpec{ClusterIP: corev1.ClusterIPNone}); err != nil {
+		return err
+	}
+	if err := b.far.Client.Create(ctx, exportOf(namespace, "headless")); err != nil {
+		return err
+	}
+	for i := range b.sizes.changes {
+		address := fmt.Sprintf("10.2.%d.%d", i/250, 1+i%250)
+		took, err := b.timed(ctx, "headless", func(answer string) bool { return answer == address }, func() error {
+			return b.far.Client.Patch(ctx, slice(namespace, "headless", address), client.MergeFrom(slice(namespace, "headless", "10.1.0.1")))
+		})
+		if err != nil {
+			return err
+		}
+		changed = append(changed, took)
+	}
+	b.percentiles("endpoint changes → answer changes elsewhere", changed)
 
-func (b *bench) makeService(ctx context.Context, name string, spec corev1.ServiceSpec, address string) error {
+	for i := range b.sizes.changes {
+		unexport := func() error { return b.far.Client.Delete(ctx, exportOf(namespace, name(i))) }
+		if i >= timedUnexports {
+			if err := unexport(); err != nil {
+				return err
+			}
+			continue
+		}
+		took, err := b.timed(ctx, name(i), func(answer string) bool { return answer == "NXDOMAIN" }, unexport)
+		if err != nil {
+			return err
+		}
+		gone = append(gone, took-exporter.DefaultReplaceFor)
+	}
+	b.percentiles("un-export → NXDOMAIN elsewhere, after the wait for a replacement", gone)
+	return nil
+}
+
+func (b *bench) makeService(ctx context.Context, name string, spec corev1.ServiceSpec) error {
+	spec.Ports = []corev1.ServicePort{{Name: "http", Port: 80}}
 	svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Spec: spec}
 	if err := b.far.Client.Create(ctx, svc); err != nil {
 		return err
 	}
-	return b.far.Client.Create(ctx, slice(name, address))
+	return b.far.Client.Create(ctx, slice(namespace, name, "10.1.0.1"))
+}
+
+func exportOf(namespace, name string) *mcsv1beta1.ServiceExport {
+	return &mcsv1beta1.ServiceExport{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 }
 
 // slice returns an EndpointSlice of a Service, as if made by hand.
-func slice(service, address string) *discoveryv1.EndpointSlice {
-	port, number := "http", int32(8080)
+func slice(namespace, service, address string) *discoveryv1.EndpointSlice {
 	return &discoveryv1.EndpointSlice{
 		ObjectMeta:  metav1.ObjectMeta{Namespace: namespace, Name: service, Labels: map[string]string{discoveryv1.LabelServiceName: service}},
 		AddressType: discoveryv1.AddressTypeIPv4,
 		Endpoints:   []discoveryv1.Endpoint{{Addresses: []string{address}}},
-		Ports:       []discoveryv1.EndpointPort{{Name: &port, Port: &number}},
+		Ports:       []discoveryv1.EndpointPort{{Name: new("http"), Port: new(int32(8080))}},
 	}
 }
 
-// resolve queries near's CoreDNS until the answer for each name is right, and returns how long that took for each.
-func (b *bench) resolve(ctx context.Context, began time.Time, right map[string]func(string) bool) (map[string]time.Duration, error) {
-	took := map[string]time.Duration{}
-	tick := time.NewTicker(time.Millisecond) // a busy loop would take processor time from the processes we wait for
-	defer tick.Stop()
+// timed makes a change, and returns how long it took until near answers a service's name rightly.
+func (b *bench) timed(ctx context.Context, service string, right func(answer string) bool, change func() error) (time.Duration, error) {
+	began := time.Now()
+	if err := change(); err != nil {
+		return 0, err
+	}
+	err := b.answered(ctx, began, service+"."+namespace+".svc.clusterset.local.", right)
+	return time.Since(began), err
+}
+
+// answered waits until near's CoreDNS answers a name rightly. The longer it is since the change, the less often it asks: hundreds of waiting
+// queries must not take processor time from the processes they wait for.
+func (b *bench) answered(ctx context.Context, began time.Time, name string, right func(answer string) bool) error {
+	ctx, cancel := context.WithTimeout(ctx, b.limit)
+	defer cancel()
 	for {
-		for name, ok := range right {
-			answer, err := b.dig(name)
-			if err == nil && took[name] == 0 && ok(answer) {
-				took[name] = time.Since(began)
-			}
-			if time.Since(began) > b.limit {
-				return nil, fmt.Errorf("after %s %s is answered with %q, %v", b.limit, name, answer, err) //nolint:errorlint // it may be nil
-			}
+		answer, err := b.dig(name)
+		if err == nil && right(answer) {
+			return nil
 		}
-		if len(took) == len(right) {
-			return took, nil
-		}
-		select {
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case <-tick.C:
+		if stopped := pause(ctx, max(time.Millisecond, time.Since(began)/20)); stopped != nil {
+			return fmt.Errorf("%s after its change: %w (last answer: %q, %v)", name, stopped, answer, err) //nolint:errorlint // it may be nil
 		}
 	}
 }
@@ -164,17 +139,4 @@ func (b *bench) dig(name string) (string, error) {
 		}
 	}
 	return dns.RcodeToString[r.Rcode], nil
-}
-
-func (b *bench) percentiles(what string, all []time.Duration) {
-	slices.Sort(all)
-	at := func(p float64) string { return round(all[min(len(all)-1, int(p*float64(len(all))))]) }
-	b.row(what, at(0.5), at(0.99), round(all[len(all)-1]), fmt.Sprintf("%d changes", len(all)))
-}
-
-func round(d time.Duration) string {
-	if d > 10*time.Second {
-		return d.Round(100 * time.Millisecond).String()
-	}
-	return d.Round(time.Millisecond).String()
 }

@@ -1,27 +1,24 @@
-// Command benchsync measures the control plane with real API servers and real processes, and prints one table: how soon another cluster
-// answers an export, how long an agent takes to import the contents of a large hub, how soon a drain reaches ClusterSetIPs, what the agent
-// writes when nothing has changed, and how many watches it opens on the hub.
+// Command benchsync measures the control plane with real API servers and real processes, and prints one table: the figures of docs/sizing.md.
 //
 // The agent and CoreDNS of the cluster near are measured. The cluster far exports. Any number of other clusters exist only as records on
 // the hub; near can't tell the difference. Writes and watches are counted in the API servers' audit logs, which record the account of each
 // request.
 //
 //	go run ./hack/benchsync
-//	go run ./hack/benchsync -slices 20000 -clusters 12 -only restart
+//	go run ./hack/benchsync -only restart
 //	CLUSTERS=25 SERVICES=40 go run ./hack/benchsync -only scale
-//	go run ./hack/benchsync -only communities
-//	go run ./hack/benchsync -only storm
 package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"text/tabwriter"
@@ -36,70 +33,98 @@ import (
 
 // bench is one run.
 type bench struct {
-	dir              string
-	bin              fleet.Binaries
-	changes          int
-	clusters         int
-	services, slices int
-	endpointsPer     int
-	drained          int
-	limit            time.Duration
-	hub              *hub
-	near, far        *member
-	members          []*member // near and, if the parts need it, far
-	sizes            sizes     // for a part that needs its own hub
-	table            *tabwriter.Writer
+	dir       string
+	bin       fleet.Binaries
+	limit     time.Duration // what takes longer is given up
+	hub       *hub
+	near, far *member
+	members   []*member // near and, if the parts need it, far
+	sizes     sizes     // of the part that runs
+	table     *tabwriter.Writer
 }
 
 // part is a group of measurements.
 type part struct {
 	name  string
 	run   func(*bench, context.Context) error
-	sizes *sizes // defaults, which the environment overrides; nil if the part has no world
+	sizes sizes
+	alone bool // it needs its own hub and takes long, so it runs only if it is named
 }
 
-var parts = []part{
-	{"watches", (*bench).watchesOfFew, nil},
-	{"latency", (*bench).latencyAlone, nil},
-	{"restart", (*bench).restarts, nil},
-	{"drain", (*bench).drains, nil},
-	{"extend", (*bench).extends, nil},
-}
-
-// These parts run only if they are named, because each needs its own hub and takes long.
 var (
-	scale = part{"scale", (*bench).scale, &sizes{
-		clusters: 250, services: 100, endpoints: 10, sharing: 10, rate: 50, time: 5 * time.Minute, rolled: 500, idle: time.Minute,
-	}}
-	communities = part{"communities", (*bench).communities, &sizes{
-		clusters: 50, services: 20, endpoints: 4, sharing: 1, idle: time.Minute, communities: []int{0, 5, 10, 50},
-	}}
-	storm = part{"storm", (*bench).storm, &sizes{clusters: 250, services: 20, endpoints: 1, time: time.Minute, rolled: 10, idle: 30 * time.Second}}
+	scale = part{"scale", (*bench).scale, sizes{
+		clusters: 250, services: 100, slices: 1, endpoints: 10, sharing: 10, rate: 50, time: 5 * time.Minute, rolled: 500, idle: time.Minute,
+	}, true}
+	communities = part{"communities", (*bench).communities, sizes{
+		clusters: 50, services: 20, slices: 1, endpoints: 4, sharing: 1, changes: 200, communities: []int{0, 5, 10, 50},
+	}, true}
+	storm = part{"storm", (*bench).storm, sizes{clusters: 250, services: 20, time: time.Minute, rolled: 10, idle: 30 * time.Second}, true}
+	parts = []part{
+		{"latency", (*bench).latency, sizes{changes: 200}, false},
+		{"restart", (*bench).restarts, sizes{clusters: 5, services: 265, slices: 5, endpoints: 10, sharing: 1}, false},
+		{"drain", (*bench).drains, sizes{services: 1000, changes: 40}, false},
+		{"extend", (*bench).extends, sizes{services: 1000}, false},
+		scale, communities, storm,
+	}
 )
 
-func (b *bench) flags() (only *string) {
-	flag.StringVar(&b.bin.Clusterset, "clusterset", "", "the clusterset `binary` (default: build it)")
-	flag.StringVar(&b.bin.CoreDNS, "coredns", "", "the coredns `binary` (default: build it)")
-	flag.IntVar(&b.changes, "changes", 200, "how many changes to time, of each sort")
-	flag.IntVar(&b.clusters, "clusters", 6, "how many clusters the large hub has")
-	flag.IntVar(&b.services, "services", 1060, "how many services the others export to the large hub")
-	flag.IntVar(&b.slices, "slices", 5300, "how many ExportedEndpoints those have")
-	flag.IntVar(&b.endpointsPer, "endpoints", 10, "how many endpoints each has, at most 100")
-	flag.IntVar(&b.drained, "drained", 1000, "how many services a cluster that is drained exports beside another")
-	flag.DurationVar(&b.limit, "limit", 15*time.Minute, "give up what takes longer than this")
-	only = flag.String("only", "", "comma-separated parts to run: watches, latency, restart, drain, extend; or one of scale, communities and storm")
-	flag.Parse()
-	return only
+// sizes describe a world and the changes made to it. What a part doesn't use is 0.
+type sizes struct {
+	clusters  int           // members, including near
+	services  int           // exported by each of the others
+	slices    int           // of each service
+	endpoints int           // of each slice, at most 100
+	sharing   int           // number of clusters that export half of their services under the same names
+	changes   int           // timed one by one
+	rate      int           // changes a second
+	time      time.Duration // how long changes are made at that rate, or the hub is away
+	rolled    int           // services whose endpoints are all replaced at once
+	idle      time.Duration // how long nothing changes
+
+	communities []int // members of each community, one run for each number; 0: no communities
+}
+
+// sizesFrom overrides those sizes of a part that are set in the environment.
+func sizesFrom(getenv func(string) string, s sizes) (sizes, error) {
+	var errs []error
+	for name, of := range map[string]struct {
+		to          *int
+		least, most int
+	}{
+		"CLUSTERS": {&s.clusters, 2, 1e4}, "SERVICES": {&s.services, 2, 1e4}, "ENDPOINTS": {&s.endpoints, 1, 100}, "SHARING": {&s.sharing, 1, 1e4},
+		"CHANGES": {&s.changes, 1, 1e4}, "RATE": {&s.rate, 1, 1e4}, "ROLLED": {&s.rolled, 1, 1e4},
+	} {
+		v := getenv(name)
+		if v == "" || *of.to == 0 {
+			continue
+		}
+		n, err := strconv.Atoi(v)
+		if err != nil || n < of.least || n > of.most {
+			errs = append(errs, fmt.Errorf("%s=%s: want a number from %d to %d", name, v, of.least, of.most))
+		}
+		*of.to = n
+	}
+	for name, to := range map[string]*time.Duration{"TIME": &s.time, "IDLE": &s.idle} {
+		v := getenv(name)
+		if v == "" || *to == 0 {
+			continue
+		}
+		d, err := time.ParseDuration(v)
+		if err != nil || d < time.Second {
+			errs = append(errs, fmt.Errorf("%s=%s: want a duration from 1s, such as 5m", name, v))
+		}
+		*to = d
+	}
+	return s, errors.Join(errs...)
 }
 
 func main() {
-	if err := ownnet.Enter(); err != nil { // the part extend has beacons
-		fmt.Fprintln(os.Stderr, "benchsync:", err)
-		os.Exit(1)
+	err := ownnet.Enter() // the part extend has beacons
+	if err == nil {
+		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+		err = run(ctx)
+		stop()
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx)
-	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "benchsync:", err)
 		os.Exit(1)
@@ -107,42 +132,38 @@ func main() {
 }
 
 func run(ctx context.Context) error {
-	log.SetLogger(logr.Discard())
-	b := &bench{}
-	only := b.flags()
-	if b.clusters < 3 || b.slices < b.services || b.services < 1 || b.changes < 1 {
-		return fmt.Errorf("want three clusters, a service, a slice for each and a change, at least")
+	only := flag.String("only", "", "comma-separated parts to run: latency, restart, drain, extend; or one of scale, communities and storm")
+	flag.Parse()
+	var chosen []part
+	for _, p := range parts {
+		if *only == "" && !p.alone || slices.Contains(strings.Split(*only, ","), p.name) {
+			var err error
+			if p.sizes, err = sizesFrom(os.Getenv, p.sizes); err != nil {
+				return err
+			}
+			chosen = append(chosen, p)
+		}
 	}
-	chosen := parts
-	if *only != "" {
-		chosen = slices.DeleteFunc(slices.Clone(parts), func(p part) bool { return !slices.Contains(strings.Split(*only, ","), p.name) })
+	if len(chosen) == 0 || len(chosen) > 1 && slices.ContainsFunc(chosen, func(p part) bool { return p.alone }) {
+		return fmt.Errorf("-only %s names no part, or one that runs alone with others", *only)
 	}
+	b := &bench{limit: 15 * time.Minute}
 	var err error
-	for _, p := range []part{scale, communities, storm} {
-		if *only != p.name {
-			continue
-		}
-		chosen = []part{p}
-		if b.sizes, err = sizesFrom(os.Getenv, *p.sizes); err != nil {
-			return err
-		}
-	}
-	if len(chosen) == 0 {
-		return fmt.Errorf("-only %s names no part", *only)
-	}
 	if b.dir, err = os.MkdirTemp("", "benchsync-"); err != nil {
 		return err
 	}
 	defer func() { _ = os.RemoveAll(b.dir) }()
-	if err := b.build(ctx); err != nil {
-		return err
-	}
-	return b.measure(ctx, chosen, os.Stdout)
+	return b.measure(ctx, ".", chosen, os.Stdout)
 }
 
-// measure launches what the parts need, runs them, and writes the table of the results, even if a part fails. It writes the table at the
-// end, because errors in between would break it up.
-func (b *bench) measure(ctx context.Context, chosen []part, out io.Writer) error {
+// measure builds and launches what the parts need, runs them, and writes the table of the results, even if a part fails. It writes the table
+// at the end, because errors in between would break it up.
+func (b *bench) measure(ctx context.Context, repository string, chosen []part, out io.Writer) (err error) {
+	log.SetLogger(logr.Discard())
+	b.say("building clusterset and coredns")
+	if b.bin, err = fleet.Build(ctx, repository, b.dir, "-s -w"); err != nil {
+		return err
+	}
 	var text strings.Builder
 	b.table = tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
 	b.row("", "p50", "p99", "max", "result")
@@ -152,12 +173,13 @@ func (b *bench) measure(ctx context.Context, chosen []part, out io.Writer) error
 			fmt.Fprintln(out, strings.TrimRight(line, " \n"))
 		}
 	}()
-	b.describe(chosen[0].sizes == nil)
+	b.describe(!chosen[0].alone)
 	defer b.stop()
 	if err := b.launch(ctx); err != nil {
 		return err
 	}
 	for _, part := range chosen {
+		b.sizes = part.sizes
 		if err := part.run(b, ctx); err != nil {
 			return fmt.Errorf("%s: %w", part.name, err)
 		}
@@ -166,40 +188,27 @@ func (b *bench) measure(ctx context.Context, chosen []part, out io.Writer) error
 }
 
 // row adds a line to the table.
-func (b *bench) row(cells ...any) {
-	for _, c := range cells {
-		fmt.Fprintf(b.table, "%v\t", c)
+func (b *bench) row(cells ...string) { fmt.Fprintln(b.table, strings.Join(cells, "\t")+"\t") }
+
+// result adds a line that has no times.
+func (b *bench) result(what, format string, args ...any) {
+	b.row(what, "", "", "", fmt.Sprintf(format, args...))
+}
+
+func (b *bench) percentiles(what string, all []time.Duration) {
+	slices.Sort(all)
+	at := func(p float64) string { return round(all[min(len(all)-1, int(p*float64(len(all))))]) }
+	b.row(what, at(0.5), at(0.99), at(1), fmt.Sprintf("%d changes", len(all)))
+}
+
+func round(d time.Duration) string {
+	if d > 10*time.Second {
+		return d.Round(100 * time.Millisecond).String()
 	}
-	fmt.Fprintln(b.table)
+	return d.Round(time.Millisecond).String()
 }
 
 // say prints progress to standard error, apart from the table.
 func (b *bench) say(format string, args ...any) {
 	fmt.Fprintf(os.Stderr, "benchsync: "+format+"\n", args...)
-}
-
-// build compiles the binaries that the flags don't name.
-func (b *bench) build(ctx context.Context) error {
-	given := b.bin
-	if given.Clusterset == "" || given.CoreDNS == "" {
-		b.say("building clusterset and coredns")
-		var err error
-		if b.bin, err = fleet.Build(ctx, ".", b.dir, "-s -w"); err != nil {
-			return err
-		}
-	}
-	for _, path := range []struct {
-		given string
-		to    *string
-	}{{given.Clusterset, &b.bin.Clusterset}, {given.CoreDNS, &b.bin.CoreDNS}} {
-		if path.given == "" {
-			continue
-		}
-		abs, err := filepath.Abs(path.given)
-		if err != nil {
-			return err
-		}
-		*path.to = abs
-	}
-	return nil
 }

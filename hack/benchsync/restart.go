@@ -3,110 +3,93 @@ package main
 import (
 	"context"
 	"fmt"
-	"iter"
-	"strings"
 	"time"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/clusterset/clusterset/api"
+	"github.com/clusterset/clusterset/hack/proc"
+	"github.com/clusterset/clusterset/test/fleet"
 )
 
 // restarts fills the hub and measures how long near's agent takes for its first import, for a restart when nothing has changed, and for a
-// restart when every slice has changed. Then it measures the latency of changes again, with all those services imported.
+// restart when every slice has changed.
 func (b *bench) restarts(ctx context.Context) error {
 	b.near.Agent.Kill()
-	if err := b.fill(ctx); err != nil {
+	w := b.manyClusters()
+	if err := w.fill(ctx, b); err != nil {
 		return err
 	}
-	what := fmt.Sprintf("%d slices of %d services", b.slices, b.services)
-	b.say("importing them for the first time")
-	if err := b.near.restartAgent(ctx); err != nil {
+	if err := b.imports(ctx, w, w.String()+" → imported, first time"); err != nil {
 		return err
 	}
-	if err := b.imported(ctx, 1, what+" → imported, first time"); err != nil {
+	if err := b.unchanged(ctx, w); err != nil {
 		return err
 	}
-	if err := b.countWatches(ctx, b.clusters); err != nil {
-		return err
-	}
-	if err := b.unchanged(ctx, what); err != nil {
-		return err
-	}
-
 	b.near.Agent.Kill()
-	if err := b.changeAll(ctx); err != nil {
+	b.say("changing every slice on the hub")
+	err := inParallel(ctx, w.slices, func(ctx context.Context, _ int, e *exportedSlice) error {
+		_, err := w.replace(ctx, e, true)
+		return err
+	})
+	if err != nil {
 		return err
 	}
-	b.say("importing them after a restart")
-	if err := b.near.restartAgent(ctx); err != nil {
-		return err
-	}
-	if err := b.imported(ctx, 2, what+" → imported, all changed during a restart"); err != nil {
-		return err
-	}
-	return b.latency(ctx, "among", ", with those")
+	return b.imports(ctx, w, "→ imported, all changed during a restart")
 }
 
-// imported waits until near has imported every slice in the given version, and adds a row with the time since its agent started.
-func (b *bench) imported(ctx context.Context, version int, what string) error {
-	if err := b.importedAll(ctx, b.services, what); err != nil {
+// imports restarts near's agent, waits until it has imported everything, and adds a row with the time since it started.
+func (b *bench) imports(ctx context.Context, w *world, what string) error {
+	b.say("importing %d slices", len(w.slices))
+	if err := b.near.restartAgent(ctx); err != nil {
 		return err
 	}
-	return b.checkAddresses(ctx, func(yield func(string) bool) {
-		for i := range b.slices {
-			for _, e := range b.exportedEndpoints(i, version).Spec.Endpoints {
-				if !yield(e.Addresses[0]) {
-					return
-				}
-			}
-		}
-	})
+	if err := b.importedAll(ctx, len(w.services), what); err != nil {
+		return err
+	}
+	return b.checkAddresses(ctx, w)
 }
 
 // importedAll waits until near has imported that many services and is idle, and adds a row with the time since its agent started.
 func (b *bench) importedAll(ctx context.Context, services int, what string) error {
-	err := b.await(ctx, b.near.Agent, "everything is imported", func() (bool, error) {
-		m, err := b.near.Metrics.Samples(ctx)
-		return m.Sum("clusterset_importer_services", "state", "imported") >= float64(services) && idle(m), err
+	writes := 0.0
+	err := b.awaitMetrics(ctx, b.near, "everything is imported", func(s fleet.Samples) bool {
+		writes = s.Sum("clusterset_importer_writes_total")
+		return s.Sum("clusterset_importer_services", "state", "imported") >= float64(services)
 	})
-	took, cpu, all := time.Since(b.near.started), cpuOf(b.near.Agent.PID()), cpuOfAll()-b.near.others
-	if err != nil {
-		return err
-	}
-	m, err := b.near.Metrics.Samples(ctx)
-	if err != nil {
-		return err
-	}
-	b.row(what, "", "", "", fmt.Sprintf("%s, %.0f writes; processor time %s, the agent's %s; load average %s",
-		round(took), m.Sum("clusterset_importer_writes_total"), round(all), round(cpu), loadAverage()))
-	return nil
+	b.result(what, "%s, %.0f writes; processor time %s, the agent's %s; load average %s", round(time.Since(b.near.started)), writes,
+		round(cpuOfAll()-b.near.others), round(proc.CPU(b.near.Agent.PID())), loadAverage())
+	return err
 }
 
-// checkAddresses makes sure that the measured work was done: near has imported EndpointSlices with each of the addresses.
-func (b *bench) checkAddresses(ctx context.Context, want iter.Seq[string]) error {
-	var list discoveryv1.EndpointSliceList
-	if err := b.near.Client.List(ctx, &list, client.InNamespace(namespace), client.MatchingLabels{api.LabelManagedBy: api.ManagedByImporter}); err != nil {
-		return err
-	}
-	have := map[string]bool{}
-	for i := range list.Items {
-		for _, e := range list.Items[i].Endpoints {
-			have[e.Addresses[0]] = true
+// checkAddresses waits until near has imported every address: that the measured work was done.
+func (b *bench) checkAddresses(ctx context.Context, w *world) error {
+	return b.await(ctx, b.near.Agent, "every address is imported", func() (bool, error) {
+		var list discoveryv1.EndpointSliceList
+		if err := b.near.Client.List(ctx, &list, client.InNamespace(namespace), client.MatchingLabels{api.LabelManagedBy: api.ManagedByImporter}); err != nil {
+			return false, err
 		}
-	}
-	for address := range want {
-		if !have[address] {
-			return fmt.Errorf("address %s was not imported", address)
+		have := map[string]bool{}
+		for i := range list.Items {
+			for _, e := range list.Items[i].Endpoints {
+				have[e.Addresses[0]] = true
+			}
 		}
-	}
-	return nil
+		for _, e := range w.slices {
+			for _, address := range e.addresses {
+				if !have[address] {
+					return false, fmt.Errorf("address %s of %s was not imported", address, e.service)
+				}
+			}
+		}
+		return true, nil
+	})
 }
 
 // unchanged restarts near's agent when nothing has changed, lets it send some heartbeats, and counts its writes. The hub process is stopped
 // meanwhile, so that no phase changes: every importer writes a change of phase.
-func (b *bench) unchanged(ctx context.Context, what string) error {
+func (b *bench) unchanged(ctx context.Context, w *world) error {
 	b.say("restarting with nothing changed")
 	b.hub.Process.Kill()
 	if err := b.synced(ctx, b.near); err != nil {
@@ -114,28 +97,22 @@ func (b *bench) unchanged(ctx context.Context, what string) error {
 	}
 	b.near.Agent.Kill()
 	hub, here := b.hub.audit.size(), b.near.audit.size()
-	if err := b.near.restartAgent(ctx); err != nil {
+	if err := b.imports(ctx, w, "→ compared after a restart, nothing changed"); err != nil {
 		return err
 	}
-	if err := b.imported(ctx, 1, what+" → compared after a restart, nothing changed"); err != nil {
+	if err := b.awaitMetrics(ctx, b.near, "it has sent heartbeats", func(s fleet.Samples) bool {
+		return s.Sum("clusterset_exporter_heartbeats_total", "result", "ok") >= 5
+	}); err != nil {
 		return err
 	}
-	err := b.await(ctx, b.near.Agent, "it has sent heartbeats", func() (bool, error) {
-		m, err := b.near.Metrics.Samples(ctx)
-		return m.Sum("clusterset_exporter_heartbeats_total", "result", "ok") >= 5 && idle(m), err
-	})
+	there, err := b.hub.audit.writes(hub, agentOnHub(b.near.Name))
 	if err != nil {
 		return err
 	}
-	there, heartbeats, whatThere, err := b.hub.audit.writes(hub, agentOnHub(b.near.Name))
+	local, err := b.near.audit.writes(here, agentHere)
 	if err != nil {
 		return err
 	}
-	local, _, whatLocal, err := b.near.audit.writes(here, agentHere)
-	if err != nil {
-		return err
-	}
-	b.row("writes of that restart on the hub", "", "", "", strings.TrimRight(fmt.Sprintf("%d, and %d heartbeats %s", there, heartbeats, whatThere), " "))
-	b.row("writes of that restart in the member", "", "", "", strings.TrimRight(fmt.Sprintf("%d %s", local, whatLocal), " "))
+	b.result("writes of that restart", "on the hub %s, in the member %s", there, local)
 	return b.hub.Process.Start(ctx)
 }

@@ -2,22 +2,22 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"strings"
+	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/clusterset/clusterset/exporter"
+	"github.com/clusterset/clusterset/hack/proc"
 	"github.com/clusterset/clusterset/test/fleet"
 )
 
 // scale measures what a large cluster set costs one member. The other clusters are simulated: their records and heartbeats reach the hub as
 // those of agents would.
 func (b *bench) scale(ctx context.Context) error {
-	w := newWorld(b.sizes, b.hub.Client)
+	w := b.manyClusters()
 	b.near.Agent.Kill()
-	b.say("filling the hub: %d clusters export %d services of %d endpoints each, %d names in all",
-		w.clusters-1, w.sizes.services, w.endpoints, len(w.services))
 	if err := w.fill(ctx, b); err != nil {
 		return err
 	}
@@ -26,78 +26,136 @@ func (b *bench) scale(ctx context.Context) error {
 
 // scaled measures near after the hub is filled.
 func (b *bench) scaled(ctx context.Context, w *world) error {
-	if err := b.await(ctx, b.hub.Process, "the hub has heard all clusters", func() (bool, error) { return w.ready(ctx, b.near.Name) }); err != nil {
+	if err := b.heard(ctx, w); err != nil {
 		return err
 	}
-	b.say("importing everything")
 	b.near.AgentFlags = []string{"--heartbeat-interval", exporter.DefaultHeartbeatInterval.String()} // a fleet for tests has them more often
-	from := b.hub.audit.size()
-	if err := b.near.restartAgent(ctx); err != nil {
+	if err := b.imports(ctx, w, w.String()+" → imported, first time"); err != nil {
 		return err
 	}
-	what := fmt.Sprintf("%d services of %d clusters, %d slices of %d endpoints → imported, first time", len(w.services), w.clusters-1, len(w.slices), w.endpoints)
-	if err := b.importedAll(ctx, len(w.services), what); err != nil {
-		return err
-	}
-	if err := b.checkAddresses(ctx, w.addresses()); err != nil {
-		return err
-	}
-	wrong := []error{b.idles(ctx, w.idle)}
-	if err := b.churn(ctx, w); err != nil {
-		return err
-	}
-	if err := b.roll(ctx, w); err != nil {
-		return err
+	for _, step := range []func(context.Context, *world) error{b.idles, b.churn, b.roll} {
+		if err := step(ctx, w); err != nil {
+			return err
+		}
 	}
 	if err := b.settled(ctx); err != nil {
 		return err
 	}
-	wrong = append(wrong, b.checkAddresses(ctx, w.addresses()))
-
-	opened, open, err := b.hub.audit.watches(from, agentOnHub(b.near.Name))
-	if err != nil {
+	if err := b.checkAddresses(ctx, w); err != nil {
 		return err
 	}
-	b.row("watches of the agent on the hub", "", "", "", fmt.Sprintf("%d open (%s), %d opened", len(open), strings.Join(open, ", "), opened))
-	if len(open) != 3 {
-		wrong = append(wrong, fmt.Errorf("the agent holds %d watches on the hub, want 3: %q", len(open), open))
-	}
 	for _, p := range []*fleet.Program{b.near.Agent, b.near.DNS.Program, b.hub.Process} {
-		is, peak := memoryOf(p.PID())
-		b.row(fmt.Sprintf("resident memory of %s", p.Name), "", "", "", fmt.Sprintf("%d MiB, at most %d MiB", is, peak))
+		is, peak := proc.Memory(p.PID())
+		b.result("resident memory of "+p.Name, "%d MiB, at most %d MiB", is, peak)
 	}
 	for _, cluster := range []string{b.near.Name, b.hub.Name} {
 		_, resident := b.servers(cluster)
-		b.row(fmt.Sprintf("resident memory of %s's API server and etcd", cluster), "", "", "", fmt.Sprintf("%d MiB", resident))
+		b.result(fmt.Sprintf("resident memory of %s's API server and etcd", cluster), "%d MiB", resident)
 	}
-	return errors.Join(wrong...)
+	return nil
 }
 
-// idles counts the writes of near's agent to its own API server while nothing but heartbeats happens, and measures its processor time and
-// memory.
-func (b *bench) idles(ctx context.Context, d time.Duration) error {
-	b.say("doing nothing for %s", d)
+// idles counts the writes of near's agent to its own API server while nothing but heartbeats happens, and measures its processor time.
+func (b *bench) idles(ctx context.Context, _ *world) error {
+	b.say("doing nothing for %s", b.sizes.idle)
 	if err := b.settled(ctx); err != nil {
 		return err
 	}
 	from, was := b.near.audit.size(), b.usage()
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-time.After(d):
+	if err := pause(ctx, b.sizes.idle); err != nil {
+		return err
 	}
-	used := b.usage().minus(was)
-	n, _, what, err := b.near.audit.writes(from, agentHere)
+	used := b.usage().since(was, 1)
+	wrote, err := b.near.audit.writes(from, agentHere)
 	if err != nil {
 		return err
 	}
-	agent, _ := memoryOf(b.near.Agent.PID())
-	dns, _ := memoryOf(b.near.DNS.PID())
-	b.row(fmt.Sprintf("writes in the member in %s without changes", d), "", "", "", strings.TrimRight(fmt.Sprintf("%d %s", n, what), " "))
-	b.row("processor time meanwhile", "", "", "", used)
-	b.row("resident memory then", "", "", "", fmt.Sprintf("agent %d MiB, CoreDNS %d MiB", agent, dns))
-	if n > 0 && what != "update reachabilities: 1" { // its stamp, every three minutes (D51)
-		return fmt.Errorf("the agent wrote while nothing changed: %d %s", n, what)
+	b.result(fmt.Sprintf("writes in the member in %s without changes", b.sizes.idle), "%s", wrote)
+	b.result("processor time meanwhile", "%s", used)
+	if wrote != "0" && wrote != "1 (update reachabilities: 1)" { // its stamp, every three minutes (D51)
+		return fmt.Errorf("the agent wrote while nothing changed: %s", wrote)
 	}
 	return nil
+}
+
+// churn changes slices of headless services at a fixed rate, one endpoint per change. It adds rows for how long each change took until
+// near's CoreDNS answered it, and for the cost. A slice isn't changed again before its last change is answered.
+func (b *bench) churn(ctx context.Context, w *world) error {
+	b.say("changing %d endpoints a second for %s", b.sizes.rate, b.sizes.time)
+	settled := make(chan *exportedSlice, len(w.headless))
+	for _, e := range w.headless {
+		settled <- e
+	}
+	was, began := b.usage(), time.Now()
+	tick := time.NewTicker(time.Second / time.Duration(b.sizes.rate))
+	defer tick.Stop()
+	var mu sync.Mutex
+	var all []time.Duration
+	group, inGroup := errgroup.WithContext(ctx)
+	changes := b.sizes.rate * int(b.sizes.time/time.Second)
+	for range changes {
+		var e *exportedSlice
+		select {
+		case <-inGroup.Done():
+			return group.Wait()
+		case e = <-settled:
+		}
+		select {
+		case <-inGroup.Done():
+			return group.Wait()
+		case <-tick.C:
+		}
+		group.Go(func() error {
+			took, err := b.change(inGroup, w, e, false)
+			mu.Lock()
+			defer mu.Unlock()
+			all = append(all, took)
+			settled <- e
+			return err
+		})
+	}
+	rate := float64(changes) / time.Since(began).Seconds()
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	used := b.usage().since(was, changes)
+	b.percentiles(fmt.Sprintf("an endpoint changes on the hub → answered, %.0f a second for %s", rate, b.sizes.time), all)
+	b.result("processor time for each of those changes", "%s", used)
+	return nil
+}
+
+// roll replaces the addresses of all endpoints of many services at once.
+func (b *bench) roll(ctx context.Context, w *world) error {
+	rolled := w.headless[:min(b.sizes.rolled, len(w.headless))]
+	b.say("rolling %d services", len(rolled))
+	all := make([]time.Duration, len(rolled))
+	began := time.Now()
+	group, ctx := errgroup.WithContext(ctx)
+	for i, e := range rolled {
+		group.Go(func() (err error) {
+			_, err = b.change(ctx, w, e, true)
+			all[i] = time.Since(began)
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	b.percentiles(fmt.Sprintf("%d services are rolled at once → all endpoints of each are answered", len(rolled)), all)
+	return nil
+}
+
+// change replaces endpoints and waits until their names resolve to the new addresses.
+func (b *bench) change(ctx context.Context, w *world, e *exportedSlice, all bool) (time.Duration, error) {
+	began := time.Now()
+	changed, err := w.replace(ctx, e, all)
+	if err != nil {
+		return 0, err
+	}
+	for _, n := range changed {
+		if err := b.answered(ctx, began, e.name(n), func(answer string) bool { return answer == e.addresses[n] }); err != nil {
+			return 0, err
+		}
+	}
+	return time.Since(began), nil
 }

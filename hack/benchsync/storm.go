@@ -13,18 +13,20 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
-	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset/clusterset/api"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/cli/join"
 	"github.com/clusterset/clusterset/exporter"
 	"github.com/clusterset/clusterset/internal/connect"
@@ -37,13 +39,11 @@ import (
 // a transport of its own, as in an agent. In place of their own API servers they share one, far's, in which each sees a namespace.
 type storms struct {
 	*bench
-	agents    []*exporting
-	addresses map[client.ObjectKey]string // the current one of each service
-	next      int
-	sent      requests
-	quiet     tally
-	storms    bool // all starts are over
-	wrong     []error
+	addresses
+	agents  []*exporting
+	current map[client.ObjectKey]string // address of each service
+	sent    traffic
+	quiet   received
 }
 
 // answeredOf is how many of the clusters near imports: their changes must be answered by its CoreDNS. Those of the others must be on the hub.
@@ -67,8 +67,7 @@ type exporting struct {
 
 // storm measures how many requests the hub gets, and how soon all is well again, after it was away, was restored from a backup, and was full.
 func (b *bench) storm(ctx context.Context) error {
-	s := &storms{bench: b, addresses: map[client.ObjectKey]string{}}
-	s.sent.clear()
+	s := &storms{bench: b, current: map[client.ObjectKey]string{}}
 	if err := s.setUp(ctx); err != nil {
 		return err
 	}
@@ -77,8 +76,11 @@ func (b *bench) storm(ctx context.Context) error {
 		if err := step(ctx); err != nil {
 			return err
 		}
+		if err := pause(ctx, s.sizes.idle); err != nil { // what a step leaves to do doesn't count for the next
+			return err
+		}
 	}
-	return errors.Join(s.wrong...)
+	return nil
 }
 
 func (s *storms) setUp(ctx context.Context) error {
@@ -91,44 +93,33 @@ func (s *storms) setUp(ctx context.Context) error {
 		return err
 	}
 	s.say("making %d services in each of %d clusters", s.sizes.services, s.sizes.clusters)
-	group, inGroup := errgroup.WithContext(ctx)
-	group.SetLimit(16)
+	var imported []string
 	for i := range s.sizes.clusters {
 		a := &exporting{cluster: other(i), namespace: fmt.Sprintf("of-%d", i)}
 		s.agents = append(s.agents, a)
 		for n := range s.sizes.services {
-			s.addresses[s.key(a, n)] = s.address()
+			s.current[a.key(n)] = s.next()
 		}
-		group.Go(func() error { return s.make(inGroup, a) })
+		if i < answeredOf {
+			imported = append(imported, a.namespace)
+			if err := s.near.Client.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: a.namespace}}); err != nil {
+				return err
+			}
+		}
 	}
-	if err := group.Wait(); err != nil {
+	if err := inParallel(ctx, s.agents, s.make); err != nil {
 		return err
-	}
-	imported := make([]string, 0, answeredOf)
-	for _, a := range s.agents[:min(answeredOf, len(s.agents))] {
-		imported = append(imported, a.namespace)
-		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: a.namespace}}
-		if err := s.near.Client.Create(ctx, ns); err != nil {
-			return err
-		}
 	}
 	s.near.AgentFlags = []string{"--import-namespaces", strings.Join(imported, ",")}
 	return s.near.restartAgent(ctx)
 }
 
-func (s *storms) key(a *exporting, n int) client.ObjectKey {
+func (a *exporting) key(n int) client.ObjectKey {
 	return client.ObjectKey{Namespace: a.namespace, Name: fmt.Sprintf("svc-%d", n)}
 }
 
-// address returns an address that no endpoint has had.
-func (s *storms) address() string {
-	s.next++
-	n := 100<<16 + s.next
-	return fmt.Sprintf("10.%d.%d.%d", n>>16&255, n>>8&255, n&255)
-}
-
 // make joins a cluster, and makes what it exports.
-func (s *storms) make(ctx context.Context, a *exporting) error {
+func (s *storms) make(ctx context.Context, _ int, a *exporting) error {
 	kubeconfig, err := join.Join(ctx, join.At(s.hub.Plane.Config()), join.Options{Cluster: a.cluster, Zone: a.cluster})
 	if err != nil {
 		return err
@@ -138,13 +129,11 @@ func (s *storms) make(ctx context.Context, a *exporting) error {
 	}
 	objects := []client.Object{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: a.namespace}}}
 	for n := range s.sizes.services {
-		key := s.key(a, n)
-		meta := metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}
-		endpoints := slice(key.Name, s.addresses[key])
-		endpoints.Namespace = key.Namespace
-		objects = append(objects, endpoints, &mcsv1beta1.ServiceExport{ObjectMeta: meta}, &corev1.Service{ObjectMeta: meta, Spec: corev1.ServiceSpec{
-			ClusterIP: corev1.ClusterIPNone, Ports: []corev1.ServicePort{{Name: "http", Port: 8080}},
-		}})
+		key := a.key(n)
+		objects = append(objects, slice(key.Namespace, key.Name, s.current[key]), exportOf(key.Namespace, key.Name), &corev1.Service{
+			ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name},
+			Spec:       corev1.ServiceSpec{ClusterIP: corev1.ClusterIPNone, Ports: []corev1.ServicePort{{Name: "http", Port: 8080}}},
+		})
 	}
 	for _, o := range objects {
 		if err := s.far.Client.Create(ctx, o); err != nil {
@@ -175,7 +164,9 @@ func (s *storms) start(ctx context.Context, a *exporting) error {
 	config.QPS = -1
 	config.Dial = (&net.Dialer{}).DialContext // so that each cluster has its own connections
 	config.Wrap(s.sent.through)
-	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return ownRecords{api.MemberNamespace(a.cluster), next} })
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return ownRecords{api.MemberNamespace(a.cluster), next}
+	})
 	hub, err := connect.NewHub(config, store.Options{Cluster: a.cluster})
 	if err != nil {
 		return err
@@ -209,25 +200,15 @@ func (o ownRecords) RoundTrip(r *http.Request) (*http.Response, error) {
 	return o.next.RoundTrip(r)
 }
 
-func (s *storms) startAgents(ctx context.Context) error {
-	group := errgroup.Group{}
-	for _, a := range s.agents {
-		group.Go(func() error { return s.start(ctx, a) })
-	}
-	return group.Wait()
-}
-
 func (s *storms) stopAgents() {
 	group := errgroup.Group{}
 	for _, a := range s.agents {
 		if a.stop != nil {
 			group.Go(a.stop)
 		}
-	}
-	_ = group.Wait() // some end while the hub is away
-	for _, a := range s.agents {
 		a.stop = nil
 	}
+	_ = group.Wait() // some end while the hub is away
 }
 
 // starts measures all agents' start, first on an empty hub, and then on one that has everything.
@@ -235,28 +216,18 @@ func (s *storms) starts(ctx context.Context) error {
 	for _, what := range []string{"agents start on an empty hub", "agents start, nothing to write (quiet start)"} {
 		s.stopAgents()
 		s.say("%s", what)
-		s.sent.clear()
-		began := time.Now()
-		if err := s.startAgents(ctx); err != nil {
+		was, began, group := s.sent.now(), time.Now(), errgroup.Group{}
+		for _, a := range s.agents {
+			group.Go(func() error { return s.start(ctx, a) })
+		}
+		if err := group.Wait(); err != nil {
 			return err
 		}
-		well, err := s.well(ctx, began)
-		if err != nil {
+		if _, err := s.well(ctx, what, was, began); err != nil {
 			return err
 		}
-		s.quiet = s.sent.clear()
-		s.result(what, s.quiet, well)
+		s.quiet = s.sent.now().minus(was)
 	}
-	s.storms = true
-	return s.idle(ctx)
-}
-
-// idle measures a time without changes.
-func (s *storms) idle(ctx context.Context) error {
-	if err := pause(ctx, s.sizes.idle); err != nil {
-		return err
-	}
-	s.result(fmt.Sprintf("nothing happens for %s", s.sizes.idle), s.sent.clear(), "")
 	return nil
 }
 
@@ -282,10 +253,7 @@ func (s *storms) restored(ctx context.Context) error {
 	s.say("the hub is restored from a backup")
 	s.hub.Plane.StopAPIServer()
 	s.hub.Plane.StopEtcd()
-	if err := os.RemoveAll(s.data()); err != nil {
-		return err
-	}
-	if err := os.Rename(s.backup(), s.data()); err != nil {
+	if err := errors.Join(os.RemoveAll(s.data()), os.Rename(s.backup(), s.data())); err != nil {
 		return err
 	}
 	return s.returns(ctx, fmt.Sprintf("the hub is restored, without the last %d changes of each cluster", s.sizes.rolled))
@@ -293,52 +261,51 @@ func (s *storms) restored(ctx context.Context) error {
 
 // returns starts the hub again.
 func (s *storms) returns(ctx context.Context, what string) error {
-	s.sent.clear()
+	was := s.sent.now()
 	if err := s.hub.Plane.StartEtcd(ctx); err != nil {
 		return err
 	}
 	if err := s.hub.Plane.StartAPIServer(ctx); err != nil {
 		return err
 	}
-	well, err := s.well(ctx, time.Now())
-	if err != nil {
-		return err
+	took, err := s.well(ctx, what, was, time.Now())
+	if err == nil && took > stormLimit {
+		err = fmt.Errorf("%s: all is well after %s, want %s", what, round(took), stormLimit)
 	}
-	sent := s.sent.clear()
-	s.compare(what, sent, well)
 	// Twice a quiet start, besides the changes that have to be written. How many are refused depends on how long an API server takes to start.
-	if most := stormFactor*s.quiet.total() + len(s.agents)*min(s.sizes.rolled, s.sizes.services); sent.taken() > most {
-		s.wrong = append(s.wrong, fmt.Errorf("%s: %d requests that the hub didn't refuse, want at most %d", what, sent.taken(), most))
+	sent, most := s.sent.now().minus(was).taken(), stormFactor*s.quiet.requests+len(s.agents)*min(s.sizes.rolled, s.sizes.services)
+	if err == nil && sent > most {
+		err = fmt.Errorf("%s: %d requests that the hub didn't refuse, want at most %d", what, sent, most)
 	}
-	return s.idle(ctx)
+	return err
 }
 
 // full makes the hub's etcd refuse all writes for a while, as when its quota is used up. Changes are made meanwhile.
 func (s *storms) full(ctx context.Context) error {
 	s.say("the hub is full for %s", s.sizes.time)
-	s.sent.clear()
+	was, began := s.sent.now(), time.Now()
 	if err := s.alarm(ctx, "ACTIVATE"); err != nil {
 		return err
 	}
 	if err := errors.Join(s.change(ctx), pause(ctx, s.sizes.time)); err != nil {
 		return err
 	}
-	while := s.sent.clear()
-	s.compare(fmt.Sprintf("the hub is full for %s, with %d changes in each cluster", s.sizes.time, s.sizes.rolled), while, "")
-	// For each agent: its changes once, or eight of them, a turn for each of its workers that is under way, and then a turn in four seconds at most,
-	// and for each heartbeat and its early retries two requests and a list of each kind at times.
-	if most := len(s.agents) * (2*strikes + int(s.sizes.time/(4*time.Second)) + 3*(int(s.sizes.time/beatEvery)+5)); while.total() > most {
-		s.wrong = append(s.wrong, fmt.Errorf("%d requests while the hub was full, want at most %d", while.total(), most))
+	while, lasted := s.sent.now().minus(was).requests, time.Since(began)
+	// For each agent: eight changes, and what its workers have under way then; one for each worker after 1 s, 3 s, 7 s and then each 8 s; and for each
+	// heartbeat and its early retries two requests and a list of each kind at times.
+	turns := 2 + 3 + int(lasted/(8*time.Second))
+	if most := len(s.agents) * (turns*strikes + 3*(int(lasted/beatEvery)+5)); while > most {
+		return fmt.Errorf("%d requests while the hub was full for %s, want at most %d", while, round(lasted), most)
 	}
 	if err := s.alarm(ctx, "DEACTIVATE"); err != nil {
 		return err
 	}
-	well, err := s.well(ctx, time.Now())
-	if err != nil {
-		return err
+	what := fmt.Sprintf("the hub has room again after %s, with %d changes in each cluster (%d requests meanwhile)", s.sizes.time, s.sizes.rolled, while)
+	took, err := s.well(ctx, what, s.sent.now(), time.Now())
+	if err == nil && took > stormLimit {
+		err = fmt.Errorf("all is well %s after the hub has room again, want %s", round(took), stormLimit)
 	}
-	s.compare("and then has room again", s.sent.clear(), well)
-	return nil
+	return err
 }
 
 // alarm raises or ends etcd's alarm about a full disk.
@@ -361,19 +328,67 @@ func (s *storms) alarm(ctx context.Context, action string) error {
 
 // change gives services of every cluster new addresses.
 func (s *storms) change(ctx context.Context) error {
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(16)
+	var changed []client.ObjectKey
 	for _, a := range s.agents {
 		for n := range min(s.sizes.rolled, s.sizes.services) {
-			key, address := s.key(a, n), s.address()
-			s.addresses[key] = address
-			group.Go(func() error {
-				patch := fmt.Appendf(nil, `{"endpoints": [{"addresses": [%q]}]}`, address)
-				o := slice(key.Name, address)
-				o.Namespace = key.Namespace
-				return s.far.Client.Patch(ctx, o, client.RawPatch("application/merge-patch+json", patch))
-			})
+			changed = append(changed, a.key(n))
+			s.current[a.key(n)] = s.next()
 		}
 	}
-	return group.Wait()
+	return inParallel(ctx, changed, func(ctx context.Context, _ int, key client.ObjectKey) error {
+		patch := fmt.Appendf(nil, `{"endpoints": [{"addresses": [%q]}]}`, s.current[key])
+		return s.far.Client.Patch(ctx, slice(key.Namespace, key.Name, ""), client.RawPatch(types.MergePatchType, patch))
+	})
+}
+
+// well waits until every cluster has renewed its Lease since a time and is Ready, and every change is answered. It adds a row with the requests
+// since was, and how long that took.
+func (s *storms) well(ctx context.Context, what string, was received, since time.Time) (time.Duration, error) {
+	err := s.await(ctx, s.near.Agent, "all is well", func() (bool, error) {
+		err := s.unwell(ctx, since)
+		return err == nil, err
+	})
+	took, sent := time.Since(since), s.sent.now().minus(was)
+	s.result(what, "%d requests, %d refused; all Ready and answered after %s; load average %s", sent.requests, sent.refused, round(took), loadAverage())
+	return took, err
+}
+
+// unwell says what isn't well yet.
+func (s *storms) unwell(ctx context.Context, since time.Time) error {
+	var leases coordinationv1.LeaseList
+	var members clustersetv1alpha1.MemberClusterList
+	var records clustersetv1alpha1.ExportedEndpointsList
+	if err := errors.Join(s.hub.Client.List(ctx, &leases, client.HasLabels{api.LabelCluster}), s.hub.Client.List(ctx, &members), s.hub.Client.List(ctx, &records)); err != nil {
+		return err
+	}
+	silent, unready, wrong := len(s.agents)+1, len(s.agents)+1, len(s.current) // near is one of them
+	for i := range leases.Items {
+		if at := leases.Items[i].Spec.RenewTime; at != nil && at.After(since) {
+			silent--
+		}
+	}
+	for i := range members.Items {
+		if members.Items[i].Status.Phase == clustersetv1alpha1.MemberReady {
+			unready--
+		}
+	}
+	for i := range records.Items {
+		r := &records.Items[i].Spec
+		if s.current[client.ObjectKey{Namespace: r.ServiceNamespace, Name: r.ServiceName}] == r.Endpoints[0].Addresses[0] {
+			wrong--
+		}
+	}
+	if silent+unready+wrong > 0 {
+		return fmt.Errorf("%d clusters are silent, %d not Ready, %d records wrong", silent, unready, wrong)
+	}
+	for _, a := range s.agents[:min(answeredOf, len(s.agents))] {
+		for n := range s.sizes.services {
+			key := a.key(n)
+			answer, err := s.dig(key.Name + "." + key.Namespace + ".svc.clusterset.local.")
+			if err != nil || answer != s.current[key] {
+				return fmt.Errorf("%s is answered with %q, %v", key, answer, err) //nolint:errorlint // it may be nil
+			}
+		}
+	}
+	return nil
 }

@@ -3,129 +3,179 @@ package main
 import (
 	"context"
 	"fmt"
-	"iter"
 	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	coordinationv1ac "k8s.io/client-go/applyconfigurations/coordination/v1"
 	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/cli/join"
+	"github.com/clusterset/clusterset/internal/record"
 )
 
-// world is what all clusters except near export. A cluster shares half of its services with some others; the rest are its own. Every second
-// service is headless, and its endpoints have names, as in a StatefulSet.
+// world is what clusters without an API server export: records on the hub, written with the calls that an exporter makes.
 type world struct {
-	sizes
 	hub      client.Client
+	clusters []string
+	services map[string]bool // by name
 	slices   []*exportedSlice
 	headless []*exportedSlice
-	services map[string]bool
-	last     atomic.Int64 // number of the last address handed out
+	addresses
 }
 
-// exportedSlice is the only ExportedEndpoints of a cluster's service.
+// addresses hands out addresses that no endpoint has had.
+type addresses struct{ last atomic.Int64 }
+
+func (a *addresses) next() string {
+	n := 100<<16 + a.last.Add(1)
+	return fmt.Sprintf("10.%d.%d.%d", n>>16&255, n>>8&255, n&255)
+}
+
+// exportedSlice is one of the ExportedEndpoints of a cluster's service.
 type exportedSlice struct {
 	cluster, service string
+	number           int // 0 is the first of the service
 	headless         bool
 	addresses        []string
 	version          string // its resource version
 	changes          int
 }
 
-func newWorld(s sizes, hub client.Client) *world {
-	w := &world{sizes: s, hub: hub, services: map[string]bool{}}
-	for service := range s.services {
-		for cluster := range s.clusters - 1 {
-			e := &exportedSlice{cluster: other(cluster), service: fmt.Sprintf("own-%d-%d", cluster, service), headless: service%2 == 1}
-			if service < s.services/2 {
-				e.service = fmt.Sprintf("shared-%d-%d", cluster/s.sharing, service)
+func (b *bench) newWorld(clusters ...string) *world {
+	return &world{hub: b.hub.Client, clusters: clusters, services: map[string]bool{}}
+}
+
+// manyClusters returns the world of a part with sizes. A cluster shares half of its services with some others; the rest are its own. Every
+// second service is headless, and its endpoints have names, as in a StatefulSet.
+func (b *bench) manyClusters() *world {
+	w, s := b.newWorld(), b.sizes
+	for i := range s.clusters - 1 {
+		w.clusters = append(w.clusters, other(i))
+	}
+	for n := range s.services {
+		for i, cluster := range w.clusters {
+			service := fmt.Sprintf("own-%d-%d", i, n)
+			if n < s.services/2 {
+				service = fmt.Sprintf("shared-%d-%d", i/s.sharing, n)
 			}
-			for range s.endpoints {
-				e.addresses = append(e.addresses, w.address())
-			}
-			w.services[e.service] = true
-			w.slices = append(w.slices, e)
-			if e.headless {
-				w.headless = append(w.headless, e)
-			}
+			w.add(cluster, service, n%2 == 1, s.slices, s.endpoints)
 		}
 	}
 	return w
 }
 
-// address returns an address that no endpoint has had.
-func (w *world) address() string {
-	n := 100<<16 + w.last.Add(1)
-	return fmt.Sprintf("10.%d.%d.%d", n>>16&255, n>>8&255, n&255)
-}
+func other(i int) string { return fmt.Sprintf("other-%d", i) }
 
-// addresses returns the current addresses of all endpoints.
-func (w *world) addresses() iter.Seq[string] {
-	return func(yield func(string) bool) {
-		for _, e := range w.slices {
-			for _, a := range e.addresses {
-				if !yield(a) {
-					return
-				}
-			}
+// add makes a cluster export a service.
+func (w *world) add(cluster, service string, headless bool, slices, endpoints int) {
+	w.services[service] = true
+	for number := range slices {
+		e := &exportedSlice{cluster: cluster, service: service, number: number, headless: headless}
+		for range endpoints {
+			e.addresses = append(e.addresses, w.next())
+		}
+		w.slices = append(w.slices, e)
+		if headless {
+			w.headless = append(w.headless, e)
 		}
 	}
 }
 
-func pod(n int) string { return fmt.Sprintf("pod-%d", n) }
+// String describes the world.
+func (w *world) String() string {
+	return fmt.Sprintf("%d services of %d clusters, %d slices of %d endpoints", len(w.services), len(w.clusters), len(w.slices), len(w.slices[0].addresses))
+}
 
 // name returns the DNS name of the n'th endpoint of a headless service (KEP-1645, "DNS").
 func (e *exportedSlice) name(n int) string {
-	return fmt.Sprintf("%s.%s.%s.%s.svc.clusterset.local.", pod(n), e.cluster, e.service, namespace)
+	return fmt.Sprintf("%s.%s.%s.%s.svc.clusterset.local.", e.pod(n), e.cluster, e.service, namespace)
 }
 
+func (e *exportedSlice) pod(n int) string { return fmt.Sprintf("pod-%d", e.number*len(e.addresses)+n) }
+
+// serviceRecord returns the record of a cluster's service, which is headless if it has no IP.
+func (e *exportedSlice) serviceRecord(ips ...string) *clustersetv1alpha1.ExportedService {
+	s := &clustersetv1alpha1.ExportedService{
+		ObjectMeta: record.Meta(e.cluster, e.key(), api.ExportedServiceName(namespace, e.service)),
+		Spec: clustersetv1alpha1.ExportedServiceSpec{
+			ServiceNamespace: namespace, ServiceName: e.service, ExportedAt: metav1.Now(),
+			Type: mcsv1beta1.ClusterSetIP, ClusterIPs: ips, IPFamilies: []corev1.IPFamily{corev1.IPv4Protocol},
+			Ports: []clustersetv1alpha1.ServicePort{{Name: "http", Protocol: corev1.ProtocolTCP, Port: 80}},
+		},
+	}
+	if e.headless {
+		s.Spec.Type = mcsv1beta1.Headless
+	}
+	return s
+}
+
+func (e *exportedSlice) key() types.NamespacedName {
+	return types.NamespacedName{Namespace: namespace, Name: e.service}
+}
+
+// record returns the record that a cluster's exporter makes of the slice.
 func (e *exportedSlice) record() *clustersetv1alpha1.ExportedEndpoints {
-	var endpoints []discoveryv1.Endpoint
+	s := discoveryv1.EndpointSlice{
+		ObjectMeta:  metav1.ObjectMeta{Name: fmt.Sprintf("%s-abcd%d", e.service, e.number)},
+		AddressType: discoveryv1.AddressTypeIPv4,
+		Ports:       []discoveryv1.EndpointPort{{Name: new("http"), Port: new(int32(8080)), Protocol: new(corev1.ProtocolTCP)}},
+	}
 	for n, a := range e.addresses {
 		endpoint := discoveryv1.Endpoint{Addresses: []string{a}, Conditions: discoveryv1.EndpointConditions{Ready: new(true)}}
 		if e.headless {
-			endpoint.Hostname = new(pod(n))
+			endpoint.Hostname = new(e.pod(n))
 		}
-		endpoints = append(endpoints, endpoint)
+		s.Endpoints = append(s.Endpoints, endpoint)
 	}
-	o := endpointsRecord(e.cluster, e.service, e.service+"-abcde", endpoints)
+	o := &record.Endpoints(e.cluster, e.key(), s)[0]
 	o.ResourceVersion = e.version
 	return o
 }
 
-// fill joins the clusters and writes their records with the calls that an exporter makes.
+// fill joins the clusters, each with its own zone, and writes their records.
 func (w *world) fill(ctx context.Context, b *bench) error {
-	var clusters []string
-	for i := range w.clusters - 1 {
-		clusters = append(clusters, other(i))
-	}
-	if err := b.join(ctx, clusters...); err != nil {
+	b.say("filling the hub: %s", w)
+	err := inParallel(ctx, w.clusters, func(ctx context.Context, _ int, cluster string) error {
+		_, err := join.Join(ctx, join.At(b.hub.Plane.Config()), join.Options{Cluster: cluster, Zone: cluster})
+		return err
+	})
+	if err != nil {
 		return err
 	}
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(16)
-	for i, e := range w.slices {
-		group.Go(func() error {
-			var ips []string
-			if !e.headless {
-				ips = []string{fmt.Sprintf("10.99.%d.%d", i/250%250, 1+i%250)}
-			}
-			if err := w.create(ctx, serviceRecord(e.cluster, e.service, time.Now(), ips...)); err != nil {
+	return inParallel(ctx, w.slices, func(ctx context.Context, i int, e *exportedSlice) error {
+		var ips []string
+		if !e.headless {
+			ips = []string{fmt.Sprintf("10.99.%d.%d", i/250%250, 1+i%250)}
+		}
+		if e.number == 0 {
+			if err := w.create(ctx, e.serviceRecord(ips...)); err != nil {
 				return err
 			}
-			o := e.record()
-			err := w.create(ctx, o)
-			e.version = o.ResourceVersion
-			return err
-		})
+		}
+		o := e.record()
+		err := w.create(ctx, o)
+		e.version = o.ResourceVersion
+		return err
+	})
+}
+
+// inParallel calls do for each of all, sixteen at a time.
+func inParallel[T any](ctx context.Context, all []T, do func(context.Context, int, T) error) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(16)
+	for i, of := range all {
+		group.Go(func() error { return do(ctx, i, of) })
 	}
 	return group.Wait()
 }
@@ -151,7 +201,7 @@ func (w *world) replace(ctx context.Context, e *exportedSlice, all bool) (change
 		}
 	}
 	for _, n := range changed {
-		e.addresses[n] = w.address()
+		e.addresses[n] = w.next()
 	}
 	o := e.record()
 	err = w.hub.Update(ctx, o, client.FieldOwner(api.FieldManagerExporter))
@@ -162,55 +212,47 @@ func (w *world) replace(ctx context.Context, e *exportedSlice, all bool) (change
 // beatEvery is how often an agent renews its Lease by default.
 const beatEvery = 10 * time.Second
 
-// beating calls do while it sends every simulated cluster's heartbeats.
+// beating calls do while it sends every cluster's heartbeats.
 func (w *world) beating(ctx context.Context, do func(context.Context) error) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		if err := w.beat(ctx); err != nil {
-			cancel(err)
-		}
-	}()
-	defer func() { cancel(nil); <-ended }()
-	err := do(ctx)
-	if cause := context.Cause(ctx); cause != nil {
-		return cause
-	}
-	return err
+	ctx, stop := context.WithCancel(ctx)
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return w.beat(ctx) })
+	group.Go(func() error { defer stop(); return do(ctx) })
+	return group.Wait()
 }
 
-// beat sends the heartbeats of every simulated cluster until ctx ends, spread over time as those of many clusters are.
+// beat sends the heartbeats of every cluster until ctx ends, spread over time as those of many clusters are.
 func (w *world) beat(ctx context.Context) error {
-	tick := time.NewTicker(beatEvery / time.Duration(w.clusters-1))
+	tick := time.NewTicker(beatEvery / time.Duration(len(w.clusters)))
 	defer tick.Stop()
-	for i := 0; ; i = (i + 1) % (w.clusters - 1) {
+	for i := 0; ; i = (i + 1) % len(w.clusters) {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
 		}
-		lease := coordinationv1ac.Lease(api.HeartbeatLease, api.MemberNamespace(other(i))).
-			WithLabels(map[string]string{api.LabelManagedBy: api.ManagedByExporter, api.LabelCluster: other(i)}).
-			WithSpec(coordinationv1ac.LeaseSpec().WithHolderIdentity(other(i)).WithLeaseDurationSeconds(int32(4 * beatEvery / time.Second)).
+		cluster := w.clusters[i]
+		lease := coordinationv1ac.Lease(api.HeartbeatLease, api.MemberNamespace(cluster)).
+			WithLabels(map[string]string{api.LabelManagedBy: api.ManagedByExporter, api.LabelCluster: cluster}).
+			WithSpec(coordinationv1ac.LeaseSpec().WithHolderIdentity(cluster).WithLeaseDurationSeconds(int32(4 * beatEvery / time.Second)).
 				WithRenewTime(metav1.NowMicro()))
 		if err := w.hub.Apply(ctx, lease, client.FieldOwner(api.FieldManagerExporter), client.ForceOwnership); err != nil && ctx.Err() == nil {
-			return fmt.Errorf("heartbeat of %s: %w", other(i), err)
+			return fmt.Errorf("heartbeat of %s: %w", cluster, err)
 		}
 	}
 }
 
-// ready reports whether the hub has heard every cluster except the one named, which isn't simulated.
-func (w *world) ready(ctx context.Context, but string) (bool, error) {
-	var members clustersetv1alpha1.MemberClusterList
-	if err := w.hub.List(ctx, &members); err != nil {
-		return false, err
-	}
-	n := 0
-	for i := range members.Items {
-		if m := &members.Items[i]; m.Name != but && m.Status.Phase == clustersetv1alpha1.MemberReady {
-			n++
+// heard waits until the hub has heard every cluster of the world.
+func (b *bench) heard(ctx context.Context, w *world) error {
+	return b.await(ctx, b.hub.Process, "the hub has heard all clusters", func() (bool, error) {
+		var members clustersetv1alpha1.MemberClusterList
+		err := w.hub.List(ctx, &members)
+		n := 0
+		for i := range members.Items {
+			if m := &members.Items[i]; m.Name != b.near.Name && m.Status.Phase == clustersetv1alpha1.MemberReady {
+				n++
+			}
 		}
-	}
-	return n == w.clusters-1, nil
+		return n == len(w.clusters), err
+	})
 }

@@ -16,10 +16,9 @@ var (
 )
 
 // normal replaces what differs from one run to the next: times, ports, the path of the repository, and what the API servers pick at random.
-// Columns stay where they are.
-func (t *tour) normal(text string) string {
-	for i, m := range t.members() {
-		text = strings.ReplaceAll(text, "-p "+m.DNS.Port+" ", "-p "+port(i)+" ")
+// Columns stay where they are. It adds to the known addresses of Services.
+func (t *tour) normal(text string, known map[string]string) string {
+	for i, m := range t.members {
 		text = strings.ReplaceAll(text, ".:"+m.DNS.Port+" {", ".:"+port(i)+" {")
 	}
 	text = strings.ReplaceAll(text, t.base+"/", "")
@@ -28,7 +27,18 @@ func (t *tour) normal(text string) string {
 	text = latencyRE.ReplaceAllString(text, "reachable (3ms)")
 	text = queryRE.ReplaceAllString(text, ", id: 4711")
 	text = heartbeatRE.ReplaceAllStringFunc(text, heartbeat)
-	return serviceIPs(text)
+	return serviceIPRE.ReplaceAllStringFunc(text, func(ip string) string {
+		if known[ip] == "" { // they are numbered in each cluster in the order of their appearance
+			cluster, n := serviceIPRE.FindStringSubmatch(ip)[1], 131
+			for other := range known {
+				if strings.HasPrefix(other, "10."+cluster+".") {
+					n++
+				}
+			}
+			known[ip] = fmt.Sprintf("10.%s.0.%d", cluster, n)
+		}
+		return known[ip]
+	})
 }
 
 // heartbeat replaces the age of a cluster's last heartbeat in a table with the lowest that is possible in its phase.
@@ -37,17 +47,4 @@ func heartbeat(row string) string {
 	age := map[string]string{"Ready": "1s", "Suspect": "6s", "Expired": "16s"}[m[2]]
 	width := len(m[3]) + len(m[4]) + len(m[5])
 	return m[1] + fmt.Sprintf("%-*s", width, age+m[4])
-}
-
-// serviceIPs numbers each cluster's Service addresses in the order of their appearance.
-func serviceIPs(text string) string {
-	known, next := map[string]string{}, map[string]int{}
-	return serviceIPRE.ReplaceAllStringFunc(text, func(ip string) string {
-		if known[ip] == "" {
-			cluster := serviceIPRE.FindStringSubmatch(ip)[1]
-			known[ip] = fmt.Sprintf("10.%s.0.%d", cluster, 131+next[cluster])
-			next[cluster]++
-		}
-		return known[ip]
-	})
 }

@@ -51,7 +51,7 @@ func build(ctx context.Context, w io.Writer, root, dir, ldflags string) (bin fle
 		return bin, err
 	}
 	return bin, during(w, "compiling etcd and kube-apiserver", func() error {
-		_, err := kube.Build(ctx, kube.BuildProgress(w))
+		_, err := kube.Build(ctx, kube.WithProgress(w))
 		return err
 	})
 }

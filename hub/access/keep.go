@@ -92,3 +92,17 @@ func Heartbeat(ctx context.Context, from client.Reader, cluster string) (*coordi
 	}
 	return lease, nil
 }
+
+// Release removes our finalizer from a MemberCluster. Another one may still keep the object.
+func Release(ctx context.Context, c client.Client, mc *clustersetv1alpha1.MemberCluster) error {
+	released := mc.DeepCopy()
+	if !controllerutil.RemoveFinalizer(released, api.MemberFinalizer) {
+		return nil
+	}
+	// The list is replaced as a whole, hence the optimistic lock.
+	patch := client.MergeFromWithOptions(mc, client.MergeFromWithOptimisticLock{})
+	if err := client.IgnoreNotFound(c.Patch(ctx, released, patch)); err != nil {
+		return fmt.Errorf("remove finalizer from MemberCluster %s: %w", mc.Name, err)
+	}
+	return nil
+}

@@ -161,12 +161,3 @@ func zonalFacts(t *testing.T, s *Snapshot) map[string]string {
 	}
 	return all
 }
-
-// Facts are compared as text, so String must show every difference.
-func TestFactsShowDifferences(t *testing.T) {
-	a := facts{exists: true, addrs: []string{"10.0.0.1"}, hosts: map[string][]string{"a.c": {"10.0.0.1"}}}
-	b := facts{exists: true, addrs: []string{"10.0.0.1"}, hosts: map[string][]string{"b.c": {"10.0.0.1"}}}
-	if a.String() == b.String() || !strings.Contains(a.String(), "host a.c") {
-		t.Errorf("facts read %s and %s", a, b)
-	}
-}

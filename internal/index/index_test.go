@@ -92,14 +92,6 @@ func TestNothingBeforePublish(t *testing.T) {
 	}
 }
 
-// A published Index without objects answers that nothing exists.
-func TestPublishNothing(t *testing.T) {
-	s := published(topology.Location{}).Snapshot()
-	if s == nil || s.Service("a.n") != nil || s.HasNamespace("n") || len(s.Services()) != 0 {
-		t.Errorf("Snapshot of nothing: %+v", s)
-	}
-}
-
 func TestUpdateRebuildsOneService(t *testing.T) {
 	var objects []Object
 	for i := range 500 {

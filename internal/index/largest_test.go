@@ -37,21 +37,6 @@ func largest(differ bool) *GlobalService {
 	return g
 }
 
-// Measures an update of the largest service. No other change gets through while it runs.
-func BenchmarkUpdateLargest(b *testing.B) {
-	for _, differ := range []bool{false, true} {
-		b.Run(fmt.Sprintf("differ=%t", differ), func(b *testing.B) {
-			b.ReportAllocs()
-			x := published(topology.Location{})
-			one, other := largest(differ), largest(differ)
-			other.Groups[0].Endpoints[0].Ready = false
-			for i := 0; b.Loop(); i++ {
-				x.Put([]Object{one, other}[i%2])
-			}
-		})
-	}
-}
-
 // Listing and sorting all 409,600 targets would take 16 MB and more than 400 ms.
 func TestUpdateOfTheLargestServiceIsBounded(t *testing.T) {
 	for _, differ := range []bool{false, true} {

@@ -6,7 +6,6 @@ import (
 	"reflect"
 	"runtime"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -289,37 +288,4 @@ func changeField(v reflect.Value, n *int) bool {
 		return true
 	}
 	return false
-}
-
-// Measures the CPU time of a relist at a large size: go test -run '^$' -bench Relist -benchtime 3x -benchmem ./internal/index
-func BenchmarkRelist(b *testing.B) {
-	const services = 100_000
-	x := relisted(services, nil)
-	imports, endpointSlices := listed(services)
-	for _, row := range []struct {
-		name   string
-		change func(i int)
-	}{
-		{"100,000 imports without news", func(int) { x.Replace(KindServiceImport, imports) }},
-		{"300,000 slices without news", func(int) { x.Replace(KindEndpointSlice, endpointSlices) }},
-		{"50 changed clusters", func(i int) { x.Replace(KindMemberCluster, listedClusters(fmt.Sprintf("zone-%d", 2+i%2))) }},
-	} {
-		b.Run(row.name, func(b *testing.B) {
-			began := processorTime(b)
-			for i := 0; b.Loop(); i++ {
-				row.change(i)
-			}
-			b.ReportMetric((processorTime(b)-began).Seconds()/float64(b.N), "cpu-s/op")
-		})
-	}
-}
-
-// processorTime returns the CPU time of this process, which is more meaningful than wall time on a busy machine.
-func processorTime(b *testing.B) time.Duration {
-	b.Helper()
-	var usage syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
-		b.Fatal(err)
-	}
-	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }

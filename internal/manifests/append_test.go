@@ -3,22 +3,20 @@ package manifests
 import (
 	"encoding/json"
 	"fmt"
-	"math/rand/v2"
 	"net/netip"
 	"reflect"
 	"testing"
 
-	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset/clusterset/api"
-	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
 	"github.com/clusterset/clusterset/internal/index"
 	"github.com/clusterset/clusterset/internal/topology"
+	"github.com/clusterset/clusterset/test/cases"
 )
 
 // checkAppend expects the output of Append to decode to the same object, without notes.
@@ -37,102 +35,28 @@ func checkAppend(t *testing.T, o index.Object) {
 	}
 }
 
-// chance picks from a few values, so that all combinations occur, including values that are rejected or converted to lower
-// case.
-type chance struct{ *rand.Rand }
-
-func pick[T any](c chance, from ...T) T { return from[c.IntN(len(from))] }
-
-func (c chance) text(from ...string) *string {
-	if s := pick(c, from...); s != "" {
-		return &s
-	}
-	return nil
-}
-
-func (c chance) addresses() []string {
-	var all []string
-	for range c.IntN(5) {
-		all = append(all, pick(c, "10.0.0.1", "10.0.0.2", "fd00::1", "::ffff:10.0.0.3", "127.0.0.1", "x"))
+// converted returns what the index keeps of the objects of its own tests.
+func converted(t testing.TB) (all []index.Object) {
+	t.Helper()
+	for kind, object := range map[string]func(valid, change map[string]any) runtime.Object{
+		"serviceimport": func(v, c map[string]any) runtime.Object { return cases.Object[mcsv1beta1.ServiceImport](t, v, c) },
+		"endpointslice": func(v, c map[string]any) runtime.Object { return cases.Object[discoveryv1.EndpointSlice](t, v, c) },
+		"globalservice": func(v, c map[string]any) runtime.Object { return cases.Object[fabedgev1alpha1.GlobalService](t, v, c) },
+	} {
+		table := cases.Read(t, "../index/testdata/cases/"+kind+".yaml")
+		for _, c := range table.Cases {
+			if o, _, _ := index.Convert(object(table.Valid, c.Change)); o != nil {
+				all = append(all, o)
+			}
+		}
 	}
 	return all
 }
 
-func (c chance) object() runtime.Object {
-	meta := metav1.ObjectMeta{Namespace: "shop", Name: pick(c, "web", "db-0")}
-	location := func() string { return pick(c, "", "z1", "华北", `a "b" \<`, " ", "tab\t") }
-	cluster := func() string { return pick(c, "", "c1", "C2", "a.b", "-") }
-	ready := func() *bool { return pick(c, nil, ptr(true), ptr(false)) }
-	protocol := func() corev1.Protocol {
-		return pick(c, "", corev1.ProtocolTCP, corev1.ProtocolUDP, corev1.ProtocolSCTP, "X")
-	}
-	name := func() string { return pick(c, "", "http", "DNS", "-") }
-	number := func() int32 { return pick[int32](c, 0, 80, 8080, 65535, 70000) }
-	switch c.IntN(4) {
-	case 0:
-		o := &mcsv1beta1.ServiceImport{ObjectMeta: meta}
-		o.Labels = pick(c, nil, map[string]string{api.LabelManagedBy: api.ManagedByImporter})
-		o.Spec.Type = pick(c, mcsv1beta1.ClusterSetIP, mcsv1beta1.Headless)
-		o.Spec.IPs = c.addresses()
-		for range c.IntN(4) {
-			o.Spec.Ports = append(o.Spec.Ports, mcsv1beta1.ServicePort{Name: name(), Protocol: protocol(), Port: number()})
-		}
-		return o
-	case 1:
-		o := &discoveryv1.EndpointSlice{ObjectMeta: meta, AddressType: pick(c, discoveryv1.AddressTypeIPv4, discoveryv1.AddressTypeIPv6)}
-		o.Labels = map[string]string{mcsv1beta1.LabelServiceName: "web", mcsv1beta1.LabelSourceCluster: cluster()}
-		for range c.IntN(4) {
-			o.Ports = append(o.Ports, discoveryv1.EndpointPort{Name: ptr(name()), Protocol: ptr(protocol()), Port: ptr(number())})
-		}
-		for range c.IntN(6) {
-			o.Endpoints = append(o.Endpoints, discoveryv1.Endpoint{
-				Addresses: c.addresses(), Hostname: c.text("", "a", "B", "-"), Zone: ptr(location()),
-				Conditions: discoveryv1.EndpointConditions{Ready: ready()},
-			})
-		}
-		return o
-	case 2:
-		o := &fabedgev1alpha1.GlobalService{ObjectMeta: meta}
-		o.Spec.Type = pick(c, "", fabedgev1alpha1.ClusterIP, fabedgev1alpha1.Headless)
-		for range c.IntN(4) {
-			o.Spec.Ports = append(o.Spec.Ports, fabedgev1alpha1.ServicePort{Name: name(), Protocol: protocol(), Port: number()})
-		}
-		for range c.IntN(8) {
-			e := fabedgev1alpha1.Endpoint{
-				Addresses: c.addresses(), Hostname: c.text("", "", "a", "B"), Cluster: cluster(), Zone: location(), Region: location(), Ready: ready(),
-			}
-			for range max(0, c.IntN(4)-2) {
-				e.Ports = append(e.Ports, fabedgev1alpha1.EndpointPort{Name: name(), Protocol: protocol(), Port: number()})
-			}
-			o.Spec.Endpoints = append(o.Spec.Endpoints, e)
-		}
-		return o
-	default:
-		o := &clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: pick(c, "c1", "C2", "a.b")}}
-		o.Spec.Zone, o.Spec.Region, o.Spec.Drain = location(), location(), c.IntN(2) > 0
-		o.Spec.Weight = pick(c, nil, ptr(int32(1)), ptr(int32(50)), ptr(int32(100)), ptr(int32(0)))
-		for range max(0, c.IntN(6)-3) {
-			o.Spec.Zones = append(o.Spec.Zones, pick(c, "z1", "z2", ""))
-		}
-		o.Status.Phase = pick(c, "", clustersetv1alpha1.MemberReady, clustersetv1alpha1.MemberSuspect, clustersetv1alpha1.MemberExpired)
-		return o
-	}
-}
-
-func ptr[T any](v T) *T { return &v }
-
 // If an API object converts to an object of the index, Append writes it as a manifest that converts to the same object.
 func TestAppendIsTheInverseOfConversion(t *testing.T) {
-	for seed := range uint64(3000) {
-		o := chance{rand.New(rand.NewPCG(seed, 1))}.object()
-		object, _, _ := index.Convert(o)
-		if object == nil {
-			continue
-		}
-		checkAppend(t, object)
-		if t.Failed() {
-			t.Fatalf("seed %d: %+v", seed, o)
-		}
+	for _, o := range converted(t) {
+		checkAppend(t, o)
 	}
 }
 
@@ -151,7 +75,7 @@ func TestAppendWritesEveryField(t *testing.T) {
 		&index.EndpointSlice{Namespace: "n", Name: "a-1", Service: "a.n", Group: group},
 		&index.GlobalService{Service: "a.n", Headless: true, Ports: []index.Port{port}, Groups: []index.Group{regional}, Policy: stated},
 		&index.Cluster{Name: "c1", Member: topology.Member{Zones: []string{"z1"}, Region: "r1", Phase: topology.Expired, Drain: true}, Weight: 50},
-		&index.Cluster{Name: "c1", Member: topology.Member{Zones: []string{"z1", "z2"}, Region: "r1", Phase: topology.Suspect, Drain: true}, Weight: 50},
+		&index.Cluster{Name: "c1", Member: topology.Member{Zones: []string{"z1", `华北 "2" \<`}, Region: "r1", Phase: topology.Suspect, Drain: true}, Weight: 50},
 	} {
 		checkAppend(t, o)
 		for _, field := range zeroFields(reflect.ValueOf(o).Elem(), o.Kind().String()) {
@@ -207,12 +131,7 @@ func TestAppendKeepsWithinTheLimits(t *testing.T) {
 
 // A server calls Append for hundreds of thousands of objects at a time, and repeatedly.
 func TestAppendLeavesNoGarbage(t *testing.T) {
-	var objects []index.Object
-	for seed := range uint64(200) {
-		if o, _, _ := index.Convert(chance{rand.New(rand.NewPCG(seed, 2))}.object()); o != nil {
-			objects = append(objects, o)
-		}
-	}
+	objects := converted(t)
 	line := make([]byte, 0, 1<<16)
 	allocs := testing.AllocsPerRun(10, func() {
 		for _, o := range objects {
@@ -227,10 +146,8 @@ func TestAppendLeavesNoGarbage(t *testing.T) {
 // FuzzAppend appends the objects that it decodes.
 func FuzzAppend(f *testing.F) {
 	f.Add([]byte(first))
-	for seed := range uint64(40) {
-		if o, _, _ := index.Convert(chance{rand.New(rand.NewPCG(seed, 3))}.object()); o != nil {
-			f.Add(Append(nil, o))
-		}
+	for _, o := range converted(f) {
+		f.Add(Append(nil, o))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		found, _, err := Decode("a.yaml", data)

@@ -3,6 +3,7 @@ package merge_test
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -82,12 +83,6 @@ func TestNoExportIsOlderThanItsClusterIsMember(t *testing.T) {
 	again.CreationTimestamp, again.Annotations = metav1.NewTime(epoch.Add(99*time.Second)), map[string]string{api.AnnotationJoined: "2026-01-01T00:00:01Z"}
 	if at := again.JoinedAt(); !at.Equal(epoch.Add(time.Second)) {
 		t.Errorf("joined at %s", at)
-	}
-}
-
-func TestOfNoExportsNothing(t *testing.T) {
-	if r := merge.Resolve(nil); len(r.Clusters) != 0 || r.Name != "" {
-		t.Errorf("got %+v", r)
 	}
 }
 
@@ -215,104 +210,37 @@ func TestPolicy(t *testing.T) {
 // Rules C13 and C14 of docs/spec/control-plane.md.
 func TestPorts(t *testing.T) {
 	for _, tc := range []struct {
-		name     string
-		records  []*clustersetv1alpha1.ExportedService
-		want     string
-		conflict bool
+		name, exports, want string // an export is its cluster, its age and its ports
+		conflict            bool
 	}{
-		{
-			"that agree",
-			[]*clustersetv1alpha1.ExportedService{record("a", 1, ports("http:80")), record("b", 2, ports("http:80/TCP"))},
-			"http:80/TCP=a+b", false,
-		},
-		{
-			"in another order agree",
-			[]*clustersetv1alpha1.ExportedService{
-				record("a", 1, ports("http:80 dns:53/UDP")), record("b", 2, ports("dns:53/UDP http:80")),
-			},
-			"http:80/TCP=a+b dns:53/UDP=a+b", false,
-		},
-		{
-			"are united, the winner's first",
-			[]*clustersetv1alpha1.ExportedService{
-				record("a", 2, ports("admin:90 http:80")), record("b", 1, ports("http:80 metrics:9090")),
-			},
-			"http:80/TCP=a+b metrics:9090/TCP=b admin:90/TCP=a", true,
-		},
-		{
-			"of one name keep the winner's number, and only who has it gets traffic",
-			[]*clustersetv1alpha1.ExportedService{
-				record("a", 1, ports("http:80")), record("b", 2, ports("http:8080")), record("c", 3, ports("http:80")),
-			},
-			"http:80/TCP=a+c", true,
-		},
-		{"of one name differ in protocol", []*clustersetv1alpha1.ExportedService{
-			record("a", 1, ports("dns:53")), record("b", 2, ports("dns:53/UDP")),
-		}, "dns:53/TCP=a", true},
-		{
-			"of one number keep the winner's name",
-			[]*clustersetv1alpha1.ExportedService{
-				record("a", 1, ports("http:80")), record("b", 2, ports("web:80 extra:81")),
-			},
-			"http:80/TCP=a extra:81/TCP=b", true,
-		},
-		{
-			"of one number and two protocols are two",
-			[]*clustersetv1alpha1.ExportedService{
-				record("a", 1, ports("dns-tcp:53")), record("b", 2, ports("dns-udp:53/UDP")),
-			},
-			"dns-tcp:53/TCP=a dns-udp:53/UDP=b", true,
-		},
-		{
-			"of losers lose to the older loser",
-			[]*clustersetv1alpha1.ExportedService{
-				record("a", 1, ports("http:80")), record("c", 2, ports("x:1")), record("b", 3, ports("x:2")),
-			},
-			"http:80/TCP=a x:1/TCP=c", true,
-		},
-		{
-			"without a name get one",
-			[]*clustersetv1alpha1.ExportedService{record("a", 1), record("b", 2)},
-			"tcp-80:80/TCP=a+b", false,
-		},
-		{
-			"without a name have the same among others",
-			[]*clustersetv1alpha1.ExportedService{
-				record("a", 1, ports(":80")), record("b", 2, ports("metrics:9090")),
-			},
-			"tcp-80:80/TCP=a metrics:9090/TCP=b", true,
-		},
-		{
-			"without a name keep theirs when a younger export claims it",
-			[]*clustersetv1alpha1.ExportedService{
-				record("a", 1, ports(":80")), record("b", 2, ports("tcp-80:81 extra:82")),
-			},
-			"tcp-80:80/TCP=a extra:82/TCP=b", true,
-		},
-		{
-			"without a name don't take an older one's",
-			[]*clustersetv1alpha1.ExportedService{
-				record("a", 2, ports(":80")), record("b", 1, ports("tcp-80:81")),
-			},
-			"tcp-80:81/TCP=b tcp-80-2:80/TCP=a", true,
-		},
-		{
-			"without a name don't take an older one's second",
-			[]*clustersetv1alpha1.ExportedService{
-				record("a", 2, ports(":80")), record("b", 1, ports("tcp-80:81 tcp-80-2:82")),
-			},
-			"tcp-80:81/TCP=b tcp-80-2:82/TCP=b tcp-80-3:80/TCP=a", true,
-		},
-		{"without a name are of one name", []*clustersetv1alpha1.ExportedService{
-			record("a", 1, ports(":80")), record("b", 2, ports(":81")),
-		}, "tcp-80:80/TCP=a", true},
-		{"can be none", []*clustersetv1alpha1.ExportedService{record("a", 1, ports("")), record("b", 2, ports(""))}, "", false},
-		{"the winner doesn't have are kept", []*clustersetv1alpha1.ExportedService{
-			record("a", 1, ports("")), record("b", 2, ports("http:80")),
-		}, "http:80/TCP=b", true},
+		{"that agree", "a 1 http:80; b 2 http:80/TCP", "http:80/TCP=a+b", false},
+		{"in another order agree", "a 1 http:80 dns:53/UDP; b 2 dns:53/UDP http:80", "http:80/TCP=a+b dns:53/UDP=a+b", false},
+		{"are united, the winner's first", "a 2 admin:90 http:80; b 1 http:80 metrics:9090", "http:80/TCP=a+b metrics:9090/TCP=b admin:90/TCP=a", true},
+		{"of one name keep the winner's number, and only who has it gets traffic", "a 1 http:80; b 2 http:8080; c 3 http:80", "http:80/TCP=a+c", true},
+		{"of one name differ in protocol", "a 1 dns:53; b 2 dns:53/UDP", "dns:53/TCP=a", true},
+		{"of one number keep the winner's name", "a 1 http:80; b 2 web:80 extra:81", "http:80/TCP=a extra:81/TCP=b", true},
+		{"of one number and two protocols are two", "a 1 dns-tcp:53; b 2 dns-udp:53/UDP", "dns-tcp:53/TCP=a dns-udp:53/UDP=b", true},
+		{"of losers lose to the older loser", "a 1 http:80; c 2 x:1; b 3 x:2", "http:80/TCP=a x:1/TCP=c", true},
+		{"without a name get one", "a 1 :80; b 2 :80", "tcp-80:80/TCP=a+b", false},
+		{"without a name have the same among others", "a 1 :80; b 2 metrics:9090", "tcp-80:80/TCP=a metrics:9090/TCP=b", true},
+		{"without a name keep theirs when a younger export claims it", "a 1 :80; b 2 tcp-80:81 extra:82", "tcp-80:80/TCP=a extra:82/TCP=b", true},
+		{"without a name don't take an older one's", "a 2 :80; b 1 tcp-80:81", "tcp-80:81/TCP=b tcp-80-2:80/TCP=a", true},
+		{"without a name don't take an older one's second", "a 2 :80; b 1 tcp-80:81 tcp-80-2:82", "tcp-80:81/TCP=b tcp-80-2:82/TCP=b tcp-80-3:80/TCP=a", true},
+		{"without a name are of one name", "a 1 :80; b 2 :81", "tcp-80:80/TCP=a", true},
+		{"can be none", "a 1; b 2", "", false},
+		{"the winner doesn't have are kept", "a 1; b 2 http:80", "http:80/TCP=b", true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			r := resolve(tc.records...)
+			var records []*clustersetv1alpha1.ExportedService
+			for export := range strings.SplitSeq(tc.exports, "; ") {
+				words := strings.SplitN(export+" ", " ", 3)
+				age, err := strconv.Atoi(words[1])
+				if err != nil {
+					t.Fatal(err)
+				}
+				records = append(records, record(words[0], age, ports(words[2])))
+			}
+			r := resolve(records...)
 			if got := portText(r.Ports); got != tc.want {
 				t.Errorf("ports are %q, want %q", got, tc.want)
 			}

@@ -8,6 +8,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"testing"
 	"time"
 
@@ -147,5 +149,23 @@ func TestWriteSaysWhereItFails(t *testing.T) {
 	}
 	if err := Write("/dev/full/snapshot", generation(1)); err == nil {
 		t.Error("written below a device")
+	}
+}
+
+// Saving allocates a few buffers, not the whole content of the file.
+func TestSavingIsStreamed(t *testing.T) {
+	slice := slices.IndexFunc(sample().Objects, func(o index.Object) bool { return o.Kind() == index.KindEndpointSlice })
+	s := &State{Objects: slices.Repeat(sample().Objects[slice:slice+1], 20_000)}
+	path := filepath.Join(t.TempDir(), "state")
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	err := Write(path, s)
+	runtime.ReadMemStats(&after)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const buffers = 1 << 20
+	if each := (int64(after.TotalAlloc-before.TotalAlloc) - buffers) / int64(len(s.Objects)); each > 64 {
+		t.Errorf("%d bytes for each object", each)
 	}
 }

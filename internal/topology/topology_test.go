@@ -26,32 +26,6 @@ func TestWithin(t *testing.T) {
 	}
 }
 
-// FabDNS's design document ranks four cities. View must rank them in the same way.
-func TestRankFourCities(t *testing.T) {
-	cities := map[string]*Member{
-		"xicheng":      {Zones: []string{"beijing"}, Region: "north"},
-		"chaoyang":     {Zones: []string{"beijing"}, Region: "north"},
-		"minhang":      {Zones: []string{"shanghai"}, Region: "south"},
-		"shijiazhuang": {Zones: []string{"hebei"}, Region: "north"},
-	}
-	tests := []struct {
-		self Location
-		want map[string]Rank
-	}{
-		{Location{"haidian", "beijing", "north"}, map[string]Rank{"xicheng": 0, "chaoyang": 0, "shijiazhuang": 1, "minhang": 2}},
-		{Location{"tianjin", "tianjin", "north"}, map[string]Rank{"xicheng": 1, "chaoyang": 1, "shijiazhuang": 1, "minhang": 2}},
-		{Location{"xian", "xian", "west"}, map[string]Rank{"xicheng": 2, "chaoyang": 2, "shijiazhuang": 2, "minhang": 2}},
-	}
-	for _, tt := range tests {
-		v := View{Self: tt.self}
-		for city, want := range tt.want {
-			if got := v.Rank(&Endpoint{Cluster: city, Member: cities[city], ClusterIP: true}); got != want {
-				t.Errorf("from %v: Rank(%s) = %d, want %d", tt.self, city, got, want)
-			}
-		}
-	}
-}
-
 func TestParseTier(t *testing.T) {
 	for _, s := range []string{"cluster", "zone", "region"} {
 		if tier, err := ParseTier(s); err != nil || tier.String() != s {

@@ -13,7 +13,6 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"os"
-	"runtime"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -351,33 +350,6 @@ func longReplies(t *testing.T) (tt *target, queries []byte) {
 	return tt, queries
 }
 
-// A server that stops waits for a client that hasn't read its replies yet, up to the write timeout.
-func TestALateReaderGetsItsRepliesWhenTheServerStops(t *testing.T) {
-	tt, all := longReplies(t)
-	tt.server.WriteTimeout = time.Minute
-	l := newListener(listenTCP(t), tt)
-	client := connect(t, l.Addr().String(), nil)
-	conn, err := l.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
-	send(t, client, all)
-	_ = l.Close()
-	closed := make(chan error, 1)
-	go func() { closed <- conn.Close() }()
-	for i := range uint16(oneBatch) {
-		if id, rcode, err := readReply(client); err != nil || id != i || rcode != dns.RcodeSuccess {
-			t.Fatalf("reply %d: ID %d, rcode %d, %v", i, id, rcode, err)
-		}
-	}
-	if _, _, err := readReply(client); !errors.Is(err, io.EOF) {
-		t.Errorf("after the last reply: %v", err)
-	}
-	if err := <-closed; err != nil {
-		t.Error(err)
-	}
-}
-
 // A client that doesn't read for the write timeout gets half a reply. It gets nothing after that, also if the server stops then and the
 // client reads again. A63.
 func TestNothingFollowsAReplyThatWasCut(t *testing.T) {
@@ -490,54 +462,3 @@ func TestAStopEndsAConnectionThatNeverPauses(t *testing.T) {
 
 // elapse waits in a bubble of testing/synctest, whose clock moves on at once.
 func elapse(d time.Duration) { <-time.After(d) }
-
-// A connection that stays open takes 320 bytes more than without the express path at most, whoever has answered over it.
-func TestAnIdleConnectionsMemory(t *testing.T) {
-	idleMemory(t, dns.TypeA, true) // allocates what is allocated once
-	for _, qtype := range []uint16{dns.TypeA, dns.TypeNS} {
-		with, without := idleMemory(t, qtype, true), idleMemory(t, qtype, false)
-		t.Logf("%s: a connection takes %d bytes, without the express path %d", dns.TypeToString[qtype], with, without)
-		if with > without+320 {
-			t.Errorf("%s: a connection takes %d bytes, without the express path %d", dns.TypeToString[qtype], with, without)
-		}
-	}
-}
-
-// idleMemory returns how much of the heap each of many connections takes over which a query was answered.
-func idleMemory(t *testing.T, qtype uint16, express bool) int {
-	t.Helper()
-	tt := testTarget(t, published)
-	tt.server.IdleTimeout = time.Hour
-	l := listenTCP(t)
-	server, done := streamServer(tt, l, express), make(chan struct{})
-	go func() {
-		defer close(done)
-		_ = server.ActivateAndServe()
-	}()
-	defer func() {
-		_ = server.Shutdown()
-		<-done
-	}()
-	exchange(t, connect(t, l.Addr().String(), nil), qtype) // what is allocated once
-	const n = 400
-	conns := make([]net.Conn, 0, n)
-	used := func() int {
-		var m runtime.MemStats
-		for range 3 { // pools are emptied
-			runtime.GC()
-		}
-		runtime.ReadMemStats(&m)
-		return int(m.HeapAlloc) //nolint:gosec // of a test
-	}
-	before := used()
-	for range n {
-		conn := connect(t, l.Addr().String(), nil)
-		exchange(t, conn, qtype)
-		conns = append(conns, conn)
-	}
-	each := (used() - before) / n
-	for _, conn := range conns {
-		_ = conn.Close()
-	}
-	return each
-}

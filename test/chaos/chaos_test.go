@@ -66,7 +66,6 @@ type run struct {
 	asked answers // the questions that the prober asks
 	// parted is how often each pair of members was parted: the way back takes longer each time (D50).
 	parted map[way]int
-	back   map[string]time.Time // when clusters that had been silent were back
 }
 
 // fault is one kind of fault.
@@ -150,8 +149,8 @@ func newRun(t *testing.T, in fleetOf, table table, seed uint64, changes ...func(
 
 	script := random.NewSteady(specs, in.networks, seed)
 	c := &run{
-		Run: &random.Run{Fleet: f.For(t), Script: script, Returning: map[string]bool{}},
-		in:  in, wires: w, table: table, parted: map[way]int{}, back: map[string]time.Time{},
+		Run: &random.Run{Fleet: f.For(t), Script: script, Silences: true},
+		in:  in, wires: w, table: table, parted: map[way]int{},
 	}
 	for _, m := range c.Members {
 		c.Servers = append(c.Servers, random.Server{DNS: m.DNS, Member: m, At: fleet.Location{Cluster: m.Spec.Name, Zone: m.Spec.Zone, Region: m.Spec.Region}})
@@ -191,9 +190,8 @@ func (c *run) inject(f fault) (mended bool) {
 	outer := c.Run
 	defer func() { c.Run = outer }()
 	outer.TB.(*testing.T).Run(strings.NewReplacer(" ", "_", "/", "_").Replace(f.String()), func(t *testing.T) {
-		c.Run = &random.Run{Fleet: outer.For(t), Script: outer.Script, Servers: outer.Servers, Returning: outer.Returning}
+		c.Run = &random.Run{Fleet: outer.For(t), Script: outer.Script, Servers: outer.Servers, Silences: true}
 		c.fault = f
-		c.forget()
 		c.choose()
 		c.impatient(f.silent)
 		c.prober.expect(c.phases[ready])
@@ -207,7 +205,6 @@ func (c *run) inject(f fault) (mended bool) {
 		c.mend()
 		mended = true
 		recovered := time.Since(ended)
-		c.back[c.victim.Spec.Name] = time.Now()
 		c.foresee()
 		c.prober.expect(c.phases[ready])
 		c.watch(c.round()) // so that each question is asked once after the recovery
@@ -217,12 +214,10 @@ func (c *run) inject(f fault) (mended bool) {
 			t.Error("no traffic felt this fault, so it shows nothing")
 		}
 		if counts.bad() > 0 {
-			t.Errorf("%d wrong, %d missing, %d late of %d answers, %d of %d slices of last resort wrong:\n%s",
-				counts.wrong, counts.missing, counts.late, counts.asked, counts.astray, counts.read, strings.Join(counts.examples, "\n"))
+			t.Errorf("%d wrong, %d missing, %d late of %d answers:\n%s", counts.wrong, counts.missing, counts.late, counts.asked, strings.Join(counts.examples, "\n"))
 		}
-		t.Logf("%s: %s of fault at %s, right again after %s; %d questions, %d of them unanswered by a server that was down; "+
-			"slices of last resort read %d times; felt: %s", f, lasted.Round(time.Millisecond), c.victim.Spec.Name,
-			recovered.Round(time.Millisecond), counts.asked, counts.unanswered, counts.read, strings.Join(c.felt, "; "))
+		t.Logf("%s: %s of fault at %s, right again after %s; %d questions, %d of them unanswered by a server that was down; felt: %s", f,
+			lasted.Round(time.Millisecond), c.victim.Spec.Name, recovered.Round(time.Millisecond), counts.asked, counts.unanswered, strings.Join(c.felt, "; "))
 	})
 	return mended
 }
@@ -276,7 +271,6 @@ func (c *run) mend() {
 		c.prober.moved(i, s.Addr())
 	}
 	c.Settle()
-	c.Brief = true
 	kube.EventuallyWithin(c, random.Converge, func() error { return errors.Join(c.Check(), c.recorded()) })
 	for i := range c.Servers {
 		c.prober.excuse(i, false)
@@ -330,8 +324,7 @@ func (c *run) impatient(yes bool) {
 // other clusters. The victim's own DNS server may not learn of the phases.
 func (c *run) fallsSilent() {
 	c.Helper()
-	phases := []phase{ready, suspected, expired, returned}
-	c.Returning[c.victim.Spec.Name] = true
+	phases := []phase{ready, suspected, expired, ready}
 	var stages [][]answers
 	for _, phase := range phases {
 		stages = append(stages, c.phases[phase])

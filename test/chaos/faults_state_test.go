@@ -20,9 +20,9 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/clientcmd"
@@ -144,47 +144,27 @@ func shiftRenewTime(r *http.Request, by time.Duration, seen *atomic.Int32) {
 	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 }
 
-// crdsOf returns this project's CRDs in a cluster.
-func (c *run) crdsOf(of *fleettest.Cluster) []unstructured.Unstructured {
+// crdsOf returns this project's CRDs in a cluster whose names begin like that.
+func (c *run) crdsOf(of *fleettest.Cluster, begin string) []apiextensionsv1.CustomResourceDefinition {
 	c.Helper()
-	list := &unstructured.UnstructuredList{}
-	list.SetAPIVersion("apiextensions.k8s.io/v1")
-	list.SetKind("CustomResourceDefinitionList")
-	c.must(of.List(list))
-	var ours []unstructured.Unstructured
-	for _, crd := range list.Items {
-		if strings.HasSuffix(crd.GetName(), ".clusterset.dev") || strings.HasSuffix(crd.GetName(), ".dns.fabedge.io") {
-			ours = append(ours, crd)
-		}
-	}
+	var list apiextensionsv1.CustomResourceDefinitionList
+	c.must(of.List(&list))
+	ours := slices.DeleteFunc(list.Items, func(crd apiextensionsv1.CustomResourceDefinition) bool {
+		return !strings.HasPrefix(crd.Name, begin) || !strings.HasSuffix(crd.Name, ".clusterset.dev") && !strings.HasSuffix(crd.Name, ".dns.fabedge.io")
+	})
 	if len(ours) == 0 {
-		c.Fatalf("%s has no CRDs of ours", of.Dir)
+		c.Fatalf("%s has no CRD %s of ours", of.Dir, begin)
 	}
 	return ours
 }
 
-// hubCRD returns the hub's CRD of a resource.
-func (c *run) hubCRD(resource string) *unstructured.Unstructured {
-	c.Helper()
-	for _, crd := range c.crdsOf(&c.Hub.Cluster) {
-		if strings.HasPrefix(crd.GetName(), resource+".") {
-			return &crd
-		}
-	}
-	c.Fatalf("the hub has no CRD of %s", resource)
-	return nil
-}
-
-// changeCRD changes each version of a CRD.
-func (c *run) changeCRD(of *fleettest.Cluster, crd *unstructured.Unstructured, change func(version map[string]any)) {
+// changeCRD changes the properties in each version of a CRD.
+func (c *run) changeCRD(of *fleettest.Cluster, crd *apiextensionsv1.CustomResourceDefinition, change func(map[string]apiextensionsv1.JSONSchemaProps)) {
 	c.Helper()
 	before := crd.DeepCopy()
-	versions, _, err := unstructured.NestedSlice(crd.Object, "spec", "versions")
-	c.must(err)
-	for _, v := range versions {
-		change(v.(map[string]any))
+	for _, v := range crd.Spec.Versions {
+		change(v.Schema.OpenAPIV3Schema.Properties)
 	}
-	c.must(unstructured.SetNestedSlice(crd.Object, versions, "spec", "versions"))
 	c.must(of.Client.Patch(context.Background(), crd, client.MergeFrom(before)))
 }
 
@@ -192,11 +172,13 @@ func (c *run) changeCRD(of *fleettest.Cluster, crd *unstructured.Unstructured, c
 // watches. Then upgradeCRDs removes the fields, as a downgrade does.
 func (c *run) upgradeCRDs(of *fleettest.Cluster) {
 	c.Helper()
-	for _, crd := range c.crdsOf(of) {
+	for _, crd := range c.crdsOf(of, "") {
 		before := crd.GetGeneration()
-		c.changeCRD(of, &crd, func(version map[string]any) {
-			at := append(newFields(version), "ofTheNextVersion")
-			c.must(unstructured.SetNestedMap(version, map[string]any{"type": "string"}, at...))
+		c.changeCRD(of, &crd, func(properties map[string]apiextensionsv1.JSONSchemaProps) {
+			if spec, has := properties["spec"]; has { // a Reachability has none
+				properties = spec.Properties
+			}
+			properties["ofTheNextVersion"] = apiextensionsv1.JSONSchemaProps{Type: "string"}
 		})
 		if crd.GetGeneration() > before {
 			c.touched("the watches of %s ended", crd.GetName())
@@ -205,16 +187,6 @@ func (c *run) upgradeCRDs(of *fleettest.Cluster) {
 	c.churn(8)
 	c.watch(c.between(2*time.Second, 6*time.Second))
 	c.must(c.installCRDs(of))
-}
-
-// newFields returns where a kind's schema gets new fields: in the spec or, for a Reachability, which has none, beside the others.
-func newFields(version map[string]any) []string {
-	all := []string{"schema", "openAPIV3Schema", "properties"}
-	spec := append(slices.Clone(all), "spec", "properties")
-	if _, has, _ := unstructured.NestedMap(version, spec...); has {
-		return spec
-	}
-	return all
 }
 
 func (c *run) installCRDs(of *fleettest.Cluster) error {
@@ -228,7 +200,7 @@ func (c *run) installCRDs(of *fleettest.Cluster) error {
 // CRD again.
 func (c *run) deleteHubCRD(resource string) {
 	c.Helper()
-	crd := c.hubCRD(resource)
+	crd := &c.crdsOf(&c.Hub.Cluster, resource+".")[0]
 	c.must(c.Hub.Client.Delete(context.Background(), crd))
 	c.until(func() error {
 		err := c.Hub.Get("", crd.GetName(), crd.DeepCopy())

@@ -13,9 +13,7 @@ import (
 	"time"
 
 	"github.com/miekg/dns"
-	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/clusterset/clusterset/test/fleettest"
 	"github.com/clusterset/clusterset/test/random"
 )
 
@@ -32,16 +30,12 @@ type answers map[question]string
 
 type question struct{ name, qtype string }
 
-// lastResort is the type of the questions that a cluster's API server answers: which endpoints of last resort a Service has (random.LastResort).
-const lastResort = "last resort"
-
 func (q question) String() string { return q.name + " " + q.qtype }
 
-// prober asks every server for every exported name, over and over, and reads every extended Service's slices. The expected answers can
-// change with the phase of a cluster. Then they must come in the order of the phases, and never return to an earlier one.
+// prober asks every server for every exported name, over and over. The expected answers can change with the phase of a cluster. Then they must
+// come in the order of the phases, and never return to an earlier one.
 type prober struct {
 	servers []*probed
-	slices  []*probed // in the same order, the API servers beside them
 	stop    context.CancelFunc
 	done    sync.WaitGroup
 }
@@ -60,14 +54,7 @@ type probed struct {
 	looking int  // the stage whose owed questions are asked first
 	excused bool // the server may be silent or answer SERVFAIL
 	counts  probeCounts
-
-	slices bool // whether it is asked for endpoints of last resort
-	every  time.Duration
-	ask    func(ctx context.Context, addr string, q question, patience time.Duration) (string, error)
 }
-
-// answers reports whether it is a server for such questions.
-func (s *probed) answers(q question) bool { return s.slices == (q.qtype == lastResort) }
 
 // probeCounts counts the questions by how they were answered.
 type probeCounts struct {
@@ -75,8 +62,6 @@ type probeCounts struct {
 	wrong, missing    int
 	late              int
 	examples          []string // wrong answers
-
-	read, astray int // how often slices of last resort were read, and had something else than they must have
 }
 
 func (c *probeCounts) add(o probeCounts) {
@@ -85,37 +70,24 @@ func (c *probeCounts) add(o probeCounts) {
 	c.wrong += o.wrong
 	c.missing += o.missing
 	c.late += o.late
-	c.read += o.read
-	c.astray += o.astray
 	c.examples = append(c.examples, o.examples...)
 }
 
-func (c *probeCounts) bad() int { return c.wrong + c.missing + c.late + c.astray }
+func (c *probeCounts) bad() int { return c.wrong + c.missing + c.late }
 
 // startProber starts asking the questions of the first stage.
 func startProber(servers []random.Server, stage []answers, seed uint64) *prober {
 	ctx, stop := context.WithCancel(context.Background())
 	p := &prober{stop: stop}
 	for i, s := range servers {
-		member := s.Member
-		named := &probed{name: member.Spec.Name, addr: s.Addr(), every: probeEvery, ask: askOnce}
-		read := &probed{name: member.Spec.Name, every: readEvery, ask: reader(member), slices: true, excused: true}
-		p.servers, p.slices = append(p.servers, named), append(p.slices, read)
-		for n, server := range []*probed{named, read} {
-			server.stages, server.reached = []answers{stage[i]}, map[question]int{}
-			for _, q := range slices.SortedFunc(maps.Keys(stage[i]), func(a, b question) int { return strings.Compare(a.String(), b.String()) }) {
-				if server.answers(q) {
-					server.questions = append(server.questions, q)
-				}
-			}
-			rng := rand.New(rand.NewPCG(seed, uint64(2*i+n))) //nolint:gosec // repeatable on purpose
-			rng.Shuffle(len(server.questions), func(i, j int) {
-				server.questions[i], server.questions[j] = server.questions[j], server.questions[i]
-			})
-			if len(server.questions) > 0 {
-				p.done.Go(func() { server.run(ctx) })
-			}
-		}
+		server := &probed{name: s.Member.Spec.Name, addr: s.Addr(), stages: []answers{stage[i]}, reached: map[question]int{}}
+		p.servers = append(p.servers, server)
+		server.questions = slices.SortedFunc(maps.Keys(stage[i]), func(a, b question) int { return strings.Compare(a.String(), b.String()) })
+		rng := rand.New(rand.NewPCG(seed, uint64(i))) //nolint:gosec // repeatable on purpose
+		rng.Shuffle(len(server.questions), func(i, j int) {
+			server.questions[i], server.questions[j] = server.questions[j], server.questions[i]
+		})
+		p.done.Go(func() { server.run(ctx) })
 	}
 	return p
 }
@@ -126,14 +98,12 @@ func (p *prober) end() {
 	p.done.Wait()
 }
 
-// each does something with each server, and with the API server beside it.
+// each does something with each server.
 func (p *prober) each(do func(i int, s *probed)) {
-	for _, all := range [][]*probed{p.servers, p.slices} {
-		for i, s := range all {
-			s.mu.Lock()
-			do(i, s)
-			s.mu.Unlock()
-		}
+	for i, s := range p.servers {
+		s.mu.Lock()
+		do(i, s)
+		s.mu.Unlock()
 	}
 }
 
@@ -145,18 +115,10 @@ func (p *prober) expect(stages ...[]answers) {
 			s.stages, s.owed = append(s.stages, stage[i]), append(s.owed, nil)
 			if n > 0 {
 				s.owed[n] = differing(stages[n-1][i], stage[i])
-				maps.DeleteFunc(s.owed[n], func(q question, _ bool) bool {
-					return !s.answers(q) || s.slices && !decided(stages[n-1][i][q], stage[i][q])
-				})
 			}
 		}
 		clear(s.reached)
 	})
-}
-
-// decided reports whether texts of last resort are the only possible ones, so that a change from one to the other shows.
-func decided(texts ...string) bool {
-	return !slices.ContainsFunc(texts, func(text string) bool { return len(random.Possibilities(text)) > 1 })
 }
 
 // differing returns the questions whose answers before and after differ.
@@ -214,7 +176,7 @@ func (p *prober) collect() (all probeCounts) {
 }
 
 func (s *probed) run(ctx context.Context) {
-	tick := time.NewTicker(s.every)
+	tick := time.NewTicker(probeEvery)
 	defer tick.Stop()
 	for i := 0; ; i++ {
 		select {
@@ -234,7 +196,7 @@ func (s *probed) run(ctx context.Context) {
 		if excused {
 			patience /= 5 // an excused server may not answer
 		}
-		got, err := s.ask(ctx, addr, q, patience)
+		got, err := askOnce(ctx, addr, q, patience)
 		if ctx.Err() == nil {
 			s.judge(q, addr, got, err)
 		}
@@ -245,10 +207,6 @@ func (s *probed) run(ctx context.Context) {
 func (s *probed) judge(q question, addr, got string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.slices {
-		s.judgeSlices(q, got, err)
-		return
-	}
 	s.counts.asked++
 	var timeout interface{ Timeout() bool }
 	switch {
@@ -305,67 +263,6 @@ func askOnce(ctx context.Context, addr string, q question, patience time.Duratio
 	return random.ReplyText(r), nil
 }
 
-// readEvery is the interval between two readings of slices in a cluster. What they hold changes seldom.
-const readEvery = 200 * time.Millisecond
-
-// ownName returns the question for a Service's endpoints of last resort.
-func ownName(key types.NamespacedName) question {
-	return question{key.Name + "." + key.Namespace + ".svc", lastResort}
-}
-
-// reader returns a function that reads the endpoints of last resort of a member's Services.
-func reader(m *fleettest.Member) func(context.Context, string, question, time.Duration) (string, error) {
-	return func(ctx context.Context, _ string, q question, patience time.Duration) (string, error) {
-		ctx, cancel := context.WithTimeout(ctx, patience)
-		defer cancel()
-		words := strings.Split(q.name, ".")
-		all, err := random.ReadLastResort(ctx, m, types.NamespacedName{Namespace: words[1], Name: words[0]})
-		if err != nil {
-			return "", err
-		}
-		text, wrong := random.LastResortOf(all)
-		if wrong != nil {
-			text = wrong.Error()
-		}
-		return text, nil
-	}
-}
-
-// judgeSlices compares what slices hold with what they must hold, and counts it. An API server that doesn't answer is no fault of theirs.
-// Between two stages they are written one after the other, so they may hold some of both, but not nothing if neither is that.
-func (s *probed) judgeSlices(q question, got string, err error) {
-	if err != nil {
-		return
-	}
-	s.counts.read++
-	allowed, none := map[string]bool{}, false
-	for i := s.reached[q]; i < len(s.stages); i++ {
-		want := s.stages[i][q]
-		possible := random.Possibilities(want)
-		if want == anyAnswer || slices.Contains(possible, got) {
-			s.reached[q] = i
-			if i < len(s.owed) {
-				delete(s.owed[i], q)
-			}
-			return
-		}
-		for _, text := range possible {
-			none = none || text == random.Nothing
-			for _, endpoint := range strings.Split(text, ", ") {
-				allowed[endpoint] = true
-			}
-		}
-	}
-	if got == random.Nothing && none {
-		return
-	}
-	if got == random.Nothing || slices.ContainsFunc(strings.Split(got, ", "), func(endpoint string) bool { return !allowed[endpoint] }) ||
-		s.reached[q] == len(s.stages)-1 && decided(s.stages[s.reached[q]][q]) {
-		s.counts.astray++
-		s.example(q, got, nil)
-	}
-}
-
 // A server that never ranks a suspected cluster last gives no wrong answer, because the answers of the previous phase are allowed
 // until they change. The prober must report such answers as missing, and must recognize them when a server gives them.
 func TestTheProberMissesAnswersThatNeverChange(t *testing.T) {
@@ -393,40 +290,6 @@ func TestTheProberMissesAnswersThatNeverChange(t *testing.T) {
 		}
 		if err := p.unseen(1, 0); err != nil {
 			t.Errorf("%s: the victim's own server needn't follow, but: %v", test.name, err)
-		}
-	}
-}
-
-// Slices are written one after the other, so between two stages they may hold endpoints of both; but none of neither, and not nothing.
-func TestTheProberJudgesSlices(t *testing.T) {
-	const here, there, gone = "http/TCP 10.200.0.8 8080", "http/TCP 10.201.0.8 8080", "http/TCP 10.202.0.8 8080"
-	for _, test := range []struct {
-		name          string
-		before, after string
-		holds         []string
-		astray, owed  int
-	}{
-		{"as it must be", here, there, []string{here, there}, 0, 0},
-		{"both for a moment", here, there, []string{here, here + ", " + there, there}, 0, 0},
-		{"never follows", here, there, []string{here}, 0, 1},
-		{"returns", here, there, []string{there, here}, 1, 0},
-		{"nothing for a moment", here, there, []string{here, "none", there}, 1, 0},
-		{"nothing, which is what follows", here, "none", []string{here, "none"}, 0, 0},
-		{"another cluster's", here, there, []string{here, gone}, 1, 1},
-		{"too many in the end", here, there, []string{there, here + ", " + there}, 1, 0},
-		{"either, while a cluster returns", here, here + " or " + there, []string{there, here}, 0, 0},
-		{"neither, while a cluster returns", here, here + " or " + there, []string{gone}, 1, 0},
-	} {
-		q := question{"web.shop.svc", lastResort}
-		s := &probed{name: "xicheng", reached: map[question]int{}, slices: true, excused: true}
-		p := &prober{slices: []*probed{s}}
-		p.expect([]answers{{q: test.before}}, []answers{{q: test.after}})
-		for _, text := range test.holds {
-			s.judge(q, "", text, nil)
-		}
-		s.judge(q, "", "", context.DeadlineExceeded) // nothing was read
-		if s.counts.astray != test.astray || s.counts.bad() != test.astray || s.counts.read != len(test.holds) || len(s.owed[1]) != test.owed {
-			t.Errorf("%s: %+v and %d are owed; want %d wrong, %d owed", test.name, s.counts, len(s.owed[1]), test.astray, test.owed)
 		}
 	}
 }

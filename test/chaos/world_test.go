@@ -11,7 +11,6 @@ import (
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
-	"github.com/clusterset/clusterset/internal/damping"
 	"github.com/clusterset/clusterset/test/kube"
 	"github.com/clusterset/clusterset/test/random"
 )
@@ -23,8 +22,6 @@ const (
 	ready     = clustersetv1alpha1.MemberReady
 	suspected = clustersetv1alpha1.MemberSuspect
 	expired   = clustersetv1alpha1.MemberExpired
-	// returned is Ready after a silence: behind addresses the cluster counts as Suspect for a while (D5 of docs/spec/data-path.md).
-	returned = phase("Returned")
 )
 
 // churn changes services in the namespace lab, about which nobody asks before the recovery, in clusters other than the
@@ -32,16 +29,6 @@ const (
 func (c *run) churn(steps int) {
 	c.Helper()
 	c.Run.Churn(steps, c.victim.Spec.Name)
-}
-
-// forget ends the allowance for clusters that were silent once they have been back for as long as any has to wait (D5), or, if it is one, once
-// all endpoints of last resort are as if it hadn't been silent. If two wait, they may rank as if neither did, until the wait of one is over.
-func (c *run) forget() {
-	c.Helper()
-	maps.DeleteFunc(c.Returning, func(cluster string, _ bool) bool { return time.Since(c.back[cluster]) > damping.Max })
-	if len(c.Returning) == 1 && c.look().Extending(nil) == nil {
-		clear(c.Returning)
-	}
 }
 
 // foresee computes the expected answers with the victim in each phase.
@@ -73,15 +60,6 @@ func (c *run) foresee() {
 		}
 		c.phases[phase] = c.answersIn(w, questions)
 	}
-	was := c.Returning[c.victim.Spec.Name]
-	c.Returning[c.victim.Spec.Name] = true
-	for _, cluster := range w.Clusters {
-		cluster.Expired = false
-	}
-	c.phases[returned] = c.answersIn(w, questions)
-	if !was {
-		delete(c.Returning, c.victim.Spec.Name)
-	}
 }
 
 // look observes the world, and tries again on errors.
@@ -97,23 +75,12 @@ func (c *run) look() (w *random.World) {
 // answersIn returns the answers that each server must give to the questions in a world.
 func (c *run) answersIn(w *random.World, questions answers) (stage []answers) {
 	for _, s := range c.Servers {
-		c.must(w.Leads(s))
 		all := answers{}
 		for _, zone := range random.Zones {
 			z := w.Zone(zone, s)
 			for q := range questions {
 				if strings.HasSuffix(q.name, "."+zone) || q.name == zone {
 					all[q] = z.Answer(q.name, q.qtype)
-				}
-			}
-		}
-		for _, cluster := range w.Clusters {
-			if cluster.Name != s.Member.Spec.Name {
-				continue
-			}
-			for _, key := range cluster.Extended() {
-				if key.Namespace != "lab" {
-					all[ownName(key)] = w.LastResort(cluster, key, c.Returning)
 				}
 			}
 		}

@@ -83,24 +83,6 @@ spec: {holderIdentity: `+strings.Repeat("h", 253)+`, leaseDurationSeconds: 40, r
 		c.applyPolicies(t, strings.Replace(values, "enabled: true}}", "enabled: true, requireCIDRs: true}}", 1))
 		c.attempts(t, "member.required.yaml", turin)
 	})
-
-	t.Run("a member that has left can't come back", func(t *testing.T) {
-		records := client(t, turin).Resource(schema.GroupVersionResource{Group: "clusterset.dev", Version: "v1alpha1", Resource: "exportedendpoints"})
-		write := func() error {
-			return records.Namespace(api.MemberNamespace("turin")).Delete(t.Context(), "web.shop.none", metav1.DeleteOptions{})
-		}
-		if err := write(); !apierrors.IsNotFound(err) {
-			t.Fatal(err)
-		}
-		out, err := exec.Command(built(t, "clusterset"), "leave", "--yes", "--hub-kubeconfig", c.Kubeconfig(), "turin").CombinedOutput()
-		if err != nil {
-			t.Fatalf("clusterset leave: %v\n%s", err, out)
-		}
-		// The API server may still accept the token for another ten seconds, but it grants nothing any more.
-		if err := write(); !apierrors.IsUnauthorized(err) && !apierrors.IsForbidden(err) {
-			t.Errorf("with the credentials of a member that left: %v", err)
-		}
-	})
 }
 
 // reportsRefusals runs a member's agent with one service inside its networks and one outside. A record that the hub rejects doesn't hold

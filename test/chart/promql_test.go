@@ -24,30 +24,27 @@ import (
 )
 
 // expression is a PromQL expression that the chart ships.
-type expression struct {
-	place, text string
-	legend      string // a panel's legend, with {{label}}s of the result
-}
+type expression struct{ place, text string }
 
 // expressions returns the expressions of the alert rules and of the dashboards. Grafana's variables are replaced by values.
 func expressions(t *testing.T) []expression {
 	t.Helper()
 	var all []expression
 	for _, alert := range alerts(t) {
-		all = append(all, expression{place: alert.Alert, text: alert.Expr})
+		all = append(all, expression{alert.Alert, alert.Expr})
 	}
 	for name, d := range shippedDashboards(t) {
 		for _, a := range d.Annotations.List {
-			all = append(all, expression{name + ": " + a.Name, filled(a.Expr), a.TitleFormat + a.TextFormat})
+			all = append(all, expression{name + ": " + a.Name, filled(a.Expr)})
 		}
 		for _, p := range d.Panels {
 			for _, target := range p.Targets {
-				all = append(all, expression{name + ": " + p.Title, filled(target.Expr), target.LegendFormat})
+				all = append(all, expression{name + ": " + p.Title, filled(target.Expr)})
 			}
 		}
 		for _, v := range d.Templating.List {
 			if m := labelValuesRE.FindStringSubmatch(v.Definition); m != nil {
-				all = append(all, expression{name + ": variable " + v.Name, filled(m[1]), "{{" + m[2] + "}}"})
+				all = append(all, expression{name + ": variable " + v.Name, filled(m[1])})
 			} else if v.Type == "query" {
 				t.Errorf("%s: variable %s is %q; want label_values(…)", name, v.Name, v.Definition)
 			}
@@ -56,24 +53,12 @@ func expressions(t *testing.T) []expression {
 	return all
 }
 
-var (
-	labelValuesRE = regexp.MustCompile(`^label_values\((.*), (\w+)\)$`)
-	legendRE      = regexp.MustCompile(`\{\{\s*(\w+)\s*\}\}`)
-)
+var labelValuesRE = regexp.MustCompile(`^label_values\((.*), \w+\)$`)
 
 // filled replaces the variables in an expression, as Grafana does.
 func filled(expr string) string {
 	expr = strings.ReplaceAll(expr, "$__rate_interval", "2m")
 	return regexp.MustCompile(`\$\w+`).ReplaceAllString(expr, ".*")
-}
-
-// Every expression is valid PromQL.
-func TestExpressionsParse(t *testing.T) {
-	for _, e := range expressions(t) {
-		if _, err := parser.NewParser(parser.Options{}).ParseExpr(e.text); err != nil {
-			t.Errorf("%s: %v", e.place, err)
-		}
-	}
 }
 
 // targetLabels are labels that Prometheus adds when it scrapes.
@@ -129,7 +114,7 @@ func (s series) add(name string, f *dto.MetricFamily, more ...string) {
 	}
 }
 
-// has returns an error if an expression can't have a result, or if its result can't have the labels that the legend uses.
+// has returns an error if an expression isn't PromQL, or can't have a result.
 func (s series) has(e expression) error {
 	expr, err := parser.NewParser(parser.Options{}).ParseExpr(e.text)
 	if err != nil {
@@ -142,13 +127,6 @@ func (s series) has(e expression) error {
 		}
 		return nil
 	})
-	if left, known := resultLabels(expr); known {
-		for _, m := range legendRE.FindAllStringSubmatch(e.legend, -1) {
-			if !slices.Contains(left, m[1]) {
-				errs = append(errs, fmt.Errorf("the legend has {{%s}}; the result has %q", m[1], left))
-			}
-		}
-	}
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("%s: %w\n    in %s", e.place, err, e.text)
 	}
@@ -203,28 +181,6 @@ func hasValues(name string, m *labels.Matcher, values []string) error {
 		}
 	}
 	return nil
-}
-
-// resultLabels returns the labels of an expression's result, if an aggregation determines them.
-func resultLabels(expr parser.Expr) (left []string, known bool) {
-	switch e := expr.(type) {
-	case *parser.AggregateExpr:
-		return e.Grouping, !e.Without
-	case *parser.ParenExpr:
-		return resultLabels(e.Expr)
-	case *parser.BinaryExpr:
-		if left, known := resultLabels(e.LHS); known {
-			return left, known
-		}
-		return resultLabels(e.RHS)
-	case *parser.Call:
-		for _, arg := range slices.Backward(e.Args) {
-			if arg.Type() != parser.ValueTypeScalar {
-				return resultLabels(arg)
-			}
-		}
-	}
-	return nil, false
 }
 
 // exports checks that processes export what the alert rules and the dashboards use, as far as an expression contains a text.
@@ -290,31 +246,4 @@ func documentedMetrics(t *testing.T) []string {
 		t.Fatalf("docs/metrics.md has %q", names)
 	}
 	return names
-}
-
-// TestHasFindsMistakes tests the check that exports makes on running processes.
-func TestHasFindsMistakes(t *testing.T) {
-	found := series{
-		"clusterset_exporter_services": {"state": {"exported", "failed"}},
-		"lag_seconds_bucket":           {"le": nil, "kind": {"a"}},
-	}
-	for _, c := range []struct{ text, legend, want string }{
-		{`max by (cluster, state) (clusterset_exporter_services{state="failed", namespace="x"})`, "", ""},
-		{`clusterset_exporter_services{state=~"failed|exported"} > on (pod) clusterset_exporter_services`, "", ""},
-		{`histogram_quantile(0.9, sum by (le, kind) (rate(lag_seconds_bucket{kind="b"}[5m])))`, "", ""},
-		{`time() - max by (state) (clusterset_exporter_services > 0)`, "p99 of {{state}}", ""},
-		{`time() - max by (state) (clusterset_exporter_services > 0)`, "{{kind}}", "the legend has {{kind}}"},
-		{`clusterset_exporter_service`, "", "no process exports clusterset_exporter_service"},
-		{`clusterset_exporter_services{stat="failed"}`, "", "has no label stat"},
-		{`clusterset_exporter_services{state=~"failed|faild"}`, "", `has no state="faild"`},
-		{`sum by (phase) (rate(clusterset_exporter_services[5m]))`, "", "has no label phase"},
-		{`max by (state, verb) (clusterset_exporter_services) - time()`, "", "has no label verb"},
-		{`max by (cluster) (ALERTS{alertstate="firing"}) / sum(missing)`, "", "no process exports missing"},
-		{`sum by (le (`, "", "parse error"},
-	} {
-		err := found.has(expression{"test", c.text, c.legend})
-		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
-			t.Errorf("%s: %v, want %q", c.text, err, c.want)
-		}
-	}
 }

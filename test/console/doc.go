@@ -1,7 +1,7 @@
 // Package console tests the pages of `clusterset console` in a real Chromium, driven over the DevTools protocol. The console
 // is the real binary. It reads real API servers (test/kube, test/fleet), or a hub's records from files.
 //
-//	page := open(t, theSet(t), "#/services?q=web")  // a tab of the shared browser
+//	page := open(t, theSet(t), "#/services?q=web")  // a tab of a browser
 //	page.sees("1 of 41 services")
 //	page.click("a", "shop/web")
 //	page.accessible()                               // axe-core finds nothing, in light and in dark

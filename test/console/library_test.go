@@ -1,8 +1,9 @@
 package console
 
 import (
+	"bytes"
 	"crypto/sha256"
-	"encoding/hex"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -22,17 +23,13 @@ func TestLibraries(t *testing.T) {
 			if len(words) == 0 || words[0] == "#" {
 				continue
 			}
-			name, sum := words[0], words[3]
-			listed[name] = true
-			content, err := os.ReadFile(filepath.Join(dir, name))
-			if err != nil {
-				t.Fatal(err)
+			listed[words[0]] = true
+			content, err := os.ReadFile(filepath.Join(dir, words[0]))
+			if words[0] == "hooks.js" { // ORIGIN documents this difference
+				content = bytes.Replace(content, []byte(`from"./preact.js"`), []byte(`from"preact"`), 1)
 			}
-			if name == "hooks.js" { // ORIGIN documents this difference
-				content = []byte(strings.Replace(string(content), `from"./preact.js"`, `from"preact"`, 1))
-			}
-			if has := sha256.Sum256(content); hex.EncodeToString(has[:]) != sum {
-				t.Errorf("%s isn't %s of %s", filepath.Join(dir, name), words[2], words[1])
+			if has := fmt.Sprintf("%x", sha256.Sum256(content)); err != nil || has != words[3] {
+				t.Errorf("%s isn't %s of %s: %v", filepath.Join(dir, words[0]), words[2], words[1], err)
 			}
 		}
 		entries, err := os.ReadDir(dir)

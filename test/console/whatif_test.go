@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"testing"
 
 	"github.com/clusterset/clusterset/cli/preview"
@@ -12,7 +13,10 @@ import (
 
 // Every kind of change can be composed on the page, and the page shows the same result as `clusterset preview`.
 func TestWhatIf(t *testing.T) {
-	dir := files(t, records(cities, services))
+	dir := filepath.Join(t.TempDir(), "it's a set") // the page quotes it for a shell
+	if err := os.CopyFS(dir, os.DirFS("testdata/set")); err != nil {
+		t.Fatal(err)
+	}
 	p := open(t, start(t, "--manifests", dir), "#/whatif")
 	for _, c := range []struct {
 		kind   string
@@ -24,24 +28,12 @@ func TestWhatIf(t *testing.T) {
 		{"drain", map[string]string{"cluster": "beijing-1"}, `[{"drain": ["beijing-1"]}]`, []string{"payments/ledger last resort"}},
 		{"undrain", map[string]string{"cluster": "tianjin"}, `[{"undrain": ["tianjin"]}]`, []string{"undrain tianjin"}},
 		{"leave", map[string]string{"cluster": "beijing-1"}, `[{"leave": ["beijing-1"]}]`, []string{"leave beijing-1", "payments/ledger lost"}},
-		{
-			"place",
-			map[string]string{"cluster": "xiamen", "zones": "cn-east-1a, cn-east-1b", "region": "cn-east"},
-			`[{"place": {"cluster": "xiamen", "zones": ["cn-east-1a", "cn-east-1b"], "region": "cn-east"}}]`,
-			[]string{"place xiamen zone cn-east-1a, cn-east-1b region cn-east"},
-		},
-		{
-			"policy",
-			map[string]string{"service": "shop/checkout", "prefer": "none", "minReady": "3"},
-			`[{"policy": {"service": "shop/checkout", "prefer": "none", "minReady": 3}}]`,
-			[]string{"policy shop/checkout prefer none min-ready 3"},
-		},
-		{
-			"unreachable",
-			map[string]string{"cluster": "beijing-1", "from": "shanghai-1, shanghai-2"},
-			`[{"unreachable": {"clusters": ["beijing-1"], "from": ["shanghai-1", "shanghai-2"]}}]`,
-			[]string{"unreachable beijing-1 from shanghai-1, shanghai-2"},
-		},
+		{"place", map[string]string{"cluster": "xiamen", "zones": "cn-east-1a, cn-east-1b", "region": "cn-east"},
+			`[{"place": {"cluster": "xiamen", "zones": ["cn-east-1a", "cn-east-1b"], "region": "cn-east"}}]`, []string{"place xiamen zone cn-east-1a, cn-east-1b region cn-east"}},
+		{"policy", map[string]string{"service": "shop/checkout", "prefer": "none", "minReady": "3"},
+			`[{"policy": {"service": "shop/checkout", "prefer": "none", "minReady": 3}}]`, []string{"policy shop/checkout prefer none min-ready 3"}},
+		{"unreachable", map[string]string{"cluster": "beijing-1", "from": "shanghai-1, shanghai-2"},
+			`[{"unreachable": {"clusters": ["beijing-1"], "from": ["shanghai-1", "shanghai-2"]}}]`, []string{"unreachable beijing-1 from shanghai-1, shanghai-2"}},
 		{"unexport", map[string]string{"service": "payments/ledger", "cluster": "beijing-1"}, `[{"unexport": {"service": "payments/ledger", "from": "beijing-1"}}]`, []string{"1 lost"}},
 	} {
 		t.Run(c.kind, func(t *testing.T) {
@@ -53,10 +45,10 @@ func TestWhatIf(t *testing.T) {
 				p.fill("input[name="+name+"]", value)
 			}
 			p.click("button", "Add the change")
-			want := previewed(t, dir, c.change)
+			want := previewed(t, "clusterset preview --manifests testdata/set --file - <<'EOF'\n"+c.change+"\nEOF")
 			p.until(`document.querySelector("#result")?.innerText === ` + quote(want.Summary.Text))
 			p.sees(c.sees...)
-			p.until(`document.querySelectorAll(".changes .rows .row").length === ` + quoteInt(len(want.Services)))
+			p.until(`document.querySelectorAll(".changes .rows .row").length === ` + strconv.Itoa(len(want.Services)))
 			if got := p.pasted(); got.Summary.Text != want.Summary.Text {
 				t.Errorf("the command that the page shows says %q, the page %q", got.Summary.Text, want.Summary.Text)
 			}
@@ -127,33 +119,17 @@ func TestWhatIfWithATypo(t *testing.T) {
 func (p *tab) pasted() preview.Result {
 	p.Helper()
 	p.until(`!!document.querySelector(".cli pre")`)
-	command := eval[string](p, `document.querySelector(".cli pre").innerText`)
-	script := "clusterset() { program=$1; shift; \"$CLUSTERSET\" \"$program\" -o json \"$@\"; }\n" + command
-	cmd := exec.CommandContext(p.Context(), "sh", "-c", script)
-	cmd.Env = append(os.Environ(), "CLUSTERSET="+binaries(p).Command(p.Context(), workDir).Path)
-	return decoded(p, cmd)
+	return previewed(p, eval[string](p, `document.querySelector(".cli pre").innerText`))
 }
 
-// previewed returns the result of `clusterset preview` for changes.
-func previewed(t *testing.T, dir, changes string) preview.Result {
+// previewed returns the result of commands in a shell that preview changes.
+func previewed(t testing.TB, commands string) (r preview.Result) {
 	t.Helper()
-	file := filepath.Join(t.TempDir(), "changes.yaml")
-	if err := os.WriteFile(file, []byte(changes), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	cmd := binaries(t).Command(t.Context(), workDir, "preview", "--file", file, "--manifests", dir, "-o", "json")
-	return decoded(t, cmd)
-}
-
-// decoded returns the result that a command prints as JSON.
-func decoded(t testing.TB, cmd *exec.Cmd) (r preview.Result) {
-	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "sh", "-c", "clusterset() { program=$1; shift; \"$CLUSTERSET\" \"$program\" -o json \"$@\"; }\n"+commands)
+	cmd.Env = append(os.Environ(), "CLUSTERSET="+clusterset(t).Path)
 	out, err := cmd.Output()
-	if err := json.Unmarshal(out, &r); err != nil {
-		t.Fatalf("%v: %v", cmd, err)
-	}
-	if err != nil && cmd.ProcessState.ExitCode() != 3 { // 3 means that something is lost
-		t.Fatalf("%v: %v", cmd, err)
+	if wrong := json.Unmarshal(out, &r); wrong != nil || err != nil && cmd.ProcessState.ExitCode() != 3 { // 3 means that something is lost
+		t.Fatalf("%v: %v, %v", cmd, err, wrong)
 	}
 	return r
 }

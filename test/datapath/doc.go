@@ -15,7 +15,7 @@
 // so each case is tested with both.
 //
 // The tests of the pages in docs/recipes run databases of pods in all three clusters, which find each other by the names that our DNS
-// servers answer (recipe). TestIngress sends requests through Traefik on a node (traefik).
+// servers answer (recipe).
 //
 // The tests need Linux, root, and the programs nft, iptables, ip, nsenter and unshare, and TestPostgreSQL Debian's PostgreSQL. Without them
 // they are skipped and say so; with CLUSTERSET_DATAPATH=required, which CI sets, they fail instead. The machine's own network stays unchanged: all traffic stays in

@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -60,8 +59,7 @@ func TestEtcd(t *testing.T) {
 	e.ready(chaoyang)
 	e.holds(chaoyang, "first", "1")
 
-	e.lead(minhang) // so that it takes an election to go on
-	e.lose(minhang)
+	minhang.die(t)
 	began = time.Now()
 	e.put(xicheng, "without a cluster", "3")
 	t.Logf("the first write after the loss of a cluster took %s", time.Since(began).Round(time.Millisecond))
@@ -177,31 +175,6 @@ func (e *etcd) member(c *cluster, name string) (id string) {
 		return fmt.Errorf("%s knows no member %s: %v", c.Name, name, got.Members)
 	})
 	return id
-}
-
-// lead makes a cluster's member the leader.
-func (e *etcd) lead(c *cluster) {
-	e.Helper()
-	wanted := e.member(c, c.Name)
-	kube.Eventually(e, func() error {
-		for _, at := range e.w.clusters {
-			var status struct {
-				Leader string
-				Header struct {
-					MemberID string `json:"member_id"`
-				}
-			}
-			switch err := e.try(at, "/v3/maintenance/status", map[string]any{}, &status); {
-			case err != nil:
-				return err
-			case status.Leader == wanted:
-				return nil
-			case status.Leader == status.Header.MemberID:
-				return e.try(at, "/v3/maintenance/transfer-leadership", map[string]any{"targetID": wanted}, nil)
-			}
-		}
-		return errors.New("there is no leader")
-	})
 }
 
 // wholeService waits until the Service's own name has that many members in a cluster.

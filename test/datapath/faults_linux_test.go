@@ -2,6 +2,7 @@ package datapath
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -72,34 +73,16 @@ func (c *cluster) startAgent(t *testing.T) {
 	}
 }
 
-// die simulates a power failure of all nodes of the cluster, one of which runs its agent, until the end of the test.
+// die simulates a power failure of all nodes of the cluster, one of which runs its agent, until reconnect and startAgent are called or the
+// test ends.
 func (c *cluster) die(t *testing.T) {
 	t.Helper()
+	c.Agent.Kill()
+	c.reconnect = c.network.filter(t, c.Name, fmt.Sprintf("iifname node-%[1]d-* drop\noifname node-%[1]d-* drop\n", c.number))
 	t.Cleanup(func() {
-		c.reconnect(t)
+		c.reconnect()
 		c.startAgent(t)
 	})
-	c.Agent.Kill()
-	for _, n := range c.nodes {
-		if err := c.network.cut(c.number, n.number); err != nil {
-			t.Fatal(err)
-		}
-	}
-	c.cut = true
-}
-
-// reconnect restores a cluster that died, except for its agent.
-func (c *cluster) reconnect(t *testing.T) {
-	t.Helper()
-	if !c.cut {
-		return
-	}
-	c.cut = false
-	for _, n := range c.nodes {
-		if err := c.network.mend(c.number, n.number); err != nil {
-			t.Error(err)
-		}
-	}
 }
 
 // unready marks a pod as not ready in a cluster's imported EndpointSlices.

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/test/kube"
 )
 
 // A drained cluster is used only if no other is left. That holds for its own clients, too.
@@ -64,7 +65,7 @@ func TestDeadCluster(t *testing.T) {
 	w.eventuallyPhase(t, dead, clustersetv1alpha1.MemberExpired)
 	s.answered("xicheng", minhang...)
 	// Its nodes are back, but its agent isn't. The cluster stays Expired, and is used if no other is left.
-	dead.reconnect(t)
+	dead.reconnect()
 	s.answered("chaoyang", chaoyang...)
 	minhang.ready(false)
 	s.publish()
@@ -99,4 +100,31 @@ func TestWithoutTheAgent(t *testing.T) {
 	s.answered("xicheng", slices.Concat(chaoyang, minhang)...)
 	w.cluster("xicheng").startAgent(t)
 	s.answered("xicheng", xicheng...)
+}
+
+// A rollout while the hub is down takes effect in its own cluster. The hub's return disturbs no connection.
+func TestRolloutWithoutTheHub(t *testing.T) {
+	w := set(t)
+	s := w.service(t, export{}, "xicheng", "minhang")
+	before, far := s.pods("xicheng", 2), s.pods("minhang", 1)
+	s.publish()
+	s.answered("xicheng", before...)
+	s.answered("minhang", far...)
+
+	w.hub.Plane.KillAPIServer()
+	t.Cleanup(func() { w.startHub(t) })
+	after := s.pods("xicheng", 2)
+	s.remove(before...)
+	s.publish()
+	s.answered("xicheng", after...)
+	for _, p := range before {
+		p.fail()
+	}
+	undisturbed := s.only("xicheng", after...)
+	w.startHub(t)
+	far.ready(false)
+	s.publish()
+	s.answered("minhang", after...)
+	kube.Eventually(t, w.ready)
+	undisturbed()
 }

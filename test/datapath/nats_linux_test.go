@@ -40,7 +40,7 @@ func TestNATS(t *testing.T) {
 	n.carries(xicheng, minhang)
 	n.carries(minhang, chaoyang)
 
-	n.lose(xicheng)
+	xicheng.die(t)
 	n.carries(chaoyang, minhang)
 	n.find(xicheng)
 	n.carries(xicheng, minhang)

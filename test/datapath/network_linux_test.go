@@ -3,6 +3,8 @@ package datapath
 import (
 	"fmt"
 	"net/netip"
+	"strings"
+	"sync"
 	"testing"
 )
 
@@ -82,42 +84,37 @@ func (w *network) plug(ns *namespace, c, n int) error {
 	`, node4(c, n), node6(c, n), pods4(c, n), pods6(c, n)))
 }
 
-// cut makes the router silently drop packets from and to a node, like a power failure of the node.
-func (w *network) cut(c, n int) error {
-	return w.router.run(fmt.Sprintf(`
-		nft add table inet %[1]s
-		nft add chain inet %[1]s pass { type filter hook forward priority 0 ; }
-		nft add rule inet %[1]s pass iifname %[1]s drop
-		nft add rule inet %[1]s pass oifname %[1]s drop
-	`, port(c, n)))
-}
-
-// mend undoes cut.
-func (w *network) mend(c, n int) error {
-	return w.router.run("nft delete table inet " + port(c, n))
+// filter makes the router apply rules, in a table of their own, to what it forwards, until the returned function is called or the test ends.
+func (w *network) filter(t testing.TB, table, rules string) (remove func()) {
+	t.Helper()
+	commands := fmt.Sprintf("nft add table inet %[1]s\nnft add chain inet %[1]s pass { type filter hook forward priority 0 ; }\n", table)
+	for rule := range strings.Lines(rules) {
+		commands += "nft add rule inet " + table + " pass " + rule
+	}
+	if err := w.router.run(commands); err != nil {
+		t.Fatal(err)
+	}
+	remove = sync.OnceFunc(func() {
+		if err := w.router.run("nft delete table inet " + table); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(remove)
+	return remove
 }
 
 // hidePods makes the router drop packets from a cluster's nodes to other clusters' pods until the end of the test, as in a network
 // that routes only Services.
 func (w *network) hidePods(t testing.TB, of *cluster) {
 	t.Helper()
-	commands := "nft add table inet hidden\nnft add chain inet hidden pass { type filter hook forward priority 0 ; }\n"
-	for _, n := range of.nodes {
-		for c := range len(specs) {
-			if c+1 != of.number {
-				commands += fmt.Sprintf("nft add rule inet hidden pass iifname %[1]s ip daddr %[2]s drop\nnft add rule inet hidden pass iifname %[1]s ip6 daddr %[3]s drop\n",
-					port(of.number, n.number), clusterPods4(c+1), clusterPods6(c+1))
-			}
+	rules := ""
+	for c := 1; c <= len(specs); c++ {
+		if c != of.number {
+			rules += fmt.Sprintf("iifname node-%[1]d-* ip daddr %[2]s drop\niifname node-%[1]d-* ip6 daddr %[3]s drop\n",
+				of.number, clusterPods4(c), clusterPods6(c))
 		}
 	}
-	if err := w.router.run(commands); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := w.router.run("nft delete table inet hidden"); err != nil {
-			t.Error(err)
-		}
-	})
+	w.filter(t, "hidden", rules)
 }
 
 // port returns the name of the router's interface to a node.

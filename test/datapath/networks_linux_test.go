@@ -24,8 +24,7 @@ import (
 // reached from elsewhere. Its two nodes reach each other's pods by a link between them.
 type apart struct {
 	*cluster
-	w        *world
-	resolver *resolver // of its agent
+	w *world
 }
 
 const edgeNumber = 4
@@ -35,7 +34,7 @@ func (w *world) edge(t *testing.T) *apart {
 	t.Helper()
 	ctx := context.Background() // cleanups use it too
 	at := fleet.Location{Cluster: "jingan", Zone: "puxi", Region: "south"}
-	a := &apart{w: w, resolver: newResolver(t), cluster: &cluster{
+	a := &apart{w: w, cluster: &cluster{
 		Member: fleet.NewMember(w.dir, w.bin, at), network: w.network, number: edgeNumber,
 		dir: w.dir, kubeProxy: w.clusters[0].kubeProxy, nsenter: w.clusters[0].nsenter,
 	}}
@@ -80,7 +79,6 @@ func (w *world) edge(t *testing.T) *apart {
 	xicheng := w.cluster("xicheng")
 	w.configure(t, xicheng, `{"externalCIDRs":["`+strings.Join(external(xicheng.number), `","`)+`"]}`)
 	t.Cleanup(func() { w.configure(t, xicheng, `{"externalCIDRs":null}`) })
-	a.resolving(t, a.resolver)
 	a.startAgent(t)
 	kube.Eventually(t, w.ready)
 	return a
@@ -137,16 +135,15 @@ func (n *node) masquerade() error {
 	`, clusterPods4(1), to[0], to[2], clusterPods6(1), to[1], to[3]))
 }
 
-// pod starts a pod on a node of jingan or xicheng, with the i-th address of xicheng's node of the same number.
-func (a *apart) pod(s *service, n *node, i int) *pod {
+// pods starts a pod on each node of jingan or xicheng. Both clusters' have the same addresses.
+func (a *apart) pods(s *service, c *cluster) pods {
 	s.Helper()
-	p := &pod{name: fmt.Sprintf("%s/%d", n.name, i), node: n, zone: n.zone, v4: pod4(1, n.number, i), v6: pod6(1, n.number, i)}
-	s.Cleanup(p.fail)
-	if err := n.ns.do(func() error { return errors.Join(p.listen(p.v4), p.listen(p.v6)) }); err != nil {
-		s.Fatalf("start pod %s: %v", p.name, err)
+	var all pods
+	for i, n := range c.nodes {
+		all = append(all, n.startPod(s, 1, i+1))
 	}
-	s.all = append(s.all, p)
-	return p
+	s.all = append(s.all, all...)
+	return all
 }
 
 // configure changes the spec of a cluster's MemberCluster on the hub.
@@ -183,7 +180,7 @@ func (s *service) nodePort(c *cluster) int32 {
 	return svc.Spec.Ports[slices.IndexFunc(svc.Spec.Ports, func(p corev1.ServicePort) bool { return p.Name == "http" })].NodePort
 }
 
-// Two clusters with the same pods and Services use each other's external addresses. Rules D80 to D92 of docs/spec/data-path.md.
+// Two clusters with the same pods and Services use each other's external addresses. Rules D80, D84, D85, D88, D90 and D91 of docs/spec/data-path.md.
 func TestNetworks(t *testing.T) {
 	jingan := set(t).edge(t)
 	t.Run("node ports", jingan.byNodePorts)
@@ -195,8 +192,7 @@ func TestNetworks(t *testing.T) {
 func (a *apart) byNodePorts(t *testing.T) {
 	w, jingan, xicheng := a.w, a, a.w.cluster("xicheng")
 	s := w.service(t, export{spec: "type: NodePort, selector: {app: web}"}, "jingan", "xicheng")
-	far := pods{jingan.pod(s, jingan.nodes[0], 1), jingan.pod(s, jingan.nodes[1], 2)}
-	near := pods{jingan.pod(s, xicheng.nodes[0], 1), jingan.pod(s, xicheng.nodes[1], 2)}
+	far, near := a.pods(s, jingan.cluster), a.pods(s, xicheng)
 	if far[0].v4 != near[0].v4 || far[1].v6 != near[1].v6 {
 		t.Fatalf("%v and %v aren't the same", far[0].v4, near[0].v4)
 	}

@@ -43,8 +43,8 @@ type node struct {
 	number  int // 1, 2, …
 	ns      *namespace
 	proxy   *fleet.Program
-	given   int // pod addresses handed out so far
-	api     net.Listener
+	given   int          // pod addresses handed out so far
+	api     net.Listener // the cluster's API server
 }
 
 // addNode creates a node and starts its kube-proxy. After an error it also returns the part that was created.
@@ -102,7 +102,7 @@ func (n *node) start(ctx context.Context) (err error) {
 	if err := n.cluster.network.plug(n.ns, n.cluster.number, n.number); err != nil {
 		return err
 	}
-	if err := n.forward(n.cluster.Plane.URL()); err != nil {
+	if n.api, err = n.listenFor(n.cluster.Plane.URL()); err != nil {
 		return err
 	}
 	// The node gets its zone only once kube-proxy runs. kube-proxy 1.36 and 1.37 (cmd/kube-proxy/app/server.go) starts to watch its
@@ -180,13 +180,7 @@ func (n *node) proxyStarted(ctx context.Context) error {
 
 // get returns nil if a GET of the URL from the node returns 200.
 func (n *node) get(ctx context.Context, from string) error {
-	transport := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, network, address string) (conn net.Conn, err error) {
-		err = n.ns.do(func() error {
-			conn, err = new(net.Dialer).DialContext(ctx, network, address)
-			return err
-		})
-		return conn, err
-	}}
+	transport := &http.Transport{DisableKeepAlives: true, DialContext: n.dialContext}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, from, http.NoBody)
 	if err != nil {
 		return err
@@ -200,6 +194,15 @@ func (n *node) get(ctx context.Context, from string) error {
 		return fmt.Errorf("GET %s: %s", from, resp.Status)
 	}
 	return nil
+}
+
+// dialContext connects from the node, from any of its addresses.
+func (n *node) dialContext(ctx context.Context, network, address string) (conn net.Conn, err error) {
+	err = n.ns.do(func() error {
+		conn, err = new(net.Dialer).DialContext(ctx, network, address)
+		return err
+	})
+	return conn, err
 }
 
 // setZone writes the Node object with a zone label, or without one if zone is empty.
@@ -224,21 +227,6 @@ func (n *node) setZone(ctx context.Context, zone string) error {
 	}
 	object.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
 	return n.cluster.Client.Status().Update(ctx, &object)
-}
-
-// forward makes the cluster's API server reachable from the node. It ends with the node.
-func (n *node) forward(server string) (err error) {
-	n.api, err = n.listenFor(server)
-	return err
-}
-
-// forwardTo makes another API server reachable from the node, until the returned function is called.
-func (n *node) forwardTo(server string) (end func(), err error) {
-	l, err := n.listenFor(server)
-	if err != nil {
-		return nil, err
-	}
-	return func() { _ = l.Close() }, nil
 }
 
 // listenFor makes an API server, which listens on the machine's loopback interface, reachable from the node at the same address.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"net/http"
 	"net/netip"
 	"slices"
 	"testing"
@@ -24,21 +23,20 @@ type pod struct {
 	sockets []io.Closer
 }
 
-const (
-	// targetPort is the port on which every pod listens.
-	targetPort = 8080
-	// requestTarget is the one on which pods that serve also answer HTTP requests.
-	requestTarget = 8081
-)
+// targetPort is the port on which every pod listens.
+const targetPort = 8080
 
 // newPod starts a pod on a node, until the end of the test.
 func (n *node) newPod(t testing.TB) *pod {
 	t.Helper()
 	n.given++
-	p := &pod{
-		name: fmt.Sprintf("%s/%d", n.name, n.given), node: n, zone: n.zone,
-		v4: pod4(n.cluster.number, n.number, n.given), v6: pod6(n.cluster.number, n.number, n.given),
-	}
+	return n.startPod(t, n.cluster.number, n.given)
+}
+
+// startPod starts a pod with the i-th address that the node would have in a cluster.
+func (n *node) startPod(t testing.TB, cluster, i int) *pod {
+	t.Helper()
+	p := &pod{name: fmt.Sprintf("%s/%d", n.name, i), node: n, zone: n.zone, v4: pod4(cluster, n.number, i), v6: pod6(cluster, n.number, i)}
 	t.Cleanup(p.fail)
 	if err := n.ns.do(func() error { return errors.Join(p.listen(p.v4), p.listen(p.v6)) }); err != nil {
 		t.Fatalf("start pod %s: %v", p.name, err)
@@ -80,19 +78,6 @@ func (p *pod) listen(addr netip.Addr) error {
 	return nil
 }
 
-func (p *pod) listenHTTP(addr netip.Addr) error {
-	l, err := net.ListenTCP("tcp", net.TCPAddrFromAddrPort(netip.AddrPortFrom(addr, requestTarget)))
-	if err != nil {
-		return err
-	}
-	server := &http.Server{ReadHeaderTimeout: patience, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = io.WriteString(w, p.name)
-	})}
-	p.sockets = append(p.sockets, server)
-	go func() { _ = server.Serve(l) }()
-	return nil
-}
-
 // address returns the pod's address of a family.
 func (p *pod) address(v6 bool) netip.Addr {
 	if v6 {
@@ -119,18 +104,6 @@ func (p *pod) endpoint(addr netip.Addr) string {
 }
 
 type pods []*pod
-
-// serve lets pods answer HTTP requests with their names, on connections that stay open.
-func (ps pods) serve(t testing.TB) {
-	t.Helper()
-	for _, p := range ps {
-		for _, addr := range []netip.Addr{p.v4, p.v6} {
-			if err := p.node.ns.do(func() error { return p.listenHTTP(addr) }); err != nil {
-				t.Fatalf("let pod %s serve: %v", p.name, err)
-			}
-		}
-	}
-}
 
 // ready sets whether the pods are ready. It takes effect with publish.
 func (ps pods) ready(is bool) {

@@ -32,7 +32,7 @@ func TestPostgreSQL(t *testing.T) {
 	p.write("first")
 	p.has(minhang, "first")
 
-	p.lose(xicheng)
+	xicheng.die(t)
 	began := time.Now()
 	p.ask(minhang, p.host(minhang), "SELECT pg_promote()")
 	p.label(minhang, "primary")

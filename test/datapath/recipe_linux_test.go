@@ -16,8 +16,6 @@ import (
 	"golang.org/x/sync/errgroup"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -88,9 +86,6 @@ func (w *world) recipe(t *testing.T, page string, program ...string) *recipe {
 	return r
 }
 
-// dnsOf returns the address of a cluster's DNS server, that of its first node.
-func dnsOf(c *cluster) string { return net.JoinHostPort(node4(c.number, 1), "53") }
-
 // startDNS starts the cluster's DNS server on its first node, until the end of the test.
 func (r *recipe) startDNS(c *cluster) {
 	r.Helper()
@@ -120,18 +115,11 @@ func (r *recipe) startDNS(c *cluster) {
 	}
 }
 
-// dial dials from a cluster's first node.
-func (c *cluster) dial(ctx context.Context, network, address string) (conn net.Conn, err error) {
-	err = c.nodes[0].ns.do(func() error {
-		conn, err = new(net.Dialer).DialContext(ctx, network, address)
-		return err
-	})
-	return conn, err
-}
-
-// resolver asks the cluster's DNS server, as a program in the cluster does.
+// resolver asks the cluster's DNS server from its first node, as a program in the cluster does.
 func (*recipe) resolver(c *cluster) *net.Resolver {
-	return &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, _ string) (net.Conn, error) { return c.dial(ctx, network, dnsOf(c)) }}
+	return &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return c.nodes[0].dialContext(ctx, network, net.JoinHostPort(node4(c.number, 1), "53"))
+	}}
 }
 
 // dialer resolves a name in the cluster and dials its first address.
@@ -145,7 +133,7 @@ func (r *recipe) dialer(c *cluster) func(ctx context.Context, network, address s
 		if err != nil {
 			return nil, err
 		}
-		return c.dial(ctx, network, net.JoinHostPort(addrs[0], port))
+		return c.nodes[0].dialContext(ctx, network, net.JoinHostPort(addrs[0], port))
 	}
 }
 
@@ -193,32 +181,15 @@ func (r *recipe) keep(c *cluster, manifests ...string) {
 // install applies the page's manifests in a cluster, and issues the certificate that one of them asks for.
 func (r *recipe) install(c *cluster) {
 	r.Helper()
-	secret := r.issue(r.manifest(c, "Certificate"))
-	if err := c.Client.Create(r.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: recipeNamespace}}); err != nil && !apierrors.IsAlreadyExists(err) {
-		r.Fatal(err)
-	}
-	if err := c.Client.Create(r.Context(), secret); err != nil {
-		r.Fatal(err)
-	}
-	var objects []string
+	objects := []string{"{apiVersion: v1, kind: Namespace, metadata: {name: " + recipeNamespace + "}}", r.issue(r.manifest(c, "Certificate"))}
 	for _, kind := range []string{"ConfigMap", "Service", "ServiceExport", "StatefulSet"} {
 		objects = append(objects, r.manifest(c, kind))
 	}
-	r.apply(c, objects...)
-	r.Cleanup(func() { // the test's context has ended
-		for _, o := range objects {
-			if err := c.Plane.DeleteContext(context.Background(), []byte(o)); err != nil {
-				r.Error(err)
-			}
-		}
-		if err := errors.Join(c.Client.Delete(context.Background(), secret), r.forget(context.Background(), c)); err != nil {
-			r.Error(err)
-		}
-	})
+	r.keep(c, objects...)
 }
 
 // issue returns the Secret of a Certificate, as cert-manager would write it.
-func (r *recipe) issue(manifest string) *corev1.Secret {
+func (r *recipe) issue(manifest string) string {
 	r.Helper()
 	var certificate struct {
 		Spec struct {
@@ -233,10 +204,8 @@ func (r *recipe) issue(manifest string) *corev1.Secret {
 	if err != nil {
 		r.Fatal(err)
 	}
-	return &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: recipeNamespace, Name: certificate.Spec.SecretName},
-		Data:       map[string][]byte{"ca.crt": ca, corev1.TLSCertKey: cert, corev1.TLSPrivateKeyKey: key},
-	}
+	return fmt.Sprintf("{apiVersion: v1, kind: Secret, metadata: {namespace: %s, name: %s}, stringData: {ca.crt: %q, tls.crt: %q, tls.key: %q}}",
+		recipeNamespace, certificate.Spec.SecretName, ca, cert, key)
 }
 
 // forget removes the cluster's Pod, as a kubelet does once its containers have ended.
@@ -448,21 +417,9 @@ func (r *recipe) end(c *cluster, p *recipePod) {
 	p.ns = nil
 }
 
-// lose makes a cluster lose power: its nodes, its Pod and its agent.
-func (r *recipe) lose(c *cluster) {
-	r.Helper()
-	c.die(r.T)
-	if err := r.w.network.cut(c.number, r.running[c].number); err != nil {
-		r.Fatal(err)
-	}
-}
-
-// find undoes lose.
+// find undoes die.
 func (r *recipe) find(c *cluster) {
 	r.Helper()
-	if err := r.w.network.mend(c.number, r.running[c].number); err != nil {
-		r.Fatal(err)
-	}
-	c.reconnect(r.T)
+	c.reconnect()
 	c.startAgent(r.T)
 }

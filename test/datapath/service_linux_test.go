@@ -26,8 +26,6 @@ var (
 	httpPort  = servicePort{"http", "TCP", 80, targetPort}
 	udpPort   = servicePort{"udp", "UDP", 80, targetPort}
 	adminPort = servicePort{"admin", "TCP", 9000, targetPort}
-	// requestPort is the port of pods that serve.
-	requestPort = servicePort{"http", "TCP", 80, requestTarget}
 )
 
 // service is a Service called web that some clusters export, in a namespace of the test's own.

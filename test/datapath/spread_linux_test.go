@@ -36,38 +36,6 @@ func TestSpread(t *testing.T) {
 	}
 }
 
-// A cluster that exports nothing itself reaches the others' endpoints.
-func TestBystander(t *testing.T) {
-	s := set(t).service(t, everywhere, "xicheng", "minhang")
-	all := append(s.pods("xicheng", 1), s.pods("minhang", 2)...)
-	s.publish()
-	s.answered("chaoyang", all...)
-}
-
-// Each address family leads to the endpoints that have an address of it.
-func TestFamiliesWithDifferentEndpoints(t *testing.T) {
-	s := set(t).service(t, everywhere, "xicheng", "minhang")
-	all := append(s.pods("xicheng", 2), s.pods("minhang", 1)...)
-	all[0].v6, all[1].v4 = netip.Addr{}, netip.Addr{}
-	s.publish()
-	for _, c := range s.w.clusters {
-		s.answered(c.Name, all...)
-	}
-}
-
-// A port leads to the endpoints of the clusters that export it.
-func TestUnitedPorts(t *testing.T) {
-	s := set(t).service(t, everywhere, "xicheng", "minhang")
-	s.export(export{annotations: everywhere.annotations, ports: []servicePort{httpPort, adminPort}}, "chaoyang")
-	xicheng, chaoyang, minhang := s.pods("xicheng", 1), s.pods("chaoyang", 2), s.pods("minhang", 1)
-	s.publish()
-	for _, c := range s.w.clusters {
-		s.answered(c.Name, slices.Concat(xicheng, chaoyang, minhang)...)
-		s.answeredBy(way{from: c.nodes, network: "tcp", port: 9000}, chaoyang...)
-		s.answeredBy(way{from: c.nodes, network: "udp", port: 80}, slices.Concat(xicheng, minhang)...)
-	}
-}
-
 // A client stays with the endpoint that answered it first until that endpoint is gone.
 func TestSessionAffinity(t *testing.T) {
 	s := set(t).service(t, everywhere, "xicheng", "minhang")

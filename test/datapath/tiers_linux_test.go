@@ -38,63 +38,6 @@ func TestTiers(t *testing.T) {
 	}
 }
 
-func TestPrefer(t *testing.T) {
-	for _, tt := range []struct {
-		prefer                     string
-		xicheng, chaoyang, minhang string // the pods that answer each cluster's clients, by the first letters of the clusters
-	}{
-		{"none", "xcm", "xcm", "xcm"},
-		{"region", "xc", "xc", "m"},
-		{"cluster", "x", "c", "m"},
-		{"cluster zone region", "x", "c", "m"},
-	} {
-		t.Run(tt.prefer, func(t *testing.T) {
-			s := set(t).service(t, export{annotations: "clusterset.dev/prefer: " + tt.prefer}, "xicheng", "chaoyang", "minhang")
-			of := map[rune]pods{'x': s.pods("xicheng", 2), 'c': s.pods("chaoyang", 1), 'm': s.pods("minhang", 1)}
-			s.publish()
-			for cluster, want := range map[string]string{"xicheng": tt.xicheng, "chaoyang": tt.chaoyang, "minhang": tt.minhang} {
-				var all pods
-				for _, c := range want {
-					all = append(all, of[c]...)
-				}
-				s.answered(cluster, all...)
-			}
-		})
-	}
-}
-
-// The agent's flags apply where a service states no preference. A trafficDistribution is a stated preference.
-func TestDefaultsOfTheAgent(t *testing.T) {
-	w := set(t)
-	t.Cleanup(func() { w.cluster("xicheng").restartAgent(t) })
-	w.cluster("xicheng").restartAgent(t, "--prefer", "none", "--boundary", "region")
-	s := w.service(t, export{}, "xicheng", "chaoyang", "minhang")
-	near := w.service(t, export{spec: "trafficDistribution: PreferClose"}, "xicheng", "chaoyang", "minhang")
-	for _, svc := range []*service{s, near} {
-		svc.pods("xicheng", 2)
-		svc.pods("chaoyang", 1)
-		svc.pods("minhang", 1)
-		svc.publish()
-	}
-	s.answered("xicheng", s.all[:3]...)
-	near.answered("xicheng", near.all[:2]...)
-}
-
-// A tier with fewer endpoints than min-ready is used together with the next.
-func TestMinReady(t *testing.T) {
-	s := set(t).service(t, export{annotations: `clusterset.dev/min-ready: "2"`}, "xicheng", "chaoyang", "minhang")
-	xicheng, chaoyang, minhang := s.pods("xicheng", 2), s.pods("chaoyang", 2), s.pods("minhang", 1)
-	s.publish()
-	s.answered("xicheng", xicheng...)
-	s.answered("minhang", slices.Concat(xicheng, chaoyang, minhang)...)
-	xicheng[0].notReady = true
-	s.publish()
-	s.answered("xicheng", slices.Concat(xicheng[1:], chaoyang)...)
-	xicheng[0].notReady = false
-	s.publish()
-	s.answered("xicheng", xicheng...)
-}
-
 // Endpoints beyond the boundary are not used, even if no other is left.
 func TestBoundary(t *testing.T) {
 	s := set(t).service(t, export{annotations: "clusterset.dev/boundary: region"}, "xicheng", "chaoyang", "minhang")
@@ -176,4 +119,15 @@ func TestNodeWithoutAZone(t *testing.T) {
 	s.answered("xicheng", xicheng...)
 	unlabelled.relabel(t, zone)
 	s.answered("xicheng", xicheng...)
+}
+
+// A pod behind a Service with internalTrafficPolicy Local serves its own node only.
+func TestInternalTrafficPolicyLocal(t *testing.T) {
+	s := set(t).service(t, export{spec: "internalTrafficPolicy: Local"}, "xicheng", "minhang")
+	nodes := s.w.cluster("xicheng").nodes
+	one, other := s.podOn(nodes[0]), s.podOn(nodes[1])
+	s.pods("minhang", 1)
+	s.publish()
+	s.answeredBy(way{from: nodes[:1], network: "tcp", port: 80}, one)
+	s.answeredBy(way{from: nodes[1:], network: "tcp", port: 80}, other)
 }

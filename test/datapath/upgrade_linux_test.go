@@ -3,7 +3,6 @@ package datapath
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -19,7 +18,7 @@ func TestUpgrade(t *testing.T) {
 	if os.Getenv("CLUSTERSET_CHAOS") == "" {
 		t.Skip("compiles another version: part of make chaos, which sets CLUSTERSET_CHAOS")
 	}
-	dir, err := fleet.BuildPrevious(t.Context(), "../..", os.Getenv("CLUSTERSET_PREVIOUS"))
+	old, err := fleet.BuildPrevious(t.Context(), "../..", os.Getenv("CLUSTERSET_PREVIOUS"))
 	if errors.Is(err, fleet.ErrNoHistory) {
 		t.Skip(err)
 	}
@@ -27,49 +26,21 @@ func TestUpgrade(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := set(t)
-	w.upgrade(t, filepath.Join(dir, "clusterset"))
-}
+	s := w.service(t, export{}, "chaoyang", "minhang")
+	near, far := s.pods("chaoyang", 2), s.pods("minhang", 1)
+	s.publish()
+	s.answered("xicheng", near...)
 
-func (w *world) upgrade(t *testing.T, old string) {
-	all := w.service(t, export{}, "xicheng", "chaoyang", "minhang")
-	own := map[string]pods{}
-	for _, c := range w.clusters {
-		own[c.Name] = all.pods(c.Name, 2)
-	}
-	all.publish()
-	remote := w.service(t, export{}, "chaoyang", "minhang")
-	near, far := remote.pods("chaoyang", 2), remote.pods("minhang", 1)
-	remote.publish()
-	check := func(what string) {
-		t.Helper()
-		remote.drain("chaoyang")
-		for _, c := range w.clusters {
-			remote.answered(c.Name, far...)
-		}
-		remote.undrain("chaoyang")
-		for _, c := range w.clusters {
-			want := near
-			if c.Name == "minhang" {
-				want = far
-			}
-			all.answered(c.Name, own[c.Name]...)
-			remote.answered(c.Name, want...)
-		}
-		t.Log(what)
-	}
-	check("all are of this version")
-	present := w.hub.Process.Path
-	replace := func(p *fleet.Program, path string) {
-		t.Helper()
-		p.Stop()
-		p.Path = path
-		if err := p.Start(context.Background()); err != nil {
-			t.Fatal(err)
-		}
-	}
-	programs := []*fleet.Program{w.hub.Process}
+	programs, present := []*fleet.Program{w.hub.Process}, w.hub.Process.Path
 	for _, c := range w.clusters {
 		programs = append(programs, c.Agent)
+	}
+	replace := func(p *fleet.Program, path string) {
+		p.Stop()
+		p.Path = path
+		if err := p.Start(context.Background()); err != nil { // a cleanup uses it too
+			t.Fatal(err)
+		}
 	}
 	t.Cleanup(func() {
 		for _, p := range programs {
@@ -78,18 +49,17 @@ func (w *world) upgrade(t *testing.T, old string) {
 			}
 		}
 	})
-	var ends []func()
-	for _, c := range w.clusters {
-		ends = append(ends, all.only(c.Name, all.all...), remote.only(c.Name, remote.all...))
-	}
-	for _, path := range []string{old, present} {
+	answered := s.only("xicheng", s.all...)
+	for _, path := range []string{filepath.Join(old, "clusterset"), present} {
 		for _, p := range programs {
 			replace(p, path)
 			kube.Eventually(t, w.ready)
-			check(fmt.Sprintf("%s is %s", p.Name, filepath.Base(filepath.Dir(path))))
+			s.drain("chaoyang")
+			s.answered("xicheng", far...)
+			s.undrain("chaoyang")
+			s.answered("xicheng", near...)
+			t.Logf("%s is %s", p.Name, path)
 		}
 	}
-	for _, end := range ends {
-		end()
-	}
+	answered()
 }

@@ -1,6 +1,7 @@
 package datapath
 
 import (
+	"fmt"
 	"net"
 	"net/netip"
 	"os"
@@ -126,41 +127,24 @@ func (s *service) connections(w way, wanted ...*pod) (all []func(int) bool) {
 	return all
 }
 
-// questions returns what asks a DNS server for the service, and wants an answer with these addresses.
-func (s *service) questions(d *dnsServer, wanted ...netip.Addr) func(int) bool {
-	slices.SortFunc(wanted, netip.Addr.Compare)
-	return func(int) bool {
-		got, err := d.addresses("web." + s.namespace + ".svc.global.")
-		return err == nil && slices.Equal(got, wanted)
-	}
-}
-
-// addresses asks the server for a name's IPv4 addresses, and sorts them.
-func (d *dnsServer) addresses(name string) (all []netip.Addr, err error) {
-	conn, err := d.node.dial("udp", netip.AddrPortFrom(d.addr, 1053), d.node.client(false, 252))
+// named returns nil if the service's name in svc.global has these IPv4 addresses, in their order, for a cluster's DNS server.
+func (s *service) named(c *cluster, want ...netip.Addr) error {
+	reply, err := c.DNS.Ask(s.Context(), "web."+s.namespace+".svc.global.", dns.TypeA)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	defer func() { _ = conn.Close() }()
-	if err := conn.SetDeadline(time.Now().Add(dnsPatience)); err != nil {
-		return nil, err
-	}
-	asked := &dns.Conn{Conn: conn}
-	if err := asked.WriteMsg(new(dns.Msg).SetQuestion(name, dns.TypeA)); err != nil {
-		return nil, err
-	}
-	reply, err := asked.ReadMsg()
-	if err != nil {
-		return nil, err
-	}
+	var got []netip.Addr
 	for _, rr := range reply.Answer {
 		if a, ok := rr.(*dns.A); ok {
-			addr, _ := netip.AddrFromSlice(a.A)
-			all = append(all, addr.Unmap())
+			addr, _ := netip.AddrFromSlice(a.A.To4())
+			got = append(got, addr)
 		}
 	}
-	slices.SortFunc(all, netip.Addr.Compare)
-	return all, nil
+	slices.SortFunc(got, netip.Addr.Compare)
+	if !slices.Equal(got, want) {
+		return fmt.Errorf("the name has %v in %s, want %v", got, c.Name, want)
+	}
+	return nil
 }
 
 // atLength reports whether tests run at length.

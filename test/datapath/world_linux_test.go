@@ -33,8 +33,7 @@ type cluster struct {
 	number  int // 1, 2, …
 	nodes   []*node
 
-	cut    bool // disconnected from the other clusters
-	beacon int  // which address of the first node's pods its agent's beacon has (measure)
+	reconnect func() // restores a cluster that died, except for its agent
 
 	dir, kubeProxy, nsenter string
 }
@@ -61,7 +60,7 @@ func (w *world) launch(ctx context.Context) error {
 	if w.network, err = newNetwork(); err != nil {
 		return err
 	}
-	programs, err := kube.Build(ctx, kube.IncludeProxy(), kube.BuildProgress(os.Stderr))
+	programs, err := kube.Build(ctx, kube.IncludeProxy(), kube.WithProgress(os.Stderr))
 	if err != nil {
 		return err
 	}
@@ -171,17 +170,6 @@ func (w *world) programs() []*fleet.Program {
 		}
 	}
 	return all
-}
-
-// logSizes returns the current size of each program's log.
-func (w *world) logSizes() map[*fleet.Program]int64 {
-	sizes := map[*fleet.Program]int64{}
-	for _, p := range w.programs() {
-		if info, err := os.Stat(p.Log); err == nil {
-			sizes[p] = info.Size()
-		}
-	}
-	return sizes
 }
 
 // stop ends everything.

@@ -33,11 +33,11 @@ var elsewhere = map[string]string{
 	"clusterset console --manifests examples/preview":          "TestExample",
 	"clusterset test --context beijing --context shanghai":     "TestVerdicts",
 	"dig @127.0.0.1 -p 1053 ":                                  "TestReadmeDigs",
-	"kubectl --context beijing -n shop get serviceexport web ": "TestGitOps",
+	"kubectl --context beijing -n shop get serviceexport web ": "TestVisible",
 
-	"kubectl --context hub -n clusterset-member-shanghai get secret ": "TestGitOps",
-	"kubectl --context shanghai -n clusterset-system ":                "TestGitOps",
-	"rm shanghai.kubeconfig":                                          "TestGitOps",
+	"kubectl --context hub -n clusterset-member-shanghai get secret ": "TestOnARealCluster",
+	"kubectl --context shanghai -n clusterset-system ":                "TestOnARealCluster",
+	"rm shanghai.kubeconfig":                                          "TestOnARealCluster",
 
 	"kubectl --context beijing get memberclusters -o name |\n": "TestLeftAndLost",
 	"kubectl --context OLD get memberclusters -o name |\n":     "TestLeftAndLost",

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -34,14 +33,14 @@ import (
 
 const (
 	previewSteps = 18
-	// Between these steps a path is broken. None of them changes communities or networks, and so who measures whom (D40 and D87 of
+	// A path is broken until this step, before the first that changes communities or networks, and so who measures whom (D40 and D87 of
 	// docs/spec/data-path.md): that a path is measured again, a preview can't know.
-	previewBreak, previewMend = 9, 14
+	previewMend = 5
 )
 
 // TestPreviewComesTrue previews random changes of random services and clusters, makes each change, and compares every answer in every
 // cluster with the prediction: the DNS answers for both names, and the endpoints that the cluster's own EndpointSlices put
-// behind the ClusterSetIP and behind a Service of its own that is extended. Among the changes are paths that break between agents, and that are mended.
+// behind the ClusterSetIP. The first change is a path that breaks between agents, the last a cluster that fails.
 func TestPreviewComesTrue(t *testing.T) {
 	seed, _ := random.Seeds(t)
 	f := outages(t)
@@ -57,21 +56,27 @@ func TestPreviewComesTrue(t *testing.T) {
 		kube.Eventually(t, func() error { return f.AllReached() })
 	})
 	p.begin()
+	p.step(func(*preview.State) previewStep {
+		from, to := f.Members[0].Spec.Name, f.Members[1].Spec.Name
+		return previewStep{preview.Change{Unreachable: &preview.Unreachable{Clusters: []string{to}, From: []string{from}}}, func() {
+			p.Paths.Cut(from, to, faultproxy.Condition{ToServer: true, ToClient: true})
+			p.cut = map[string]string{from: to}
+		}}
+	})
 	for i := range previewSteps {
-		switch now := p.settled(); i {
-		case previewBreak:
-			p.step(now, p.breakPath(now))
-		case previewMend:
-			p.step(now, previewStep{do: p.Paths.MendAll})
+		if i == previewMend {
+			p.Paths.MendAll()
+			p.cut = nil
 		}
-		now := p.settled()
-		p.step(now, p.pick(i, now))
+		p.step(func(now *preview.State) previewStep { return p.pick(i, now) })
 	}
 	// The hub process must first see the cluster as Expired, which takes some time.
 	f.Hub.Restart("--suspect-after", "4s", "--expire-after", "8s")
 	f.Settle()
 	victim := f.Members[p.IntN(len(f.Members))]
-	p.step(p.settled(), previewStep{&preview.Change{Down: []string{victim.Spec.Name}}, victim.KillAgent})
+	p.step(func(*preview.State) previewStep {
+		return previewStep{preview.Change{Down: []string{victim.Spec.Name}}, victim.KillAgent}
+	})
 }
 
 // previewed is a fleet with the services whose changes are previewed.
@@ -80,23 +85,20 @@ type previewed struct {
 	*rand.Rand
 	ns    string
 	steps int
+	cut   map[string]string // which cluster each can't reach
 }
 
-// previewStep is a change and the function that makes it. Without a change, it mends all paths.
+// previewStep is a change and the function that makes it.
 type previewStep struct {
-	change *preview.Change
-	do     func()
+	preview.Change
+	do func()
 }
 
-var previewNames = []string{"vip", "two", "headless", "mixed", "own"}
-
-// extended is one of them. In each cluster it is extended to the others, whether the cluster exports it or not.
-const extended = "own"
+var previewNames = []string{"vip", "two", "headless", "mixed"}
 
 // begin creates the services, and exports most of them.
 func (p *previewed) begin() {
 	for i, m := range p.Members {
-		m.Apply(fmt.Sprintf("{apiVersion: v1, kind: Namespace, metadata: {name: %s, labels: {clusterset.dev/extend: allowed}}}", p.ns))
 		for n, name := range previewNames {
 			spec := fmt.Sprintf("externalIPs: [192.0.2.%d], %s", 10*m.Number+n+1, httpPort)
 			if name == "two" {
@@ -109,28 +111,12 @@ func (p *previewed) begin() {
 			for e := range 1 + p.IntN(3) {
 				endpoints = append(endpoints, endpoint(fmt.Sprintf("10.20%d.%d.%d", m.Number, 20+n, e+1), fmt.Sprintf("conditions: {ready: %v}", e == 0 || p.IntN(3) > 0)))
 			}
-			svc := service(p.ns, name, spec)
-			if name == extended {
-				svc = annotated(p.ns, name, "clusterset.dev/extend", "selector: {app: own}, "+spec) // nothing follows it: there are no controllers
-			}
-			m.Apply(svc, slice(p.ns, name, port8080, endpoints...))
+			m.Apply(service(p.ns, name, spec), slice(p.ns, name, port8080, endpoints...))
 			if p.IntN(3) > 0 {
 				m.Apply(export(p.ns, name, ""))
 			}
 		}
 	}
-}
-
-// exporters returns the clusters that export a service, and the others.
-func (p *previewed) exporters(name string) (exporting, others []*fleettest.Member) {
-	for _, m := range p.Members {
-		if err := m.Get(p.ns, name, &mcsv1beta1.ServiceExport{}); err == nil {
-			exporting = append(exporting, m)
-		} else {
-			others = append(others, m)
-		}
-	}
-	return exporting, others
 }
 
 // pick returns a random change. Its kind depends on i. If that kind isn't possible now, a cluster gets another zone and region
@@ -139,7 +125,14 @@ func (p *previewed) pick(i int, now *preview.State) previewStep {
 	m := p.Members[p.IntN(len(p.Members))]
 	name := previewNames[p.IntN(len(previewNames))]
 	service := p.ns + "/" + name
-	exporting, others := p.exporters(name)
+	var exporting, others []*fleettest.Member
+	for _, m := range p.Members {
+		if err := m.Get(p.ns, name, &mcsv1beta1.ServiceExport{}); err == nil {
+			exporting = append(exporting, m)
+		} else {
+			others = append(others, m)
+		}
+	}
 	switch kind := i % 9; {
 	case kind == 0:
 		return p.patched(m, preview.Change{Drain: []string{m.Spec.Name}}, `{"drain":true}`)
@@ -147,26 +140,29 @@ func (p *previewed) pick(i int, now *preview.State) previewStep {
 		return p.patched(m, preview.Change{Undrain: []string{m.Spec.Name}}, `{"drain":false}`)
 	case kind == 2 && len(exporting) > 0:
 		from := exporting[p.IntN(len(exporting))]
-		return previewStep{&preview.Change{Unexport: &preview.Export{Service: service, From: from.Spec.Name}}, func() {
-			from.Remove(export(p.ns, name, ""))
-		}}
+		return previewStep{preview.Change{Unexport: &preview.Export{Service: service, From: from.Spec.Name}}, func() { from.Remove(export(p.ns, name, "")) }}
 	case kind == 3 && len(others) > 0:
 		from := others[p.IntN(len(others))]
-		return previewStep{&preview.Change{Export: &preview.Export{Service: service, From: from.Spec.Name, Records: p.records(from, name)}}, func() {
-			from.Apply(export(p.ns, name, ""))
-		}}
+		exported, err := p.exportOf(from, name, nil)
+		if err != nil {
+			p.Fatal(err)
+		}
+		r := &preview.Records{Service: exported.Service}
+		for i := range exported.Endpoints {
+			r.Endpoints = append(r.Endpoints, &exported.Endpoints[i])
+		}
+		return previewStep{preview.Change{Export: &preview.Export{Service: service, From: from.Spec.Name, Records: r}}, func() { from.Apply(export(p.ns, name, "")) }}
 	case kind == 4 && len(exporting) > 0:
 		stated := &preview.Policy{Service: service, ServicePolicy: clustersetv1alpha1.ServicePolicy{Prefer: []string{"none", "region", "cluster zone"}[p.IntN(3)], MinReady: int32(1 + p.IntN(4))}}
-		if name == extended {
-			stated.MinReady = 0 // it would depend on the endpoints of clusters that don't export it, which the hub doesn't have
-		}
-		return previewStep{&preview.Change{Policy: stated}, func() {
+		return previewStep{preview.Change{Policy: stated}, func() {
 			for _, m := range exporting {
-				m.Apply(exportWith(p.ns, name, fmt.Sprintf("clusterset.dev/prefer: %q, clusterset.dev/min-ready: %q", stated.Prefer, fmt.Sprint(max(stated.MinReady, 1)))))
+				m.Apply(exportWith(p.ns, name, fmt.Sprintf("clusterset.dev/prefer: %q, clusterset.dev/min-ready: %q", stated.Prefer, fmt.Sprint(stated.MinReady))))
 			}
 		}}
 	case kind == 5:
-		return p.move(m)
+		// A cluster in no community counts as in default, so the two see each other only if the moved cluster is in default, too.
+		to := [][]string{{"north"}, {"south"}, {"default", "north"}, {"north", "south"}}[p.IntN(4)]
+		return p.patched(m, preview.Change{Communities: &preview.Communities{Cluster: m.Spec.Name, To: to}}, `{"communities":["`+strings.Join(to, `","`)+`"]}`)
 	case kind == 6 && len(exporting) > 0:
 		return p.exportTo(name, exporting, now)
 	case kind == 7:
@@ -178,63 +174,7 @@ func (p *previewed) pick(i int, now *preview.State) previewStep {
 
 // patched is a change of a cluster's MemberCluster.
 func (p *previewed) patched(m *fleettest.Member, change preview.Change, spec string) previewStep {
-	return previewStep{&change, func() { patchMember(p.Fleet, m.Spec.Name, `{"spec":`+spec+`}`) }}
-}
-
-// breakPath breaks the path to a cluster, from one other or from all that measure it, so that some answer changes if there is such a path.
-func (p *previewed) breakPath(now *preview.State) previewStep {
-	var all []preview.Unreachable
-	for _, name := range now.Clusters() {
-		var from []string
-		to := now.Member(name)
-		for _, other := range now.Clusters() {
-			if m := now.Member(other); m != to && communities.Share(m.Spec.Communities, to.Spec.Communities) && !to.Apart(m) {
-				all, from = append(all, preview.Unreachable{Clusters: []string{name}, From: []string{other}}), append(from, other)
-			}
-		}
-		if len(from) > 1 {
-			all = append(all, preview.Unreachable{Clusters: []string{name}, From: from})
-		}
-	}
-	if len(all) == 0 {
-		return previewStep{do: func() { p.Log("no cluster measures another one") }}
-	}
-	p.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
-	at := slices.IndexFunc(all, func(u preview.Unreachable) bool {
-		result, err := now.Preview(p.Context(), []preview.Change{{Unreachable: &u}}, preview.Options{})
-		return err == nil && result.Summary.Changed > 0
-	})
-	u := all[max(at, 0)]
-	return previewStep{&preview.Change{Unreachable: &u}, func() {
-		for _, from := range u.From {
-			p.Paths.Cut(from, u.Clusters[0], faultproxy.Condition{ToServer: true, ToClient: true})
-		}
-	}}
-}
-
-// cut returns the clusters that each cluster can't reach, comma-separated, sorted as in its Lease.
-func (p *previewed) cut() map[string]string {
-	all := map[string]string{}
-	for _, from := range p.Members {
-		var names []string
-		for _, to := range p.Members {
-			if p.Paths.IsCut(from.Spec.Name, to.Spec.Name) {
-				names = append(names, to.Spec.Name)
-			}
-		}
-		slices.Sort(names)
-		if len(names) > 0 {
-			all[from.Spec.Name] = strings.Join(names, ",")
-		}
-	}
-	return all
-}
-
-// move puts a cluster into other communities. A cluster in no community counts as in default, so the two see each other only if the
-// moved cluster is in default, too.
-func (p *previewed) move(m *fleettest.Member) previewStep {
-	to := [][]string{{"north"}, {"south"}, {"default", "north"}, {"north", "south"}}[p.IntN(4)]
-	return p.patched(m, preview.Change{Communities: &preview.Communities{Cluster: m.Spec.Name, To: to}}, `{"communities":["`+strings.Join(to, `","`)+`"]}`)
+	return previewStep{change, func() { patchMember(p.Fleet, m.Spec.Name, `{"spec":`+spec+`}`) }}
 }
 
 // network puts a cluster into another network. Without externalCIDRs, no cluster of another one uses it.
@@ -254,16 +194,11 @@ func (p *previewed) network(m *fleettest.Member, now *preview.State) previewStep
 
 // exportTo changes which clusters a service is for, in one of its exporting clusters or in all of them.
 func (p *previewed) exportTo(name string, exporting []*fleettest.Member, now *preview.State) previewStep {
-	names := now.Clusters()
+	all := communities.Set{}
 	for _, cluster := range now.Clusters() {
-		in := now.Member(cluster).Spec.Communities
-		if len(in) == 0 {
-			in = []string{communities.Default}
-		}
-		names = append(names, in...)
+		all[cluster] = now.Member(cluster).Spec.Communities
 	}
-	slices.Sort(names)
-	names = slices.Compact(names)
+	names := all.Names()
 	p.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
 	to, from := names[:1+p.IntN(3)], ""
 	text := new(strings.Join(to, ", "))
@@ -275,26 +210,13 @@ func (p *previewed) exportTo(name string, exporting []*fleettest.Member, now *pr
 		exporting = exporting[:1]
 		from = exporting[0].Spec.Name
 	}
-	return previewStep{&preview.Change{ExportTo: &preview.ExportTo{Service: p.ns + "/" + name, From: from, To: to}}, func() {
+	return previewStep{preview.Change{ExportTo: &preview.ExportTo{Service: p.ns + "/" + name, From: from, To: to}}, func() {
 		for _, m := range exporting {
 			if err := m.ExportTo(p.ns, name, text); err != nil {
 				p.Errorf("annotate the ServiceExport %s of %s: %v", name, m.Spec.Name, err)
 			}
 		}
 	}}
-}
-
-// records returns the records that a member's exporter makes from a Service.
-func (p *previewed) records(m *fleettest.Member, name string) *preview.Records {
-	exported, err := p.exportOf(m, name, nil)
-	if err != nil {
-		p.Fatal(err)
-	}
-	r := &preview.Records{Service: exported.Service}
-	for i := range exported.Endpoints {
-		r.Endpoints = append(r.Endpoints, &exported.Endpoints[i])
-	}
-	return r
 }
 
 // exportOf returns the records that a member's exporter makes from a Service and its ServiceExport.
@@ -336,72 +258,48 @@ func (p *previewed) onHub() error {
 	return nil
 }
 
-// now returns the state of the hub, and its objects without the members' reports. It returns an error if a report there says something else
-// about paths than what is cut.
-func (p *previewed) now() (now *preview.State, objects []runtime.Object, err error) {
-	var reports clustersetv1alpha1.MemberReportList
-	for _, list := range []client.ObjectList{&clustersetv1alpha1.MemberClusterList{}, &clustersetv1alpha1.ExportedServiceList{}, &clustersetv1alpha1.ExportedEndpointsList{}} {
-		if err := p.Hub.List(list); err != nil {
-			return nil, nil, err
-		}
-		for _, o := range random.ObjectsOf(list) {
-			objects = append(objects, o)
-		}
-	}
-	if err := p.Hub.List(&reports); err != nil {
-		return nil, nil, err
-	}
-	all, said := slices.Clone(objects), map[string]string{}
-	for i := range reports.Items {
-		r := &reports.Items[i]
-		cluster, _ := api.ClusterOfNamespace(r.Namespace)
-		if names := r.Spec.Unreachable; len(names) > 0 {
-			said[cluster] = strings.Join(names, ",")
-		}
-		all = append(all, r)
-	}
-	if cut := p.cut(); !maps.Equal(said, cut) {
-		return nil, nil, fmt.Errorf("the reports say that clusters can't reach %v, want %v", said, cut)
-	}
-	return preview.NewState(all), objects, nil
-}
-
-// arrived returns the state of the hub, or an error if something that has changed hasn't arrived everywhere.
+// arrived returns the state of the hub, or an error if something that has changed hasn't arrived everywhere, such as what is cut in the reports.
 func (p *previewed) arrived() (*preview.State, error) {
 	if err := p.onHub(); err != nil {
 		return nil, err
 	}
-	now, _, err := p.now()
-	if err != nil {
-		return nil, err
+	var objects []runtime.Object
+	said := map[string]string{}
+	for _, list := range []client.ObjectList{&clustersetv1alpha1.MemberClusterList{}, &clustersetv1alpha1.ExportedServiceList{}, &clustersetv1alpha1.ExportedEndpointsList{}, &clustersetv1alpha1.MemberReportList{}} {
+		if err := p.Hub.List(list); err != nil {
+			return nil, err
+		}
+		for _, o := range random.ObjectsOf(list) {
+			objects = append(objects, o)
+			if r, ok := o.(*clustersetv1alpha1.MemberReport); ok && len(r.Spec.Unreachable) > 0 {
+				cluster, _ := api.ClusterOfNamespace(r.Namespace)
+				said[cluster] = strings.Join(r.Spec.Unreachable, ",")
+			}
+		}
 	}
+	if !maps.Equal(said, p.cut) {
+		return nil, fmt.Errorf("the reports say that clusters can't reach %v, want %v", said, p.cut)
+	}
+	now := preview.NewState(objects)
 	return now, p.is(now)
 }
 
-// settled waits until all that has changed has arrived everywhere, and returns the state of the hub.
-func (p *previewed) settled() (now *preview.State) {
+// step waits until all that has changed before has arrived, previews a change, makes it, and waits until every prediction is true.
+func (p *previewed) step(pick func(now *preview.State) previewStep) {
 	p.Helper()
+	i := p.steps
+	p.steps++
+	var now *preview.State
 	kube.Eventually(p, func() (err error) {
 		now, err = p.arrived()
 		return err
 	})
-	return now
-}
-
-// step previews a change, makes it, and waits until every prediction is true.
-func (p *previewed) step(now *preview.State, s previewStep) {
-	p.Helper()
-	i := p.steps
-	p.steps++
-	_, objects, err := p.now()
-	then, what := preview.NewState(objects), "mending all paths" // then no report says otherwise
-	if s.change != nil {
-		then, _, err = now.Apply(*s.change)
-		what = s.change.String()
-	}
+	s := pick(now)
+	then, _, err := now.Apply(s.Change)
 	if err != nil {
 		p.Fatalf("step %d: %v", i, err)
 	}
+	what := s.String()
 	p.Logf("step %d: %s", i, what)
 	s.do()
 	kube.Eventually(p, func() error {
@@ -419,7 +317,7 @@ func (p *previewed) is(s *preview.State) error {
 	for _, client := range s.Places() {
 		m := p.Member(client.Cluster)
 		for _, name := range previewNames {
-			want, err := s.Answers(p.ns+"/"+name, client, preview.Options{Addresses: true, Extended: []types.NamespacedName{{Namespace: p.ns, Name: extended}}})
+			want, err := s.Answers(p.ns+"/"+name, client, preview.Options{Addresses: true})
 			if err != nil {
 				return err
 			}
@@ -440,9 +338,6 @@ func (p *previewed) is(s *preview.State) error {
 				errs = append(errs, fmt.Errorf("in %s, %s has a ClusterSetIP: %v, want %v", client, name, derived, exists))
 			} else if a, b := behind(got.ClusterSetIP), behind(want.ClusterSetIP); a != b {
 				errs = append(errs, fmt.Errorf("in %s, behind the ClusterSetIP of %s: %s, want %s", client, name, a, b))
-			}
-			if a, b := behind(got.Own), behind(want.Own); a != b {
-				errs = append(errs, fmt.Errorf("in %s, behind the Service %s: %s, want %s", client, name, a, b))
 			}
 		}
 	}
@@ -492,17 +387,13 @@ func importedObjects(m *fleettest.Member, ns, name string) (objects []runtime.Ob
 	for j := range i.Slices {
 		objects = append(objects, &i.Slices[j])
 	}
-	var last discoveryv1.EndpointSliceList
 	var members clustersetv1alpha1.MemberClusterList
-	if err := errors.Join(m.List(&last, client.InNamespace(ns), client.MatchingLabels{api.LabelExtends: name}), m.List(&members)); err != nil {
-		return nil, false, err
-	}
-	for _, o := range slices.Concat(random.ObjectsOf(&last), random.ObjectsOf(&members)) {
-		objects = append(objects, o)
-	}
 	var reach clustersetv1alpha1.Reachability
-	if err := m.Get("", clustersetv1alpha1.ReachabilityName, &reach); err != nil {
+	if err := errors.Join(m.List(&members), m.Get("", clustersetv1alpha1.ReachabilityName, &reach)); err != nil {
 		return nil, false, err
+	}
+	for _, o := range random.ObjectsOf(&members) {
+		objects = append(objects, o)
 	}
 	return append(objects, &reach), i.Derived != nil, nil
 }

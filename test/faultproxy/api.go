@@ -38,11 +38,8 @@ type API struct {
 // HTTP. The caller must close it.
 func NewAPI(config *rest.Config, certificate *tls.Certificate) (*API, error) {
 	transport, err := rest.TransportFor(config)
-	if err != nil {
-		return nil, fmt.Errorf("proxy for %s: %w", config.Host, err)
-	}
-	target, err := url.Parse(config.Host)
-	if err != nil {
+	target, err2 := url.Parse(config.Host)
+	if err := errors.Join(err, err2); err != nil {
 		return nil, fmt.Errorf("proxy for %s: %w", config.Host, err)
 	}
 	p := &API{streams: map[*watchStream]bool{}, gone: make(chan struct{})}
@@ -91,11 +88,16 @@ func (p *API) Close() {
 
 // ServeHTTP implements http.Handler.
 func (p *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if fault := p.faultOf(r); fault != nil {
-		fault(w, r)
-		return
+	p.mu.Lock()
+	fault := p.fault
+	if fault != nil && strings.HasPrefix(r.URL.Path, "/api") {
+		p.faults++
 	}
-	p.forward.ServeHTTP(w, r)
+	p.mu.Unlock()
+	if fault == nil {
+		fault = p.forward.ServeHTTP
+	}
+	fault(w, r)
 }
 
 // Begin makes the fault answer every request. Nil ends the current fault.
@@ -126,15 +128,6 @@ func (p *API) Silence(_ http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (p *API) faultOf(r *http.Request) http.HandlerFunc {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.fault != nil && strings.HasPrefix(r.URL.Path, "/api") {
-		p.faults++
-	}
-	return p.fault
-}
-
 // Faulted returns how many requests for objects the fault has answered since Begin.
 func (p *API) Faulted() int {
 	p.mu.Lock()
@@ -156,18 +149,18 @@ func (p *API) Watched() []string {
 // End ends all current watches. Each gets a last piece of its stream, if last returns one for its media type. Then the
 // stream ends with the error of last, or properly without one. End returns the errors of last other than
 // io.ErrUnexpectedEOF.
-func (p *API) End(last func(mediaType string) ([]byte, error)) error {
+func (p *API) End(last func(mediaType string) ([]byte, error)) (errs error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	var errs []error
 	for s := range p.streams {
 		delete(p.streams, s)
 		var piece []byte
 		var err error
 		if last != nil {
-			if piece, err = last(s.mediaType); err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
-				errs = append(errs, err)
-			}
+			piece, err = last(s.mediaType)
+		}
+		if !errors.Is(err, io.ErrUnexpectedEOF) {
+			errs = errors.Join(errs, err)
 		}
 		go func() { // the client may be slow to read
 			_, _ = s.out.Write(piece)
@@ -175,7 +168,7 @@ func (p *API) End(last func(mediaType string) ([]byte, error)) error {
 			_ = s.upstream.Close()
 		}()
 	}
-	return errors.Join(errs...)
+	return errs
 }
 
 // watchStream is a watch under way.

@@ -42,48 +42,14 @@ type Link struct {
 	target    string
 	conns     map[*conn]bool
 	random    *rand.Rand
-	accepted  int
 	disturbed int
 	closed    bool
 }
 
-// conn is a client's connection and its continuation to the server.
+// conn is a client's connection and its continuation to the server. The link's mutex guards it.
 type conn struct {
-	client net.Conn
-	done   chan struct{} // closed when the connection is over
-
-	mu     sync.Mutex
-	server net.Conn // nil until connected
-	over   bool
-}
-
-// reset ends both halves with a TCP reset.
-func (c *conn) reset() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.over {
-		return
-	}
-	c.over = true
-	close(c.done)
-	for _, half := range []net.Conn{c.client, c.server} {
-		if tcp, ok := half.(*net.TCPConn); ok {
-			_ = tcp.SetLinger(0)
-			_ = tcp.Close()
-		}
-	}
-}
-
-// continues stores the server's half. If the connection is already over, it closes that half and returns false.
-func (c *conn) continues(server net.Conn) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.over {
-		_ = server.Close()
-		return false
-	}
-	c.server = server
-	return true
+	client, server net.Conn      // the server's is nil until connected
+	done           chan struct{} // closed when the connection is over
 }
 
 // NewLink opens a link from a port of 127.0.0.1 to a "host:port". The link's random faults follow from the seed. The caller must
@@ -95,7 +61,7 @@ func NewLink(target string, seed uint64) (*Link, error) {
 	}
 	l := newLink(target, seed)
 	l.listener = listener
-	go l.accept()
+	go accept(listener, l.take)
 	return l, nil
 }
 
@@ -106,128 +72,121 @@ func newLink(target string, seed uint64) *Link {
 	}
 }
 
+// accept hands on all connections to a listener until it is closed.
+func accept(listener net.Listener, take func(net.Conn)) {
+	for {
+		client, err := listener.Accept()
+		if err != nil {
+			return
+		}
+		take(client)
+	}
+}
+
 // Addr returns the address that clients connect to, "127.0.0.1:port".
 func (l *Link) Addr() string { return l.listener.Addr().String() }
 
+func (l *Link) locked(do func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	do()
+}
+
 // Close ends the link and its connections.
 func (l *Link) Close() {
-	l.mu.Lock()
-	l.closed = true
-	l.mu.Unlock()
 	if l.listener != nil {
 		_ = l.listener.Close()
 	}
+	l.locked(func() { l.closed = true })
 	l.Reset()
 }
 
 // Set changes the link's condition.
 func (l *Link) Set(c Condition) {
-	l.mu.Lock()
-	l.condition = c
-	close(l.changed)
-	l.changed = make(chan struct{})
-	l.mu.Unlock()
+	l.locked(func() {
+		l.condition = c
+		close(l.changed)
+		l.changed = make(chan struct{})
+		if c.Refused {
+			l.disturbed += len(l.conns)
+		}
+	})
 	if c.Refused {
-		l.disturb(l.reset())
+		l.Reset()
 	}
 }
 
 // Lead redirects the link to another server, and resets the connections to the previous one.
 func (l *Link) Lead(target string) {
-	l.mu.Lock()
-	same := l.target == target
-	l.target = target
-	l.mu.Unlock()
+	same := false
+	l.locked(func() { l.target, same = target, l.target == target })
 	if !same {
 		l.Reset()
 	}
 }
 
 // Reset breaks every connection.
-func (l *Link) Reset() { l.reset() }
+func (l *Link) Reset() {
+	l.locked(func() {
+		for c := range l.conns {
+			l.reset(c)
+		}
+	})
+}
 
-// reset breaks every connection and returns how many there were.
-func (l *Link) reset() int {
-	l.mu.Lock()
-	all := make([]*conn, 0, len(l.conns))
-	for c := range l.conns {
-		all = append(all, c)
+// reset ends both halves of a connection with a TCP reset.
+func (l *Link) reset(c *conn) {
+	if !l.conns[c] {
+		return
 	}
-	l.mu.Unlock()
-	for _, c := range all {
-		c.reset()
+	delete(l.conns, c)
+	close(c.done)
+	for _, half := range []net.Conn{c.client, c.server} {
+		if tcp, ok := half.(*net.TCPConn); ok {
+			_ = tcp.SetLinger(0)
+			_ = tcp.Close()
+		}
 	}
-	return len(all)
 }
 
 // Disturbed returns how often the link's condition has made a difference so far: a connection was refused or broken, or a piece
 // of data came late or never. A condition that is set while nobody uses the link makes no difference.
-func (l *Link) Disturbed() int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.disturbed
-}
-
-func (l *Link) disturb(times int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.disturbed += times
-}
-
-// Accepted returns how many connections the link has accepted so far.
-func (l *Link) Accepted() int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.accepted
-}
-
-func (l *Link) accept() {
-	for {
-		client, err := l.listener.Accept()
-		if err != nil {
-			return // closed
-		}
-		l.take(client)
-	}
+func (l *Link) Disturbed() (n int) {
+	l.locked(func() { n = l.disturbed })
+	return n
 }
 
 // take begins to carry a client's connection.
 func (l *Link) take(client net.Conn) {
 	c := &conn{client: client, done: make(chan struct{})}
-	l.mu.Lock()
-	l.accepted++
-	l.conns[c] = true
-	closed := l.closed
-	l.mu.Unlock()
-	if closed {
-		c.reset()
-	}
+	l.locked(func() {
+		l.conns[c] = true
+		if l.closed {
+			l.reset(c)
+		}
+	})
 	go l.carry(c)
 }
 
 // carry connects to the server as soon as the link's condition allows it, and carries both directions.
 func (l *Link) carry(c *conn) {
-	defer func() {
-		c.reset()
-		l.mu.Lock()
-		delete(l.conns, c)
-		l.mu.Unlock()
-	}()
+	defer l.locked(func() { l.reset(c) }) // as close to a refusal as possible
 	condition, ok := l.await(c, Condition.cut)
 	if condition.Refused {
-		l.disturb(1)
+		l.locked(func() { l.disturbed++ })
 	}
 	if !ok || condition.Refused {
 		return
 	}
-	l.mu.Lock()
-	target := l.target
-	l.mu.Unlock()
+	target := ""
+	l.locked(func() { target = l.target })
 	server, err := net.DialTimeout("tcp", target, 10*time.Second)
 	if err != nil {
-		return // resets the client's half, which is as close to a refusal as possible
+		return
 	}
-	if !c.continues(server) {
+	l.locked(func() { c.server, ok = server, l.conns[c] })
+	if !ok { // it is over already
+		_ = server.Close()
 		return
 	}
 	var both sync.WaitGroup
@@ -251,24 +210,25 @@ func (l *Link) pump(c *conn, from, to net.Conn, held func(Condition) bool) {
 		proper = errors.Is(l.read(c, from, pieces), io.EOF)
 	}()
 	for p := range pieces {
-		if !sleepUntil(p.due, c.done) {
-			break
+		select {
+		case <-time.After(time.Until(p.due)):
+		case <-c.done:
 		}
-		tooLarge := func(c Condition) bool { return c.Largest > 0 && len(p.data) > c.Largest }
-		if _, ok := l.await(c, func(c Condition) bool { return held(c) || tooLarge(c) }); !ok {
-			break
+		waits := func(of Condition) bool { return held(of) || of.Largest > 0 && len(p.data) > of.Largest }
+		_, ok := l.await(c, waits)
+		if ok {
+			_, err := to.Write(p.data)
+			ok = err == nil
 		}
-		if _, err := to.Write(p.data); err != nil {
-			c.reset()
+		if !ok {
+			l.locked(func() { l.reset(c) }) // which ends the reader, too
 		}
-	}
-	for range pieces { // until the reader has ended, which a reset causes
 	}
 	if tcp, ok := to.(*net.TCPConn); ok && proper {
 		_ = tcp.CloseWrite()
 		return
 	}
-	c.reset()
+	l.locked(func() { l.reset(c) })
 }
 
 // read reads from one half and queues the pieces for the other.
@@ -277,12 +237,12 @@ func (l *Link) read(c *conn, from net.Conn, pieces chan<- piece) error {
 	for {
 		n, err := from.Read(buffer)
 		if n > 0 {
-			condition, stall, reset := l.chance()
+			late, reset := l.chance()
 			if reset {
 				return errReset
 			}
 			select {
-			case pieces <- piece{time.Now().Add(condition.Delay + stall), slices.Clone(buffer[:n])}:
+			case pieces <- piece{time.Now().Add(late), slices.Clone(buffer[:n])}:
 			case <-c.done:
 				return errReset
 			}
@@ -299,14 +259,15 @@ var errReset = errors.New("the link has reset the connection")
 // ended.
 func (l *Link) await(c *conn, while func(Condition) bool) (condition Condition, ok bool) {
 	for waited := false; ; waited = true {
-		l.mu.Lock()
-		condition, changed := l.condition, l.changed
-		l.mu.Unlock()
+		var changed chan struct{}
+		l.locked(func() {
+			condition, changed = l.condition, l.changed
+			if !waited && !condition.Refused && while(condition) {
+				l.disturbed++
+			}
+		})
 		if condition.Refused || !while(condition) {
 			return condition, true
-		}
-		if !waited {
-			l.disturb(1)
 		}
 		select {
 		case <-changed:
@@ -317,30 +278,64 @@ func (l *Link) await(c *conn, while func(Condition) bool) (condition Condition, 
 }
 
 // chance decides what happens to a piece.
-func (l *Link) chance() (condition Condition, stall time.Duration, reset bool) {
+func (l *Link) chance() (late time.Duration, reset bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if n := l.condition.Stalls; n > 0 && l.random.IntN(1000) < n {
-		stall = 200*time.Millisecond + time.Duration(l.random.Int64N(int64(2800*time.Millisecond)))
+	late = l.condition.Delay
+	if l.random.IntN(1000) < l.condition.Stalls {
+		late += 200*time.Millisecond + time.Duration(l.random.Int64N(int64(2800*time.Millisecond)))
 	}
-	reset = l.condition.Resets > 0 && l.random.IntN(1000) < l.condition.Resets
-	if l.condition.Delay > 0 || stall > 0 || reset {
+	reset = l.random.IntN(1000) < l.condition.Resets
+	if late > 0 || reset {
 		l.disturbed++
 	}
-	return l.condition, stall, reset
+	return late, reset
 }
 
-func sleepUntil(due time.Time, done <-chan struct{}) bool {
-	wait := time.Until(due)
-	if wait <= 0 {
-		return true
+// Gate is an address of a server that several clients use. Each client has a link of its own to the server, so that the way from one of
+// them can be disturbed alone. Its methods are safe for concurrent use.
+type Gate struct {
+	listener net.Listener
+	target   string
+	seed     uint64
+
+	mu    sync.Mutex
+	links map[string]*Link
+}
+
+// NewGate listens at an address, and leads to a "host:port". client returns the name of the client that a connection comes from. The caller
+// must close the Gate.
+func NewGate(at, target string, seed uint64, client func(net.Conn) string) (*Gate, error) {
+	listener, err := net.Listen("tcp", at)
+	if err != nil {
+		return nil, fmt.Errorf("open gate to %s: %w", target, err)
 	}
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-done:
-		return false
+	g := &Gate{listener: listener, target: target, seed: seed, links: map[string]*Link{}}
+	go accept(listener, func(conn net.Conn) {
+		go func() { g.From(client(conn)).take(conn) }()
+	})
+	return g, nil
+}
+
+// Addr returns the address that clients connect to.
+func (g *Gate) Addr() string { return g.listener.Addr().String() }
+
+// From returns a client's link.
+func (g *Gate) From(client string) *Link {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.links[client] == nil {
+		g.links[client] = newLink(g.target, g.seed+uint64(len(g.links)))
+	}
+	return g.links[client]
+}
+
+// Close ends all connections.
+func (g *Gate) Close() {
+	_ = g.listener.Close()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, l := range g.links {
+		l.Close()
 	}
 }

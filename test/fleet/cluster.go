@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"path/filepath"
 
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -85,11 +86,11 @@ func (c *Cluster) Stop() {
 	}
 }
 
-// Scheme knows every kind that the processes of a fleet read and write.
+// Scheme knows every kind that the processes of a fleet read and write, and their definitions.
 var Scheme = func() *runtime.Scheme {
 	s := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
-		clientgoscheme.AddToScheme, clustersetv1alpha1.AddToScheme, fabedgev1alpha1.AddToScheme, mcsv1beta1.Install,
+		clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, clustersetv1alpha1.AddToScheme, fabedgev1alpha1.AddToScheme, mcsv1beta1.Install,
 	} {
 		utilruntime.Must(add(s))
 	}

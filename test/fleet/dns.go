@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -91,6 +92,22 @@ func (d *DNS) Addr() string { return net.JoinHostPort("127.0.0.1", d.Port) }
 // Ask asks the server over UDP.
 func (d *DNS) Ask(ctx context.Context, name string, qtype uint16) (*dns.Msg, error) {
 	return Exchange(ctx, d.Addr(), name, qtype, "udp")
+}
+
+// Data returns what a reply says, as a client sees it: the sorted data of its records, or the reason why there are none, such as NXDOMAIN, NODATA
+// or SERVFAIL.
+func Data(reply *dns.Msg) (data []string) {
+	switch {
+	case reply.Rcode != dns.RcodeSuccess:
+		return []string{dns.RcodeToString[reply.Rcode]}
+	case len(reply.Answer) == 0:
+		return []string{"NODATA"}
+	}
+	for _, rr := range reply.Answer {
+		data = append(data, strings.TrimPrefix(rr.String(), rr.Header().String()))
+	}
+	slices.Sort(data)
+	return data
 }
 
 // Exchange asks a server, and tries again up to twice if a datagram is lost, which happens on a busy machine even on loopback.

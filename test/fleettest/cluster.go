@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -78,12 +79,7 @@ func (c *Cluster) PhaseIs(name string, want clustersetv1alpha1.MemberClusterPhas
 
 // Condition returns the condition of that type, or nil.
 func Condition(conditions []metav1.Condition, name string) *metav1.Condition {
-	for i := range conditions {
-		if conditions[i].Type == name {
-			return &conditions[i]
-		}
-	}
-	return nil
+	return meta.FindStatusCondition(conditions, name)
 }
 
 // Documents joins manifests into one.

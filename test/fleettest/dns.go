@@ -6,9 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 
 	"github.com/miekg/dns"
 
@@ -64,25 +62,13 @@ func (d *DNS) Reply(name, qtype string) (*dns.Msg, error) {
 	return Exchange(context.Background(), d.Addr(), name, qtype, "udp")
 }
 
-// ask asks the server once over UDP and returns the reply as a client sees it: the sorted data of its records, or the reason
-// why there are none, such as NXDOMAIN, NODATA or SERVFAIL.
+// ask asks the server once over UDP and returns [fleet.Data] of the reply.
 func (d *DNS) ask(name, qtype string) ([]string, error) {
 	r, err := d.Reply(name, qtype)
 	if err != nil {
 		return nil, err
 	}
-	switch {
-	case r.Rcode != dns.RcodeSuccess:
-		return []string{dns.RcodeToString[r.Rcode]}, nil
-	case len(r.Answer) == 0:
-		return []string{"NODATA"}, nil
-	}
-	var data []string
-	for _, rr := range r.Answer {
-		data = append(data, strings.TrimPrefix(rr.String(), rr.Header().String()))
-	}
-	slices.Sort(data)
-	return data, nil
+	return fleet.Data(r), nil
 }
 
 // Answers returns nil if the answer has exactly the wanted records, in any order.
@@ -116,40 +102,15 @@ func (d *DNS) Alongside(name, qtype string, allowed ...string) (stop func()) {
 	})
 }
 
-// Throughout asks the server repeatedly while something happens. The function it returns asks one last time, stops, and fails the test if
-// ask ever returned an error. It is called at the end of the test at the latest.
-//
-// The server must not be restarted meanwhile.
+// Throughout is [kube.Throughout]. The server must not be restarted meanwhile.
 func (d *DNS) Throughout(ask func() error) (stop func()) {
 	d.Helper()
-	stopping, done := make(chan struct{}), make(chan struct{})
-	var wrong []string
-	n := 0
-	go func() {
-		defer close(done)
-		tick := time.NewTicker(20 * time.Millisecond)
-		defer tick.Stop()
-		for last := false; !last; n++ {
-			select {
-			case <-stopping:
-				last = true
-			case <-tick.C:
-			}
-			if err := ask(); err != nil && len(wrong) <= 20 {
-				wrong = append(wrong, err.Error())
-			}
+	return kube.Throughout(d, func() error {
+		if err := ask(); err != nil {
+			return fmt.Errorf("%s: %w", d.Program.Name, err)
 		}
-	}()
-	stop = sync.OnceFunc(func() {
-		d.Helper()
-		close(stopping)
-		<-done
-		if len(wrong) > 0 {
-			d.Errorf("%s, asked %d times:\n%s", d.Program.Name, n, strings.Join(wrong, "\n"))
-		}
+		return nil
 	})
-	d.Cleanup(stop)
-	return stop
 }
 
 // Exchange is [fleet.Exchange] for a type given by its name.

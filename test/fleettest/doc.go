@@ -11,7 +11,7 @@
 //
 // Fleets are shared where a namespace isolates tests well enough, because a control plane costs seconds and 255 MB. Tests
 // that share a fleet run one after the other, and leave it as they found it. Tests with different fleets run at the same time,
-// at most three in each package, and only one of these with a fleet of its own.
+// at most two in each package, and only one of these with a fleet of its own.
 //
 // Every process has only the rights that it has in production. On the hub, the agents have the rights that `clusterset join`
 // gave them; in their own clusters, those of test/fleet/rbac/member.yaml. CoreDNS has the rights of dns.yaml, and the hub

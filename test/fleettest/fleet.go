@@ -74,7 +74,6 @@ func SkipIfShort(t testing.TB) {
 func launch(ctx context.Context, dir string, specs []Spec) (*Fleet, error) {
 	starting.Lock()
 	defer starting.Unlock()
-	awaitProcessors()
 	f := Assemble(dir, specs)
 	err := f.Launch(ctx)
 	return f, err

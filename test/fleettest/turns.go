@@ -5,68 +5,48 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"sync"
 	"testing"
 	"time"
 )
 
-// turns has a channel for each fleet name, with the numbers of the fleets that no test is using.
+// turns has a channel for each fleet name, with the fleets that no test is using.
 var turns sync.Map
+
+// shared is a fleet that several tests use. The first of them starts it.
+type shared struct {
+	dir   string
+	fleet *Fleet
+	err   error
+}
 
 // atOnce limits how many fleets the tests of a package use at a time. Two packages run at a time, and with more fleets, some heartbeats
 // arrive too late on two shared processors.
 var atOnce = make(chan struct{}, 2)
 
-// takeTurn waits until one of the fleets of that name is free, reserves it until the test has ended, and returns its number. Tests
+// takeTurn waits until one of the fleets of that name is free, reserves it until the test has ended, and returns it. Tests
 // that use different fleets run at the same time, because they mostly wait. The test's own cleanups are registered later, so they
 // run before the fleet is released.
-func takeTurn(t *testing.T, name string, fleets int) int {
+func takeTurn(t *testing.T, name string, fleets int) *shared {
 	t.Helper()
 	t.Parallel()
-	free := make(chan int, fleets)
+	free := make(chan *shared, fleets)
 	for n := range fleets {
-		free <- n
+		free <- &shared{dir: filepath.Join(workDir, fmt.Sprintf("%s-%d", name, n))}
 	}
 	entry, _ := turns.LoadOrStore(name, free)
-	free = entry.(chan int)
+	free = entry.(chan *shared)
 	began := time.Now()
-	n := <-free
-	t.Cleanup(func() { free <- n })
+	s := <-free
+	t.Cleanup(func() { free <- s })
 	atOnce <- struct{}{}
 	t.Cleanup(func() { <-atOnce })
 	Took(t, "waiting for its turn", began)
-	return n
+	return s
 }
 
 // starting lets one fleet of the package start at a time. Three that start together take three times as long each, and time out.
 var starting sync.Mutex
-
-// overloaded is how many threads run or wait for a processor, for each processor, when another fleet would make those there miss their heartbeats.
-const overloaded = 8
-
-// awaitProcessors waits until the machine has time to start a fleet, or for two minutes: other packages may keep it busy.
-func awaitProcessors() {
-	for began := time.Now(); runnable() > overloaded*runtime.NumCPU() && time.Since(began) < 2*time.Minute; {
-		time.Sleep(time.Second) //nolint:forbidigo // nobody says when the machine has time
-	}
-}
-
-// runnable returns how many threads run or wait for a processor, averaged over four seconds; 0 where /proc/loadavg doesn't say.
-func runnable() int {
-	const samples = 8
-	sum := 0
-	for range samples {
-		time.Sleep(500 * time.Millisecond)         //nolint:forbidigo // the pause between two samples
-		content, _ := os.ReadFile("/proc/loadavg") // such as "2.10 5.03 9.71 3/1507 22229"
-		var load [3]float64
-		var n int
-		if _, err := fmt.Sscanf(string(content), "%f %f %f %d/", &load[0], &load[1], &load[2], &n); err == nil {
-			sum += n
-		}
-	}
-	return sum / samples
-}
 
 // Alone waits until no other test has a fleet of its own.
 func Alone(t *testing.T) {
@@ -74,40 +54,31 @@ func Alone(t *testing.T) {
 	takeTurn(t, "", 1)
 }
 
-// shared has the fleets that several tests use. The first test of a fleet starts it.
-var shared sync.Map
-
-type sharedFleet struct {
-	start sync.Once
-	fleet *Fleet
-	err   error
-}
-
 // Shared waits for the test's turn and returns one of the fleets of that name. The first call for a fleet starts it.
 func Shared(t *testing.T, name string, fleets int, specs ...Spec) *Fleet {
 	t.Helper()
 	SkipIfShort(t)
-	name = fmt.Sprintf("%s-%d", name, takeTurn(t, name, fleets))
-	entry, _ := shared.LoadOrStore(name, &sharedFleet{})
-	s := entry.(*sharedFleet)
-	s.start.Do(func() {
-		dir := filepath.Join(workDir, name)
+	s := takeTurn(t, name, fleets)
+	if s.fleet == nil && s.err == nil {
 		began := time.Now()
-		if s.err = os.Mkdir(dir, 0o700); s.err == nil {
-			s.fleet, s.err = launch(context.Background(), dir, specs) // it outlives the test
+		if s.err = os.Mkdir(s.dir, 0o700); s.err == nil {
+			s.fleet, s.err = launch(context.Background(), s.dir, specs) // it outlives the test
 		}
 		Took(t, "starting the fleet "+name, began)
-	})
+	}
 	if s.err != nil {
 		t.Fatalf("start the fleet %s: %v", name, s.err)
 	}
 	return s.fleet.For(t)
 }
 
+// stopShared stops all fleets. No test uses any of them any more.
 func stopShared() {
-	shared.Range(func(_, s any) bool {
-		if f := s.(*sharedFleet).fleet; f != nil {
-			f.Stop()
+	turns.Range(func(_, free any) bool {
+		for n := len(free.(chan *shared)); n > 0; n-- {
+			if f := (<-free.(chan *shared)).fleet; f != nil {
+				f.Stop()
+			}
 		}
 		return true
 	})

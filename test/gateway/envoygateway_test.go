@@ -5,10 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -16,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/clusterset/clusterset/test/corefile"
 	"github.com/clusterset/clusterset/test/fleet"
 	"github.com/clusterset/clusterset/test/fleettest"
 	"github.com/clusterset/clusterset/test/process"
@@ -23,62 +24,6 @@ import (
 
 // system is the namespace in which Envoy Gateway keeps what it makes.
 const system = "envoy-gateway-system"
-
-// rights are those of Envoy Gateway's chart (charts/gateway-helm/templates of its source) for a user.
-const rights = `
-apiVersion: v1
-kind: Namespace
-metadata: {name: envoy-gateway-system}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRole
-metadata: {name: envoy-gateway}
-rules:
-- {apiGroups: [""], resources: [nodes, namespaces, configmaps, secrets, services], verbs: [get, list, watch]}
-- {apiGroups: [""], resources: [pods, pods/binding], verbs: [get, list, patch, update, watch]}
-- {apiGroups: [apps], resources: [deployments, daemonsets], verbs: [get, list, watch]}
-- {apiGroups: [discovery.k8s.io], resources: [endpointslices], verbs: [get, list, watch]}
-- apiGroups: [gateway.envoyproxy.io]
-  resources: [envoyproxies, envoypatchpolicies, clienttrafficpolicies, backendtrafficpolicies, securitypolicies, envoyextensionpolicies, backends,
-    httproutefilters]
-  verbs: [get, list, watch]
-- apiGroups: [gateway.envoyproxy.io]
-  resources: [envoyproxies/status, envoypatchpolicies/status, clienttrafficpolicies/status, backendtrafficpolicies/status, securitypolicies/status,
-    envoyextensionpolicies/status, backends/status]
-  verbs: [update]
-- apiGroups: [gateway.networking.k8s.io]
-  resources: [gateways, listenersets, grpcroutes, httproutes, referencegrants, tcproutes, tlsroutes, udproutes, backendtlspolicies]
-  verbs: [get, list, watch]
-- {apiGroups: [gateway.networking.k8s.io], resources: [gatewayclasses], verbs: [get, list, patch, update, watch]}
-- apiGroups: [gateway.networking.k8s.io]
-  resources: [gatewayclasses/status, gateways/status, listenersets/status, grpcroutes/status, httproutes/status, tcproutes/status, tlsroutes/status,
-    udproutes/status, backendtlspolicies/status]
-  verbs: [update]
-- {apiGroups: [multicluster.x-k8s.io], resources: [serviceimports], verbs: [get, list, watch]}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRoleBinding
-metadata: {name: envoy-gateway}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: envoy-gateway}
-subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: envoy-gateway}]
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: Role
-metadata: {namespace: envoy-gateway-system, name: envoy-gateway}
-rules:
-- {apiGroups: [""], resources: [serviceaccounts, services, configmaps], verbs: [create, get, list, delete, deletecollection, patch, watch, update]}
-- {apiGroups: [apps], resources: [deployments, daemonsets], verbs: [create, get, list, delete, deletecollection, patch, watch]}
-- {apiGroups: [autoscaling], resources: [horizontalpodautoscalers], verbs: [create, get, list, delete, deletecollection, patch, watch]}
-- {apiGroups: [policy], resources: [poddisruptionbudgets], verbs: [create, get, list, delete, deletecollection, patch, watch]}
-- {apiGroups: [coordination.k8s.io], resources: [leases], verbs: [get, list, watch, create, update, patch, delete]}
-- {apiGroups: [""], resources: [events], verbs: [create, patch]}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: RoleBinding
-metadata: {namespace: envoy-gateway-system, name: envoy-gateway}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: envoy-gateway}
-subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: envoy-gateway}]
-`
 
 // programs are what the module in ./envoy builds.
 type programs struct {
@@ -129,7 +74,7 @@ func start(t *testing.T, p programs, m *fleettest.Member) *envoyGateway {
 	for _, path := range append(generated, filepath.Join(crds, "gatewayapi-crds.yaml")) {
 		m.Apply(string(g.read(path)))
 	}
-	m.Apply(rights)
+	m.Apply(string(g.read("testdata/rights.yaml")))
 
 	certgen := exec.CommandContext(t.Context(), p.gateway, "certgen", "--disable-topology-injector")
 	certgen.Env = []string{"HOME=" + t.TempDir(), "KUBECONFIG=" + m.Plane.Kubeconfig()}
@@ -153,7 +98,7 @@ func start(t *testing.T, p programs, m *fleettest.Member) *envoyGateway {
 		Args: func() ([]string, error) {
 			return []string{"KUBECONFIG=/kubeconfig", "unshare", "--root=" + root, "/envoy-gateway", "server"}, nil
 		},
-		Up: func(ctx context.Context) error { return get(ctx, "http://127.0.0.1:8081/readyz") },
+		Up: func(ctx context.Context) error { return corefile.Ready(ctx, "http://127.0.0.1:8081/readyz") },
 	}
 	t.Cleanup(func() {
 		server.Kill()
@@ -196,34 +141,9 @@ func (g *envoyGateway) secret(name, dir string) {
 	}
 }
 
-func get(ctx context.Context, url string) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
-	if err != nil {
-		return err
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = resp.Body.Close() }()
-	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s: %s", url, resp.Status)
-	}
-	return nil
-}
-
-// cluster is what Envoy is told of the servers of a route; ./envoy says what the fields mean.
-type cluster struct {
-	Endpoints []struct {
-		Address, Zone, Health string
-		Priority              uint32
-	}
-	ForceLocalZone, MaxRequestsPerConnection uint32
-}
-
-// asProxy returns what a proxy of a Gateway gets, by the names of xDS's clusters. It authenticates as the Deployment's pods do, and says of
-// itself what they say.
-func (g *envoyGateway) asProxy(namespace, gateway string) (map[string]cluster, error) {
+// asProxy returns what a proxy of a Gateway gets, by the names of xDS's clusters; ./envoy says in which form. It authenticates as the
+// Deployment's pods do, and says of itself what they say.
+func (g *envoyGateway) asProxy(namespace, gateway string) (map[string]string, error) {
 	var proxies appsv1.DeploymentList
 	err := g.member.List(&proxies, client.InNamespace(system), client.MatchingLabels{
 		"gateway.envoyproxy.io/owning-gateway-namespace": namespace, "gateway.envoyproxy.io/owning-gateway-name": gateway,
@@ -237,10 +157,8 @@ func (g *envoyGateway) asProxy(namespace, gateway string) (map[string]cluster, e
 	proxy := &proxies.Items[0]
 	node := ""
 	for _, c := range proxy.Spec.Template.Spec.Containers {
-		for i, arg := range c.Args {
-			if arg == "--service-cluster" && i+1 < len(c.Args) {
-				node = c.Args[i+1]
-			}
+		if i := slices.Index(c.Args, "--service-cluster"); i >= 0 && i+1 < len(c.Args) {
+			node = c.Args[i+1]
 		}
 	}
 	cmd := exec.CommandContext(g.Context(), g.envoy, "-certs", g.certs, "-node", proxy.Name+"-0", "-cluster", node)
@@ -252,7 +170,7 @@ func (g *envoyGateway) asProxy(namespace, gateway string) (map[string]cluster, e
 		}
 		return nil, fmt.Errorf("ask as a proxy of %s: %w", node, err)
 	}
-	var all map[string]cluster
+	var all map[string]string
 	err = json.Unmarshal(out, &all)
 	return all, err
 }

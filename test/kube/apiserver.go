@@ -23,8 +23,7 @@ func (c *ControlPlane) StartAPIServer(ctx context.Context) error {
 		"--bind-address=127.0.0.1",
 		fmt.Sprintf("--secure-port=%d", c.port.number),
 		"--permit-port-sharing", // this process reserves the port
-		// A loopback address can't be advertised, so nothing maintains the
-		// endpoints of default/kubernetes. The address family must match the
+		// A loopback address can't be advertised, so nothing maintains the endpoints of default/kubernetes. The address family must match the
 		// first range.
 		"--advertise-address=" + c.advertiseAddress(),
 		"--endpoint-reconciler-type=none",
@@ -49,8 +48,7 @@ func (c *ControlPlane) StartAPIServer(ctx context.Context) error {
 // StopAPIServer stops the API server gracefully: it closes its watches and
 // finishes the requests under way. Clients then get a refused connection.
 func (c *ControlPlane) StopAPIServer() {
-	// A graceful stop takes a second or two. Without etcd it never ends, and
-	// the process is killed after the grace period.
+	// A graceful stop takes a second or two. Without etcd it never ends, and the process is killed after the grace period.
 	c.apiserver.Stop(5 * time.Second)
 }
 
@@ -62,16 +60,14 @@ func (c *ControlPlane) KillAPIServer() {
 // APIServerPID returns the process of the API server, for its memory.
 func (c *ControlPlane) APIServerPID() int { return c.apiserver.PID() }
 
-// PauseAPIServer stops the API server with SIGSTOP: connections stay open, the
-// kernel accepts new ones, and nothing is answered.
+// PauseAPIServer stops the API server with SIGSTOP: connections stay open, the kernel accepts new ones, and nothing is answered.
 func (c *ControlPlane) PauseAPIServer() error { return c.apiserver.Signal(syscall.SIGSTOP) }
 
 // ResumeAPIServer continues the API server after [ControlPlane.PauseAPIServer].
 func (c *ControlPlane) ResumeAPIServer() error { return c.apiserver.Signal(syscall.SIGCONT) }
 
-// probeAPIServer succeeds once the API server can be used. Being ready is not
-// enough: the namespaces and the Service address allocator follow a moment
-// later, so the probe is a dry-run creation of a Service.
+// probeAPIServer succeeds once the API server can be used. Being ready is not enough: the namespaces and the Service address allocator follow a
+// moment later, so the probe is a dry-run creation of a Service.
 func (c *ControlPlane) probeAPIServer(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()

@@ -20,14 +20,12 @@ import (
 	"github.com/clusterset/clusterset/test/poll"
 )
 
-// fieldManager owns the fields that tests apply. Conflicts are forced: a test
-// states the wanted object, even if another manager owns its fields.
+// fieldManager owns the fields that tests apply. Conflicts are forced: a test states the wanted object, even if another manager owns its fields.
 const fieldManager = "clusterset-test"
 
-// Apply server-side applies manifests: YAML or JSON, any number of documents,
-// any kind the API server knows or one of the manifests defines. Namespaced
-// objects that name no namespace go to "default". Kinds with a status
-// subresource lose their status here; see [ControlPlane.ApplyStatus].
+// Apply server-side applies manifests: YAML or JSON, any number of documents, any kind the API server knows or one of the manifests defines.
+// Namespaced objects that name no namespace go to "default". Kinds with a status subresource lose their status here; see
+// [ControlPlane.ApplyStatus].
 func (c *ControlPlane) Apply(t testing.TB, manifests ...[]byte) {
 	t.Helper()
 	if err := c.ApplyContext(t.Context(), manifests...); err != nil {
@@ -41,8 +39,7 @@ func (c *ControlPlane) ApplyContext(ctx context.Context, manifests ...[]byte) er
 	if err != nil {
 		return err
 	}
-	// CRDs come first. All are applied before the first is waited for, because
-	// the API server establishes them concurrently.
+	// CRDs come first. All are applied before the first is waited for, because the API server establishes them concurrently.
 	crds := 0
 	for crds < len(objs) && isCRD(objs[crds]) {
 		crds++
@@ -65,8 +62,7 @@ func (c *ControlPlane) ApplyContext(ctx context.Context, manifests ...[]byte) er
 	return nil
 }
 
-// ApplyStatus applies only the status of existing objects: what a controller
-// that doesn't run in the test would have written.
+// ApplyStatus applies only the status of existing objects: what a controller that doesn't run in the test would have written.
 func (c *ControlPlane) ApplyStatus(t testing.TB, manifests ...[]byte) {
 	t.Helper()
 	objs, err := decode(manifests...)
@@ -80,9 +76,8 @@ func (c *ControlPlane) ApplyStatus(t testing.TB, manifests ...[]byte) {
 	}
 }
 
-// Delete deletes the objects that manifests name, last first, and ignores those
-// that don't exist. It doesn't wait for finalizers, nor for the work of the
-// controller manager: emptying namespaces, deleting dependents.
+// Delete deletes the objects that manifests name, last first, and ignores those that don't exist. It doesn't wait for finalizers, nor for the
+// work of the controller manager: emptying namespaces, deleting dependents.
 func (c *ControlPlane) Delete(t testing.TB, manifests ...[]byte) {
 	t.Helper()
 	if err := c.DeleteContext(t.Context(), manifests...); err != nil {
@@ -113,8 +108,7 @@ func (c *ControlPlane) DeleteContext(ctx context.Context, manifests ...[]byte) e
 	return nil
 }
 
-// mapper finds the resource that serves an object's kind, and applies objects
-// there.
+// mapper finds the resource that serves an object's kind, and applies objects there.
 type mapper struct {
 	client    dynamic.Interface
 	discovery *restmapper.DeferredDiscoveryRESTMapper
@@ -132,14 +126,12 @@ func newMapper(cfg *rest.Config) (*mapper, error) {
 	return &mapper{client, restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(disco))}, nil
 }
 
-// resource finds the resource of obj. It sets the namespace "default" if obj is
-// namespaced and names none.
+// resource finds the resource of obj. It sets the namespace "default" if obj is namespaced and names none.
 func (m *mapper) resource(obj *unstructured.Unstructured) (dynamic.ResourceInterface, error) {
 	gvk := obj.GroupVersionKind()
 	mapping, err := m.discovery.RESTMapping(gvk.GroupKind(), gvk.Version)
 	if meta.IsNoMatchError(err) {
-		// Another client, such as Helm, may have installed the kind since the
-		// last discovery.
+		// Another client, such as Helm, may have installed the kind since the last discovery.
 		m.discovery.Reset()
 		mapping, err = m.discovery.RESTMapping(gvk.GroupKind(), gvk.Version)
 	}
@@ -176,9 +168,8 @@ func (m *mapper) apply(ctx context.Context, obj *unstructured.Unstructured, subr
 	return nil
 }
 
-// established waits until the kind that crd defines can be used, in every
-// version that it serves. Discovery follows the Established condition with a
-// delay; until then objects of the kind have no resource.
+// established waits until the kind that crd defines can be used, in every version that it serves. Discovery follows the Established condition
+// with a delay; until then objects of the kind have no resource.
 func (m *mapper) established(ctx context.Context, crd *unstructured.Unstructured) error {
 	r, err := m.resource(crd)
 	if err != nil {

@@ -3,10 +3,8 @@ package kube
 import (
 	"context"
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,9 +16,8 @@ import (
 	"github.com/clusterset/clusterset/test/process"
 )
 
-// Binaries are the paths of the control plane's programs, and of kube-proxy.
-// ControllerManager and Proxy are empty unless [IncludeControllerManager] and
-// [IncludeProxy] were given.
+// Binaries are the paths of the control plane's programs, and of kube-proxy. ControllerManager and Proxy are empty unless
+// [WithControllerManager] and [IncludeProxy] were given.
 type Binaries struct {
 	Etcd              string
 	APIServer         string
@@ -28,8 +25,7 @@ type Binaries struct {
 	Proxy             string
 }
 
-// Release is one of the pinned releases of Kubernetes. Empty means the one in
-// CLUSTERSET_KUBE_RELEASE, or the newest if that isn't set.
+// Release is one of the pinned releases of Kubernetes. Empty means the one in CLUSTERSET_KUBE_RELEASE, or the newest if that isn't set.
 type Release string
 
 // The pinned releases: the newest that is tested, and the oldest that is supported.
@@ -55,54 +51,11 @@ func (r Release) folder() (string, error) {
 	}
 }
 
-// binEnv names a folder to use instead of the cache. Programs that it contains
-// are used as they are, so the tests can run against another release. Missing
-// ones are built into it.
-const binEnv = "CLUSTERSET_KUBE_BIN"
-
-type buildOptions struct {
-	controllerManager bool
-	proxy             bool
-	release           Release
-	progress          io.Writer
-}
-
-// BuildOption changes what [Build] builds or reports.
-type BuildOption func(*buildOptions)
-
-// IncludeControllerManager also builds kube-controller-manager, which few tests
-// need.
-func IncludeControllerManager() BuildOption {
-	return func(o *buildOptions) { o.controllerManager = true }
-}
-
-// IncludeProxy also builds kube-proxy, which only test/datapath runs.
-func IncludeProxy() BuildOption {
-	return func(o *buildOptions) { o.proxy = true }
-}
-
-// BuildRelease builds the API server and the controller manager of a release.
-// etcd and kube-proxy are always the newest.
-func BuildRelease(r Release) BuildOption {
-	return func(o *buildOptions) { o.release = r }
-}
-
-// BuildProgress makes Build report to w what it compiles and how long it took.
-// It reports nothing when everything is cached.
-func BuildProgress(w io.Writer) BuildOption {
-	return func(o *buildOptions) { o.progress = w }
-}
-
-// Build compiles the control plane's programs unless they are cached, and
-// returns their paths. If packages are tested in parallel, one of them builds
-// and the others wait for it. The cache key covers everything that determines
-// the result, so a new version in a go.mod is built again and an old checkout
-// still finds its own.
-func Build(ctx context.Context, opts ...BuildOption) (Binaries, error) {
-	o := buildOptions{progress: io.Discard}
-	for _, opt := range opts {
-		opt(&o)
-	}
+// Build compiles the control plane's programs unless they are cached, and returns their paths. If packages are tested in parallel, one of them
+// builds and the others wait for it. The cache key covers everything that determines the result, so a new version in a go.mod is built again and
+// an old checkout still finds its own.
+func Build(ctx context.Context, opts ...Option) (Binaries, error) {
+	o := newOptions(opts)
 	newest, err := readSource(Newest)
 	if err != nil {
 		return Binaries{}, fmt.Errorf("build control plane: %w", err)
@@ -133,15 +86,13 @@ func Build(ctx context.Context, opts ...BuildOption) (Binaries, error) {
 	return b, nil
 }
 
-// target is one program: the module that pins it, its path, its package, and
-// roughly how long its build takes on two cores with nothing cached.
+// target is one program: the module that pins it, its path, its package, and roughly how long its build takes on two cores with nothing cached.
 type target struct {
 	source           source
 	path, pkg, takes string
 }
 
-// source is a module that pins programs, with everything that determines the
-// result of their builds.
+// source is a module that pins programs, with everything that determines the result of their builds.
 type source struct {
 	dir     string // the folder of the module
 	version string // of k8s.io/kubernetes, "v1.37.2"
@@ -185,40 +136,30 @@ func readSource(r Release) (source, error) {
 
 var kubernetesPin = regexp.MustCompile(`(?m)^\s*k8s\.io/kubernetes (v\d+\.\d+\.\d+)\b`)
 
-// moduleDir finds a module that pins programs. It looks beside this file and
-// then in the folders above the working directory, because a binary built with
-// -trimpath doesn't know the path of this file.
+// moduleDir finds a module that pins programs, in the folders above the working
+// directory: a binary built with -trimpath doesn't know the path of this file.
 func moduleDir(folder string) (string, error) {
-	var candidates []string
-	if _, file, _, ok := runtime.Caller(0); ok {
-		candidates = append(candidates, filepath.Join(filepath.Dir(file), folder))
-	}
 	wd, err := os.Getwd()
 	if err != nil {
 		return "", fmt.Errorf("find module %s: %w", folder, err)
 	}
 	for dir := wd; ; dir = filepath.Dir(dir) {
-		candidates = append(candidates, filepath.Join(dir, "test", "kube", folder))
+		module := filepath.Join(dir, "test", "kube", folder)
+		if exists(filepath.Join(module, "go.mod")) {
+			return module, nil
+		}
 		if dir == filepath.Dir(dir) {
-			break
+			return "", fmt.Errorf("find module %[1]s: no test/kube/%[1]s/go.mod above %[2]s", folder, wd)
 		}
 	}
-	for _, dir := range candidates {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			return dir, nil
-		}
-	}
-	return "", fmt.Errorf("find module %[1]s: no test/kube/%[1]s/go.mod above %[2]s", folder, wd)
 }
 
-// flags returns the go build flags, without the package. Without DWARF a cold
-// build is about 15% faster and takes 20% less of the build cache.
+// flags returns the go build flags, without the package. Without DWARF a cold build is about 15% faster and takes 20% less of the build cache.
 func (s source) flags() []string {
 	major, minor, _ := strings.Cut(strings.TrimPrefix(s.version, "v"), ".")
 	minor, _, _ = strings.Cut(minor, ".")
 	ld := []string{"-s", "-w"}
-	// Without a version the API server reports v0.0.0-master, and can't tell
-	// which of its APIs and feature gates apply.
+	// Without a version the API server reports v0.0.0-master, and can't tell which of its APIs and feature gates apply.
 	for _, pkg := range []string{"k8s.io/component-base/version", "k8s.io/client-go/pkg/version"} {
 		for _, kv := range []string{"gitVersion=" + s.version, "gitMajor=" + major, "gitMinor=" + minor} {
 			ld = append(ld, "-X", pkg+"."+kv)
@@ -229,9 +170,6 @@ func (s source) flags() []string {
 
 // binDir returns the folder for this source's programs.
 func (s source) binDir() (string, error) {
-	if dir := os.Getenv(binEnv); dir != "" {
-		return filepath.Abs(dir)
-	}
 	cache, err := os.UserCacheDir()
 	if err != nil {
 		return "", fmt.Errorf("find cache folder: %w", err)
@@ -242,8 +180,8 @@ func (s source) binDir() (string, error) {
 // build makes one program. It builds under another name and renames the result,
 // so others see a complete file or none, even if the build is interrupted.
 func (s source) build(ctx context.Context, t target, progress io.Writer) error {
-	if ok, err := isFile(t.path); ok || err != nil {
-		return err
+	if exists(t.path) {
+		return nil
 	}
 	if err := os.MkdirAll(filepath.Dir(t.path), 0o755); err != nil {
 		return err
@@ -260,8 +198,8 @@ func (s source) build(ctx context.Context, t target, progress io.Writer) error {
 		return err
 	}
 	defer unlock()
-	if ok, err := isFile(t.path); ok || err != nil {
-		return err // another process built it while this one waited for the lock
+	if exists(t.path) {
+		return nil // by another process, while this one waited for the lock
 	}
 
 	say("compiling %s (Kubernetes %s); the first time takes %s on two cores, then it is cached", name, s.version, t.takes)
@@ -269,8 +207,7 @@ func (s source) build(ctx context.Context, t target, progress io.Writer) error {
 	tmp := t.path + ".tmp"
 	cmd := exec.CommandContext(ctx, "go", append(append([]string{"build"}, s.flags()...), "-o", tmp, t.pkg)...)
 	cmd.Dir = s.dir
-	// The programs run here, even if the caller cross-compiles, and are built
-	// in their own module, even if the caller uses a workspace or flags.
+	// The programs run here, even if the caller cross-compiles, and are built in their own module, even if the caller uses a workspace or flags.
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS=", "GOOS="+runtime.GOOS, "GOARCH="+runtime.GOARCH)
 	out, err := process.CombinedOutput(cmd)
 	if ctx.Err() != nil {
@@ -286,15 +223,7 @@ func (s source) build(ctx context.Context, t target, progress io.Writer) error {
 	return nil
 }
 
-func isFile(path string) (bool, error) {
-	fi, err := os.Stat(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return false, nil
-	case err != nil:
-		return false, err
-	case !fi.Mode().IsRegular():
-		return false, fmt.Errorf("%s is not a regular file", path)
-	}
-	return true, nil
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
 }

@@ -11,10 +11,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// controllers are the ones whose effects a test can see without nodes. The
-// garbage collector discovers new kinds every 30 seconds: if an owner's CRD was
-// created after the controller manager started, its dependents are collected
-// only after that.
+// controllers are the ones whose effects a test can see without nodes. The garbage collector discovers new kinds every 30 seconds: if an owner's
+// CRD was created after the controller manager started, its dependents are collected only after that.
 var controllers = []string{
 	"clusterrole-aggregation-controller",
 	"endpointslice-controller",
@@ -27,12 +25,11 @@ var controllers = []string{
 	"statefulset-controller",
 }
 
-// StartControllerManager starts kube-controller-manager and waits for its first
-// results. It does nothing while the controller manager runs. A launch with
-// [WithControllerManager] calls it once.
+// StartControllerManager starts kube-controller-manager and waits for its first results. It does nothing while the controller manager runs. A
+// launch with [WithControllerManager] calls it once.
 func (c *ControlPlane) StartControllerManager(ctx context.Context) error {
 	if c.bin.ControllerManager == "" {
-		bin, err := Build(ctx, IncludeControllerManager(), BuildProgress(c.opts.progress), BuildRelease(c.opts.release))
+		bin, err := Build(ctx, WithControllerManager(), WithProgress(c.opts.progress), WithRelease(c.opts.release))
 		if err != nil {
 			return err
 		}
@@ -56,8 +53,7 @@ func (c *ControlPlane) StopControllerManager() {
 	c.controllerManager.Stop(5 * time.Second)
 }
 
-// probeControllerManager succeeds once the default namespace has its service
-// account and CA bundle, which the admission of Pods waits for.
+// probeControllerManager succeeds once the default namespace has its service account and CA bundle, which the admission of Pods waits for.
 func (c *ControlPlane) probeControllerManager(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()

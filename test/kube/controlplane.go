@@ -3,19 +3,18 @@ package kube
 import (
 	"context"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"time"
 
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/keyutil"
 
 	"github.com/clusterset/clusterset/test/process"
 )
 
-// startTimeout bounds the start of one process. A start takes seconds, but
-// longer while the rest of the test suite compiles: on a busy machine,
+// startTimeout bounds the start of one process. A start takes seconds, but longer while the rest of the test suite compiles: on a busy machine,
 // kube-apiserver once waited 77 s before it created the default roles.
 const startTimeout = 5 * time.Minute
 
@@ -35,22 +34,12 @@ type ControlPlane struct {
 	etcd, apiserver, controllerManager *process.Process
 }
 
-// Launch starts a control plane that keeps its data, keys and logs in dir, and
-// returns when it can be used. ctx bounds the launch only; the caller must call
-// [ControlPlane.Stop]. Tests use [Start].
+// Launch starts a control plane that keeps its data, keys and logs in dir, and returns when it can be used. ctx bounds the launch only; the
+// caller must call [ControlPlane.Stop]. Tests use [Start].
 //
-// In a folder that an earlier launch used, the control plane serves the objects
-// stored there, with new certificates and on another port.
+// In a folder that an earlier launch used, the control plane serves the objects stored there, with new certificates and on another port.
 func Launch(ctx context.Context, dir string, opts ...Option) (_ *ControlPlane, err error) {
-	o := options{serviceCIDRs: []string{"10.96.0.0/16"}, progress: io.Discard}
-	for _, opt := range opts {
-		opt(&o)
-	}
-	build := []BuildOption{BuildProgress(o.progress), BuildRelease(o.release)}
-	if o.controllerManager {
-		build = append(build, IncludeControllerManager())
-	}
-	bin, err := Build(ctx, build...)
+	bin, err := Build(ctx, opts...)
 	if err != nil {
 		return nil, err
 	}
@@ -58,7 +47,7 @@ func Launch(ctx context.Context, dir string, opts ...Option) (_ *ControlPlane, e
 		return nil, fmt.Errorf("launch control plane: %w", err)
 	}
 
-	c := &ControlPlane{dir: dir, bin: bin, opts: o}
+	c := &ControlPlane{dir: dir, bin: bin, opts: newOptions(opts)}
 	defer func() {
 		if err != nil {
 			c.Stop()
@@ -73,7 +62,7 @@ func Launch(ctx context.Context, dir string, opts ...Option) (_ *ControlPlane, e
 	if err := c.StartAPIServer(ctx); err != nil {
 		return nil, err
 	}
-	if o.controllerManager {
+	if c.opts.controllerManager {
 		if err := c.StartControllerManager(ctx); err != nil {
 			return nil, err
 		}
@@ -81,8 +70,7 @@ func Launch(ctx context.Context, dir string, opts ...Option) (_ *ControlPlane, e
 	return c, nil
 }
 
-// prepare makes everything that the processes need: a port, a folder for the
-// socket, keys and certificates.
+// prepare makes everything that the processes need: a port, a folder for the socket, keys and certificates.
 func (c *ControlPlane) prepare() (err error) {
 	if c.port, err = reservePort(); err != nil {
 		return err
@@ -93,11 +81,11 @@ func (c *ControlPlane) prepare() (err error) {
 	if c.authority, err = NewAuthority(); err != nil {
 		return err
 	}
-	serving, err := c.authority.server()
+	_, cert, key, err := c.authority.CertificateFor("127.0.0.1", "::1", "localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc")
 	if err != nil {
 		return err
 	}
-	tokens, err := newServiceAccountKey()
+	tokens, err := keyutil.MakeEllipticPrivateKeyPEM() // signs the tokens of service accounts
 	if err != nil {
 		return err
 	}
@@ -107,8 +95,8 @@ func (c *ControlPlane) prepare() (err error) {
 	}
 	for name, content := range map[string][]byte{
 		"ca.crt":              c.authority.pem,
-		"apiserver.crt":       serving.cert,
-		"apiserver.key":       serving.key,
+		"apiserver.crt":       cert,
+		"apiserver.key":       key,
 		"service-account.key": tokens,
 	} {
 		if err := os.WriteFile(filepath.Join(pki, name), content, 0o600); err != nil {
@@ -124,26 +112,22 @@ func (c *ControlPlane) prepare() (err error) {
 	return err
 }
 
-// start runs a program unless it runs already, and waits until probe succeeds.
-// If it doesn't, start kills the program and leaves p as it was.
+// start runs a program unless it runs already, and waits until probe succeeds. If it doesn't, start kills the program and leaves p as it was.
 func (c *ControlPlane) start(ctx context.Context, p **process.Process, path string, args []string, probe func(context.Context) error) error {
 	if (*p).Running() {
 		return nil
 	}
 	// Not ctx, because the process outlives the call.
 	cmd := exec.CommandContext(context.Background(), path, args...)
-	// The caller's environment isn't passed on, because the programs would obey
-	// KUBECONFIG, KUBERNETES_SERVICE_HOST, ETCD_* and proxy settings.
+	// The caller's environment isn't passed on, because the programs would obey KUBECONFIG, KUBERNETES_SERVICE_HOST, ETCD_* and proxy settings.
 	cmd.Env = []string{
 		"PATH=" + os.Getenv("PATH"), "TMPDIR=" + os.TempDir(),
-		// Garbage collection takes a third of the processor time that
-		// kube-apiserver needs to start, and tests start it by the dozen.
-		// Collecting less costs memory instead.
+		// Garbage collection takes a third of the processor time that kube-apiserver needs to start, and tests start it by the dozen. Collecting
+		// less costs memory instead.
 		"GOGC=400",
 		// But not all of it: those of a hub and a member of 250 clusters must fit into 24 GiB.
 		"GOMEMLIMIT=7GiB",
-		// Dozens of idle servers that look for work on two processors each
-		// take a seventh more than on one.
+		// Dozens of idle servers that look for work on two processors each take a seventh more than on one.
 		"GOMAXPROCS=1",
 	}
 	name := filepath.Base(path)

@@ -9,8 +9,7 @@ import (
 	mcscrd "sigs.k8s.io/mcs-api/config/crd"
 )
 
-// InstallMCS installs ServiceExport and ServiceImport of the Multi-Cluster
-// Services API: v1beta1 is the stored version, v1alpha1 is also served.
+// InstallMCS installs ServiceExport and ServiceImport of the Multi-Cluster Services API: v1beta1 is the stored version, v1alpha1 is also served.
 func (c *ControlPlane) InstallMCS(t testing.TB) {
 	t.Helper()
 	c.Apply(t, MCSCRDs()...)
@@ -21,8 +20,7 @@ func MCSCRDs() [][]byte {
 	return [][]byte{mcscrd.ServiceExportCRD, mcscrd.ServiceImportCRD}
 }
 
-// servedKinds are the kinds of a CRD that the API server serves, one per
-// version.
+// servedKinds are the kinds of a CRD that the API server serves, one per version.
 func servedKinds(crd *unstructured.Unstructured) []schema.GroupVersionKind {
 	group, _, _ := unstructured.NestedString(crd.Object, "spec", "group")
 	kind, _, _ := unstructured.NestedString(crd.Object, "spec", "names", "kind")
@@ -39,8 +37,7 @@ func servedKinds(crd *unstructured.Unstructured) []schema.GroupVersionKind {
 	return kinds
 }
 
-// conditionTrue returns nil if obj has the named condition with status True.
-// Otherwise it returns an error with obj's conditions.
+// conditionTrue returns nil if obj has the named condition with status True. Otherwise it returns an error with obj's conditions.
 func conditionTrue(obj *unstructured.Unstructured, name string) error {
 	conditions, _, _ := unstructured.NestedSlice(obj.Object, "status", "conditions")
 	for _, c := range conditions {

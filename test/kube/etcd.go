@@ -13,16 +13,13 @@ import (
 	"time"
 )
 
-// etcdSocket is the socket on which etcd listens for the API server. A socket
-// in a private folder needs neither a port nor TLS. It isn't in the control
-// plane's own folder, because a socket's path is limited to about a hundred
-// bytes and a test's temporary folder easily exceeds that.
+// etcdSocket is the socket on which etcd listens for the API server. A socket in a private folder needs neither a port nor TLS. It isn't in the
+// control plane's own folder, because a socket's path is limited to about a hundred bytes and a test's temporary folder easily exceeds that.
 func (c *ControlPlane) etcdSocket() string {
 	return filepath.Join(c.socketDir, "etcd.sock")
 }
 
-// StartEtcd starts etcd on the data it had before, if any, and waits until it
-// serves linearizable reads. It does nothing while etcd runs.
+// StartEtcd starts etcd on the data it had before, if any, and waits until it serves linearizable reads. It does nothing while etcd runs.
 func (c *ControlPlane) StartEtcd(ctx context.Context) error {
 	args := []string{
 		"--data-dir=" + filepath.Join(c.dir, "etcd"),
@@ -38,74 +35,57 @@ func (c *ControlPlane) StartEtcd(ctx context.Context) error {
 	return c.start(ctx, &c.etcd, c.bin.Etcd, append(args, c.opts.etcdArgs...), c.probeEtcd)
 }
 
-// StopEtcd stops etcd. The API server keeps running, reports itself not ready
-// and fails requests that its watch cache cannot answer.
+// StopEtcd stops etcd. The API server keeps running, reports itself not ready and fails requests that its watch cache cannot answer.
 func (c *ControlPlane) StopEtcd() {
-	// A graceful stop would wait five seconds for the API server to disconnect.
-	// Acknowledged writes are in its log, so SIGKILL loses nothing.
+	// A graceful stop would wait five seconds for the API server to disconnect. Acknowledged writes are in its log, so SIGKILL loses nothing.
 	c.etcd.Stop(time.Second)
 }
 
 // KillEtcd ends etcd with SIGKILL.
 func (c *ControlPlane) KillEtcd() { c.etcd.Kill() }
 
-// PauseEtcd stops etcd with SIGSTOP, like a machine whose disk hangs.
-// Connections stay open, and nothing is answered.
+// PauseEtcd stops etcd with SIGSTOP, like a machine whose disk hangs. Connections stay open, and nothing is answered.
 func (c *ControlPlane) PauseEtcd() error { return c.etcd.Signal(syscall.SIGSTOP) }
 
 // ResumeEtcd continues etcd after [ControlPlane.PauseEtcd].
 func (c *ControlPlane) ResumeEtcd() error { return c.etcd.Signal(syscall.SIGCONT) }
 
-// CallEtcd calls a method of etcd's JSON API, such as "/v3/maintenance/status",
-// and returns its answer. It is for operations that Kubernetes doesn't offer,
-// such as alarms and compactions.
+// CallEtcd calls a method of etcd's JSON API, such as "/v3/maintenance/status", and returns its answer. It is for operations that Kubernetes
+// doesn't offer, such as alarms and compactions.
 func (c *ControlPlane) CallEtcd(ctx context.Context, path string, request any) ([]byte, error) {
 	body, err := json.Marshal(request)
 	if err != nil {
 		return nil, fmt.Errorf("call etcd %s: %w", path, err)
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://etcd"+path, bytes.NewReader(body))
-	if err != nil {
-		return nil, fmt.Errorf("call etcd %s: %w", path, err)
-	}
-	resp, err := (&http.Client{Transport: c.etcdTransport(), Timeout: time.Minute}).Do(req)
-	if err != nil {
-		return nil, fmt.Errorf("call etcd %s: %w", path, err)
-	}
-	defer resp.Body.Close()
-	answer, err := io.ReadAll(resp.Body)
-	if err == nil && resp.StatusCode != http.StatusOK {
-		err = fmt.Errorf("%s: %s", resp.Status, answer)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("call etcd %s: %w", path, err)
-	}
-	return answer, nil
-}
-
-func (c *ControlPlane) etcdTransport() *http.Transport {
-	return &http.Transport{
-		DisableKeepAlives: true,
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, "unix", c.etcdSocket())
-		},
-	}
+	return c.askEtcd(ctx, http.MethodPost, path, body, time.Minute)
 }
 
 func (c *ControlPlane) probeEtcd(ctx context.Context) error {
-	client := &http.Client{Transport: c.etcdTransport(), Timeout: 2 * time.Second}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://etcd/readyz", http.NoBody)
+	_, err := c.askEtcd(ctx, http.MethodGet, "/readyz", nil, 2*time.Second)
+	return err
+}
+
+func (c *ControlPlane) askEtcd(ctx context.Context, method, path string, body []byte, patience time.Duration) (answer []byte, err error) {
+	defer func() {
+		if err != nil {
+			answer, err = nil, fmt.Errorf("call etcd %s: %w", path, err)
+		}
+	}()
+	req, err := http.NewRequestWithContext(ctx, method, "http://etcd"+path, bytes.NewReader(body))
 	if err != nil {
-		return err
+		return nil, err
 	}
-	resp, err := client.Do(req)
+	transport := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", c.etcdSocket())
+	}}
+	resp, err := (&http.Client{Transport: transport, Timeout: patience}).Do(req)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		body, _ := io.ReadAll(io.LimitReader(resp.Body, 1024))
-		return fmt.Errorf("get /readyz of etcd: %s: %s", resp.Status, body)
+	answer, err = io.ReadAll(resp.Body)
+	if err == nil && resp.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s: %s", resp.Status, answer)
 	}
-	return nil
+	return answer, err
 }

@@ -14,20 +14,17 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	certutil "k8s.io/client-go/util/cert"
+	"k8s.io/client-go/util/keyutil"
 )
 
-// Authority is a certificate authority. The control plane's own signs the API
-// server's certificate and its clients': a client certificate's common name is
-// the user, its organizations are the groups.
+// Authority is a certificate authority. The control plane's own signs the API server's certificate and its clients': a client certificate's
+// common name is the user, its organizations are the groups.
 type Authority struct {
 	cert *x509.Certificate
 	key  *ecdsa.PrivateKey
 	pem  []byte
-}
-
-// keyPair is a PEM-encoded certificate with its key.
-type keyPair struct {
-	cert, key []byte
 }
 
 // NewAuthority makes an authority with a key of its own.
@@ -36,40 +33,22 @@ func NewAuthority() (*Authority, error) {
 	if err != nil {
 		return nil, fmt.Errorf("generate CA key: %w", err)
 	}
-	template := certificate(pkix.Name{CommonName: "clusterset test"})
-	template.IsCA = true
-	template.BasicConstraintsValid = true
-	template.KeyUsage |= x509.KeyUsageCertSign
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	cert, err := certutil.NewSelfSignedCACert(certutil.Config{CommonName: "clusterset-test"}, key)
 	if err != nil {
-		return nil, fmt.Errorf("sign CA certificate: %w", err)
+		return nil, fmt.Errorf("make CA certificate: %w", err)
 	}
-	cert, err := x509.ParseCertificate(der)
-	if err != nil {
-		return nil, fmt.Errorf("parse CA certificate: %w", err)
-	}
-	return &Authority{cert: cert, key: key, pem: encodePEM("CERTIFICATE", der)}, nil
-}
-
-// server issues the API server's certificate, valid for its loopback address
-// and for its names inside a cluster.
-func (a *Authority) server() (keyPair, error) {
-	template := certificate(pkix.Name{CommonName: "kube-apiserver"})
-	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
-	template.IPAddresses = []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback}
-	template.DNSNames = []string{"localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc"}
-	return a.issue(template)
+	return &Authority{cert: cert, key: key, pem: encodePEM(cert.Raw)}, nil
 }
 
 // client issues a certificate that authenticates as user, in groups.
-func (a *Authority) client(user string, groups ...string) (keyPair, error) {
+func (a *Authority) client(user string, groups ...string) (cert, key []byte, err error) {
 	template := certificate(pkix.Name{CommonName: user, Organization: groups})
 	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
 	return a.issue(template)
 }
 
-// CertificateFor issues a certificate with these names and addresses, for servers and clients
-// alike. It returns PEM, the authority's own certificate included.
+// CertificateFor issues a certificate with these names and addresses, for servers and clients alike. It returns PEM, the authority's own
+// certificate included.
 func (a *Authority) CertificateFor(names ...string) (ca, cert, key []byte, err error) {
 	template := certificate(pkix.Name{CommonName: names[0]})
 	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
@@ -80,12 +59,11 @@ func (a *Authority) CertificateFor(names ...string) (ca, cert, key []byte, err e
 			template.DNSNames = append(template.DNSNames, name)
 		}
 	}
-	pair, err := a.issue(template)
-	return a.pem, pair.cert, pair.key, err
+	cert, key, err = a.issue(template)
+	return a.pem, cert, key, err
 }
 
-// WriteCertificate writes tls.crt and tls.key for a server at the loopback address into
-// a directory, and returns a pool that trusts them.
+// WriteCertificate writes tls.crt and tls.key for a server at the loopback address into a directory, and returns a pool that trusts them.
 func WriteCertificate(dir string) (*x509.CertPool, error) {
 	a, err := NewAuthority()
 	if err != nil {
@@ -98,26 +76,21 @@ func WriteCertificate(dir string) (*x509.CertPool, error) {
 	return pool, err
 }
 
-func (a *Authority) issue(template *x509.Certificate) (keyPair, error) {
-	subject := template.Subject.CommonName
+func (a *Authority) issue(template *x509.Certificate) (cert, keyPEM []byte, err error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		return keyPair{}, fmt.Errorf("generate key of %s: %w", subject, err)
+		return nil, nil, fmt.Errorf("generate key of %s: %w", template.Subject.CommonName, err)
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, key.Public(), a.key)
 	if err != nil {
-		return keyPair{}, fmt.Errorf("sign certificate of %s: %w", subject, err)
+		return nil, nil, fmt.Errorf("sign certificate of %s: %w", template.Subject.CommonName, err)
 	}
-	keyPEM, err := privatePEM(key)
-	if err != nil {
-		return keyPair{}, fmt.Errorf("encode key of %s: %w", subject, err)
-	}
-	return keyPair{cert: encodePEM("CERTIFICATE", der), key: keyPEM}, nil
+	keyPEM, err = keyutil.MarshalPrivateKeyToPEM(key)
+	return encodePEM(der), keyPEM, err
 }
 
-// certificate returns the fields that all certificates share. They are valid
-// long enough for a demo that runs for a while, and start in the past, so that
-// a clock that is a little slow doesn't reject them.
+// certificate returns the fields that all certificates share. They are valid long enough for a demo that runs for a while, and start in the
+// past, so that a clock that is a little slow doesn't reject them.
 func certificate(subject pkix.Name) *x509.Certificate {
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120))
 	if err != nil {
@@ -132,24 +105,6 @@ func certificate(subject pkix.Name) *x509.Certificate {
 	}
 }
 
-// newServiceAccountKey makes the key that signs service account tokens.
-func newServiceAccountKey() ([]byte, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return nil, fmt.Errorf("generate service account key: %w", err)
-	}
-	return privatePEM(key)
-}
-
-func privatePEM(key *ecdsa.PrivateKey) ([]byte, error) {
-	// The API server reads EC service account keys only in this form.
-	der, err := x509.MarshalECPrivateKey(key)
-	if err != nil {
-		return nil, err
-	}
-	return encodePEM("EC PRIVATE KEY", der), nil
-}
-
-func encodePEM(kind string, der []byte) []byte {
-	return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
+func encodePEM(certificate []byte) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: certutil.CertificateBlockType, Bytes: certificate})
 }

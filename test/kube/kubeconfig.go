@@ -11,8 +11,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// URL returns the API server's address. It stays the same as long as the
-// control plane runs.
+// URL returns the API server's address. It stays the same as long as the control plane runs.
 func (c *ControlPlane) URL() string {
 	return fmt.Sprintf("https://127.0.0.1:%d", c.port.number)
 }
@@ -27,11 +26,10 @@ func (c *ControlPlane) Kubeconfig() string {
 	return filepath.Join(c.dir, "admin.kubeconfig")
 }
 
-// ConfigFor returns a client configuration that authenticates as user, in
-// groups. It has the rights that RBAC grants them; a new user has none. The API
-// server adds the group system:authenticated.
+// ConfigFor returns a client configuration that authenticates as user, in groups. It has the rights that RBAC grants them; a new user has none.
+// The API server adds the group system:authenticated.
 func (c *ControlPlane) ConfigFor(user string, groups ...string) *rest.Config {
-	pair, err := c.authority.client(user, groups...)
+	cert, key, err := c.authority.client(user, groups...)
 	if err != nil {
 		panic(err) // neither the random source nor signing fails
 	}
@@ -39,17 +37,16 @@ func (c *ControlPlane) ConfigFor(user string, groups ...string) *rest.Config {
 		Host: c.URL(),
 		TLSClientConfig: rest.TLSClientConfig{
 			CAData:   c.authority.pem,
-			CertData: pair.cert,
-			KeyData:  pair.key,
+			CertData: cert,
+			KeyData:  key,
 		},
 		// client-go's default limits a test to 5 requests a second.
 		QPS: -1,
 	}
 }
 
-// KubeconfigFor writes the configuration of [ControlPlane.ConfigFor] to a
-// kubeconfig file, for programs that take a file, and returns its path. The
-// file is removed with the control plane's folder.
+// KubeconfigFor writes the configuration of [ControlPlane.ConfigFor] to a kubeconfig file, for programs that take a file, and returns its path.
+// The file is removed with the control plane's folder.
 func (c *ControlPlane) KubeconfigFor(user string, groups ...string) (string, error) {
 	name := url.PathEscape(strings.Join(append([]string{user}, groups...), " "))
 	path := filepath.Join(c.dir, "user-"+name+".kubeconfig")

@@ -10,10 +10,8 @@ import (
 	"github.com/clusterset/clusterset/test/poll"
 )
 
-// lockFile takes an exclusive lock on path, and calls waiting once if another
-// process holds it. The kernel releases the lock when its holder ends, so a
-// killed build blocks nobody. The file stays: removing it would let one process
-// lock the removed file and another a new one.
+// lockFile takes an exclusive lock on path, and calls waiting once if another process holds it. The kernel releases the lock when its holder
+// ends, so a killed build blocks nobody. The file stays: removing it would let one process lock the removed file and another a new one.
 func lockFile(ctx context.Context, path string, waiting func()) (unlock func(), err error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {

@@ -16,10 +16,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// decode returns the objects of YAML or JSON manifests of one or more documents
-// each, in an order in which they can be applied: CRDs first, then namespaces,
-// then the rest as written. Lists are split into their items; documents with
-// only comments are skipped.
+// decode returns the objects of YAML or JSON manifests of one or more documents each, in an order in which they can be applied: CRDs first, then
+// namespaces, then the rest as written. Lists are split into their items; documents with only comments are skipped.
 func decode(manifests ...[]byte) ([]*unstructured.Unstructured, error) {
 	var objs []*unstructured.Unstructured
 	for _, manifest := range manifests {
@@ -44,8 +42,7 @@ func decode(manifests ...[]byte) ([]*unstructured.Unstructured, error) {
 }
 
 func decodeDocument(doc []byte) ([]*unstructured.Unstructured, error) {
-	// JSON is not quite YAML (it may be indented with tabs), and a text that
-	// begins with a brace is not always JSON.
+	// JSON is not quite YAML (it may be indented with tabs), and a text that begins with a brace is not always JSON.
 	if !json.Valid(doc) {
 		converted, err := yaml.YAMLToJSON(doc)
 		if err != nil {

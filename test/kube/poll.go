@@ -2,6 +2,8 @@ package kube
 
 import (
 	"context"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -12,10 +14,9 @@ import (
 // other packages: no test may fail because a machine is slow.
 const Patience = 2 * time.Minute
 
-// Eventually calls f until it returns nil, and fails the test with f's last
-// error if that has not happened within [Patience]. f should read the
-// current state and describe what is wrong with it. Eventually doesn't
-// interrupt a call, so f should bound its own waits, at least with t.Context().
+// Eventually calls f until it returns nil, and fails the test with f's last error if that has not happened within [Patience]. f should read the
+// current state and describe what is wrong with it. Eventually doesn't interrupt a call, so f should bound its own waits, at least with
+// t.Context().
 func Eventually(t testing.TB, f func() error) {
 	t.Helper()
 	EventuallyWithin(t, Patience, f)
@@ -28,4 +29,38 @@ func EventuallyWithin(t testing.TB, within time.Duration, f func() error) {
 	if err := poll.Within(context.Background(), within, func(context.Context) error { return f() }); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// Throughout calls ask over and over while something happens. The function that it returns calls it one last time, stops, and fails the test if
+// it ever returned an error. It is called at the end of the test at the latest.
+func Throughout(t testing.TB, ask func() error) (stop func()) {
+	t.Helper()
+	stopping, done := make(chan struct{}), make(chan struct{})
+	var wrong []string
+	n := 0
+	go func() {
+		defer close(done)
+		tick := time.NewTicker(10 * time.Millisecond)
+		defer tick.Stop()
+		for last := false; !last; n++ {
+			select {
+			case <-stopping:
+				last = true
+			case <-tick.C:
+			}
+			if err := ask(); err != nil && len(wrong) <= 20 {
+				wrong = append(wrong, err.Error())
+			}
+		}
+	}()
+	stop = sync.OnceFunc(func() {
+		t.Helper()
+		close(stopping)
+		<-done
+		if len(wrong) > 0 {
+			t.Errorf("asked %d times:\n%s", n, strings.Join(wrong, "\n"))
+		}
+	})
+	t.Cleanup(stop)
+	return stop
 }

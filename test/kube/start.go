@@ -1,39 +1,33 @@
 package kube
 
 import (
-	"context"
 	"os"
 	"sync"
 	"testing"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 )
 
-// Start launches a control plane that ends with the test. When the test fails,
-// its output includes the last lines of the control plane's logs. With -short
-// the test is skipped.
+// Start launches a control plane that ends with the test. When the test fails, its output includes the last lines of the control plane's logs.
+// With -short the test is skipped.
 func Start(t testing.TB, opts ...Option) *ControlPlane {
 	t.Helper()
 	return StartAll(t, opts)[0]
 }
 
-// StartAll is [Start] for several control planes, one for each list of options.
-// They start at the same time, because a launch mostly waits.
+// StartAll is [Start] for several control planes, one for each list of options. They start at the same time, because a launch mostly waits.
 func StartAll(t testing.TB, each ...[]Option) []*ControlPlane {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("starts etcd and kube-apiserver")
 	}
-	ctx, cancel := beforeDeadline(t)
-	defer cancel()
 	// Progress bypasses t.Log, which shows nothing before the test has ended.
 	all := make([]*ControlPlane, len(each))
 	var group errgroup.Group
 	for i, opts := range each {
 		dir := t.TempDir()
 		group.Go(func() (err error) {
-			all[i], err = Launch(ctx, dir, append([]Option{WithProgress(os.Stderr)}, opts...)...)
+			all[i], err = Launch(t.Context(), dir, append([]Option{WithProgress(os.Stderr)}, opts...)...)
 			return err
 		})
 	}
@@ -45,8 +39,7 @@ func StartAll(t testing.TB, each ...[]Option) []*ControlPlane {
 				continue
 			}
 			if t.Failed() {
-				// Read the logs before Stop, whose own lines would otherwise
-				// fill the end.
+				// Read the logs before Stop, whose own lines would otherwise fill the end.
 				for _, tail := range c.logs() {
 					t.Log(tail)
 				}
@@ -59,16 +52,4 @@ func StartAll(t testing.TB, each ...[]Option) []*ControlPlane {
 		t.Fatal(err)
 	}
 	return all
-}
-
-// beforeDeadline ends shortly before the test binary's timeout, so that a cold
-// build that takes longer fails with an error that says what to do, instead of
-// a panic with every goroutine's stack.
-func beforeDeadline(t testing.TB) (context.Context, context.CancelFunc) {
-	if d, ok := t.(interface{ Deadline() (time.Time, bool) }); ok {
-		if deadline, ok := d.Deadline(); ok {
-			return context.WithDeadline(t.Context(), deadline.Add(-5*time.Second))
-		}
-	}
-	return context.WithCancel(t.Context())
 }

@@ -21,6 +21,7 @@ import (
 
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
+	"github.com/clusterset/clusterset/test/fleet"
 	"github.com/clusterset/clusterset/test/fleettest"
 )
 
@@ -34,8 +35,8 @@ type doubt struct {
 // Zones are the zones that servers are asked about.
 var Zones = []string{"clusterset.local", "global"}
 
-// Check returns nil once every server answers every question as the oracle does, no object of an un-exported service is
-// left, and the conditions, the credentials' rights and the endpoints of last resort are right.
+// Check returns nil once every server answers every question as the oracle does, no object of an un-exported service is left, no condition names
+// clusters that it must not name, and the credentials' rights and, unless clusters fall silent, the endpoints of last resort are right.
 func (r *Run) Check() error {
 	w, err := r.Observe()
 	if err != nil {
@@ -44,28 +45,38 @@ func (r *Run) Check() error {
 	if err := w.marksHonoured(); err != nil {
 		return err
 	}
+	if r.seen == nil {
+		r.seen = map[string]bool{}
+	}
 	oracle := make([]map[string]*Zone, len(r.Servers))
 	for i, s := range r.Servers {
 		oracle[i] = map[string]*Zone{}
 		for _, zone := range Zones {
-			oracle[i][zone] = w.Zone(zone, s)
+			z := w.Zone(zone, s)
+			oracle[i][zone] = z
+			for name := range z.Names {
+				r.seen[name] = true
+			}
 		}
 	}
 	suspects, first := r.compare(w, oracle, r.suspects, 1)
 	if first == nil {
-		suspects, first = r.compare(w, oracle, r.everything(w), 20)
+		suspects, first = r.compare(w, oracle, r.everything(), 20)
 	}
 	r.suspects = suspects
 	if first != nil {
 		return first
 	}
-	return errors.Join(r.leftovers(w), w.conditions(), r.Strays(w), r.readable(w), w.Extending(r.Returning))
+	if !r.Silences {
+		first = w.extended()
+	}
+	return errors.Join(first, r.leftovers(w), w.discreet(), r.readable(w))
 }
 
-// everything returns every question for every server.
-func (r *Run) everything(w *World) []doubt {
+// everything returns every question about what has existed, for every server.
+func (r *Run) everything() []doubt {
 	var all []doubt
-	for _, name := range r.questions(w) {
+	for _, name := range slices.Sorted(maps.Keys(r.seen)) {
 		for i := range r.Servers {
 			for _, qtype := range []string{"A", "AAAA", "SRV"} {
 				all = append(all, doubt{i, name, qtype})
@@ -131,16 +142,8 @@ func (r *Run) ask(q doubt) string {
 
 // ReplyText formats a reply as the oracle does.
 func ReplyText(reply *dns.Msg) string {
-	switch {
-	case reply.Rcode != dns.RcodeSuccess:
-		return dns.RcodeToString[reply.Rcode]
-	case len(reply.Answer) == 0:
-		return "NODATA"
-	}
-	var answer, additional []string
-	for _, rr := range reply.Answer {
-		answer = append(answer, strings.TrimPrefix(rr.String(), rr.Header().String()))
-	}
+	var additional []string
+	answer := fleet.Data(reply)
 	if len(sortedSet(answer)) != len(answer) {
 		return "the same twice: " + strings.Join(answer, ", ")
 	}
@@ -174,52 +177,6 @@ func (w *World) describe(name string) string {
 	return b.String()
 }
 
-// questions returns all names that exist, and all that could ever have existed.
-func (r *Run) questions(w *World) []string {
-	names := map[string]bool{}
-	for _, zone := range Zones {
-		for _, s := range r.Servers[:min(len(w.Clusters), len(r.Servers))] {
-			for name := range w.Zone(zone, s).Names {
-				names[name] = true
-			}
-		}
-		for _, ns := range r.Script.Namespaces {
-			names[ns+".svc."+zone] = true
-			for i := range r.Script.set.names {
-				if r.Brief {
-					break
-				}
-				service := fmt.Sprintf("svc%d.%s.svc.%s", i, ns, zone)
-				names[service] = true
-				for _, below := range r.below() {
-					names[below+"."+service] = true
-				}
-			}
-		}
-	}
-	return slices.Sorted(maps.Keys(names))
-}
-
-// below returns the names that a service can have below its own.
-func (r *Run) below() []string {
-	names := []string{"_tcp", "_udp", "_sctp", "other", "pod-0.other", "_http._sctp"}
-	for _, set := range append(portSets, []servicePort{{"tcp-80", "TCP", 80}}) {
-		for _, p := range set {
-			names = append(names, "_"+p.name+"._tcp", "_"+p.name+"._udp")
-		}
-	}
-	for c, m := range r.Members {
-		names = append(names, m.Spec.Name)
-		for _, h := range hostnames {
-			names = append(names, h+"."+m.Spec.Name)
-		}
-		for _, a := range append(addressesOf(c, "IPv4"), addressesOf(c, "IPv6")...) {
-			names = append(names, labelOf(a)+"."+m.Spec.Name)
-		}
-	}
-	return slices.DeleteFunc(names, func(name string) bool { return strings.HasPrefix(name, "_.") })
-}
-
 // leftovers returns an error if the importer's objects are left for a service that nobody exports to that cluster, or a cluster's
 // records are left on the hub for a service that it doesn't export (C5, C18, C19, C30 of docs/spec/control-plane.md).
 func (r *Run) leftovers(w *World) error {
@@ -234,7 +191,7 @@ func (r *Run) leftovers(w *World) error {
 				}
 				for _, o := range ObjectsOf(list) {
 					if o.GetLabels()[extendsLabel] != "" {
-						continue // see Extending
+						continue // see extended
 					}
 					key := types.NamespacedName{Namespace: ns, Name: o.GetName()}
 					if of := o.GetLabels()["multicluster.kubernetes.io/service-name"]; of != "" {

@@ -1,16 +1,13 @@
 package random
 
 import (
-	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
 
-	discoveryv1 "k8s.io/api/discovery/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
 	"github.com/clusterset/clusterset/test/fleettest"
 )
 
@@ -141,58 +138,4 @@ func (p Part) externals(ports []mergedPort) []backend {
 		all = append(all, backend{part: p, address: a, zone: p.Zone, ready: ready, ports: at})
 	}
 	return all
-}
-
-// reachable returns the expected condition Reachable of an export (D95).
-func (w *World) reachable(p Part) string {
-	if !slices.ContainsFunc(w.Clusters, func(c *View) bool { return p.apart(c) && p.isFor(c) }) {
-		return "none"
-	}
-	stated, exported := p.external()
-	said := "True ExternalAddresses"
-	switch {
-	case p.headless():
-		said = "False Headless"
-	case len(stated) == 0:
-		said = "False NoExternalAddress"
-	case len(p.External) == 0 || len(exported) == 0:
-		said = "False NotInExternalCIDRs"
-	}
-	return said + ", naming []"
-}
-
-// Strays returns an error if a slice or a GlobalService has anything else of a cluster of another network than its external addresses (D81).
-func (r *Run) Strays(w *World) error {
-	var errs []error
-	for i, m := range r.Members {
-		for _, ns := range r.Script.Namespaces {
-			var all discoveryv1.EndpointSliceList
-			var globals fabedgev1alpha1.GlobalServiceList
-			if err := errors.Join(m.List(&all, client.InNamespace(ns)), m.List(&globals, client.InNamespace(ns))); err != nil {
-				return err
-			}
-			check := func(o client.Object, cluster string, addresses []string) {
-				of := slices.IndexFunc(w.Clusters, func(c *View) bool { return c.Name == cluster })
-				if of < 0 || of == i || w.Clusters[of].Network == w.Clusters[i].Network {
-					return
-				}
-				for _, a := range addresses {
-					if !slices.Contains(externalOf(of), a) {
-						errs = append(errs, fmt.Errorf("%s: %T %s has %s of %s, which is in another network", m.Spec.Name, o, client.ObjectKeyFromObject(o), a, cluster))
-					}
-				}
-			}
-			for i := range all.Items {
-				for _, e := range all.Items[i].Endpoints {
-					check(&all.Items[i], all.Items[i].Labels["multicluster.kubernetes.io/source-cluster"], e.Addresses)
-				}
-			}
-			for i := range globals.Items {
-				for _, e := range globals.Items[i].Spec.Endpoints {
-					check(&globals.Items[i], e.Cluster, e.Addresses)
-				}
-			}
-		}
-	}
-	return errors.Join(errs...)
 }

@@ -69,10 +69,10 @@ type Run struct {
 	Servers []Server
 	// suspects are the questions whose last answer was wrong. They are asked first, because most are still wrong.
 	suspects []doubt
-	// Returning are the clusters that may still count as Suspect behind addresses, because they were silent (D5).
-	Returning map[string]bool
-	// Brief leaves out the questions about services that don't exist, which must have no answer.
-	Brief bool
+	seen     map[string]bool // the names that have existed
+	// Silences says that clusters may fall silent. They then count as Suspect behind addresses for a while (D5), so endpoints of last resort aren't
+	// checked.
+	Silences bool
 }
 
 func (r *Run) run() {

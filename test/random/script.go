@@ -214,27 +214,11 @@ func NewSteady(clusters []fleettest.Spec, networks []string, seed uint64) *Scrip
 			s.place(c, state, true)
 		}
 	}
-	for cluster := range clusters {
-		s.lend(cluster, fmt.Sprint("far", cluster))
-	}
 	s.set.networks = networks
 	s.separate()
 	s.across()
 	s.set.networks = nil // the clusters stay in them: Churn moves none
 	return s
-}
-
-// lend creates a service that all other clusters export, and in the cluster a Service of that name that is extended to them and has no
-// endpoint of its own.
-func (s *Script) lend(cluster int, name string) {
-	for other := range s.set.clusters {
-		c := cell{place{other, s.Namespaces[0]}, name}
-		state := &serviceState{kind: "ClusterIP", ports: portSets[0], extended: other == cluster}
-		if other != cluster {
-			state.slices[0] = fmt.Sprintf("ports: [{name: http, protocol: TCP, port: 8080}], endpoints: [{addresses: [10.20%d.0.8]}]", other)
-		}
-		s.place(c, state, other != cluster)
-	}
 }
 
 // Churn changes services in the last namespace, about which nobody asks before the recovery. It leaves out the cluster except, whose API

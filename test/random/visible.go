@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -14,7 +13,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
-	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/test/fleet"
 	"github.com/clusterset/clusterset/test/fleettest"
@@ -64,94 +62,24 @@ func (w *World) visible(viewer *View, key types.NamespacedName) []Part {
 	return slices.DeleteFunc(w.Parts(key), func(p Part) bool { return !p.isFor(viewer) })
 }
 
-// conditions returns an error if conditions of a ServiceExport are wrong, or if they name clusters whose exports its own cluster must
-// not know of.
-func (w *World) conditions() error {
+// discreet returns an error if a condition of a ServiceExport names a cluster that its own cluster must not know of, or, as one that differs, one
+// whose export it must not see.
+func (w *World) discreet() error {
 	var errs []error
 	for _, key := range w.Keys() {
 		for _, p := range w.Parts(key) {
-			all := p.exports[key].Status.Conditions
-			for kind, want := range map[string]string{"Conflict": w.conflict(p, key), "clusterset.dev/Visible": w.importers(p), "clusterset.dev/Reachable": w.reachable(p)} {
-				got := "none"
-				if c := fleettest.Condition(all, kind); c != nil {
-					got = fmt.Sprintf("%s %s, naming %s", c.Status, c.Reason, w.named(p, c.Message))
-				}
-				if got != want {
-					errs = append(errs, fmt.Errorf("%s: ServiceExport %s: the condition %s is %s; want %s", p.Name, key, kind, got, want))
+			seen := w.visible(p.View, key)
+			for _, said := range p.exports[key].Status.Conditions {
+				for _, other := range w.Clusters {
+					differs := slices.ContainsFunc(seen, func(o Part) bool { return o.View == other })
+					if strings.Contains(said.Message, other.Name) && !differs && (said.Type == "Conflict" || !p.peer(other)) {
+						errs = append(errs, fmt.Errorf("%s: ServiceExport %s: the condition %s names %s: %s", p.Name, key, said.Type, other.Name, said.Message))
+					}
 				}
 			}
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// named returns the other clusters that a message to a part's owner names.
-func (w *World) named(p Part, message string) (names []string) {
-	for _, c := range w.Clusters {
-		if c.Name != p.Name && strings.Contains(message, c.Name) {
-			names = append(names, c.Name)
-		}
-	}
-	return names
-}
-
-// conflict returns the expected condition Conflict of an export (C16). It names the winner and the clusters that differ.
-func (w *World) conflict(p Part, key types.NamespacedName) string {
-	seen := w.visible(p.View, key)
-	var reasons []string
-	named := map[string]bool{}
-	for _, of := range []struct {
-		reason string
-		value  func(Part) string
-	}{
-		{"IPFamilyConflict", func(p Part) string {
-			return fmt.Sprint(slices.Sorted(slices.Values(p.service.Spec.IPFamilies)))
-		}},
-		{"PortConflict", func(p Part) string {
-			ports := map[string]bool{}
-			for _, q := range p.service.Spec.Ports {
-				ports[fmt.Sprint(q.Name, q.Protocol, q.Port)] = true
-			}
-			return fmt.Sprint(slices.Sorted(maps.Keys(ports)))
-		}},
-		{"TypeConflict", func(p Part) string { return fmt.Sprint(p.headless()) }},
-	} {
-		differ := slices.DeleteFunc(slices.Clone(seen), func(o Part) bool { return of.value(o) == of.value(seen[0]) })
-		if len(differ) > 0 {
-			reasons = append(reasons, of.reason)
-			for _, o := range append(differ, seen[0]) {
-				named[o.Name] = o.Name != p.Name
-			}
-		}
-	}
-	if reasons == nil {
-		return "False NoConflicts, naming []"
-	}
-	maps.DeleteFunc(named, func(_ string, other bool) bool { return !other })
-	var names []string
-	for _, c := range w.Clusters {
-		if named[c.Name] {
-			names = append(names, c.Name)
-		}
-	}
-	return fmt.Sprintf("True %s, naming %s", strings.Join(reasons, ","), names)
-}
-
-// importers returns the expected condition Visible of an export (C19).
-func (w *World) importers(p Part) string {
-	if !p.only && !w.communities() {
-		return "none"
-	}
-	var names []string
-	for _, c := range w.Clusters {
-		if c != p.View && p.isFor(c) {
-			names = append(names, c.Name)
-		}
-	}
-	if names == nil {
-		return "False " + map[bool]string{true: api.ReasonNoPeers, false: api.ReasonAlone}[p.only] + ", naming []"
-	}
-	return fmt.Sprintf("True Peers, naming %s", names)
 }
 
 // readable returns an error unless each cluster's own credentials on the hub can read the records of exactly the clusters that share a

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/clusterset/clusterset/api"
+	"github.com/clusterset/clusterset/test/cases"
 )
 
 func ptr[T any](v T) *T { return &v }
@@ -29,19 +30,35 @@ func compare(t *testing.T, got field.ErrorList, want []string) {
 
 // sanitizes fails the test unless the record sanitizes to want, which is nil if it is dropped, with these errors, and is
 // unchanged itself.
-func sanitizes[T interface {
-	DeepCopy() T
-	Sanitized() (T, api.LeftOut)
-}](t *testing.T, record, want T, errs []string) {
+func sanitizes[T any, P record[T]](t *testing.T, in, want P, errs []string) {
 	t.Helper()
-	before := record.DeepCopy()
-	got, found := record.Sanitized()
+	before := in.DeepCopy()
+	got, found := in.Sanitized()
 	compare(t, found.List(), errs)
-	if !equality.Semantic.DeepEqual(record, before) {
+	if !equality.Semantic.DeepEqual(in, P(before)) {
 		t.Error("the record itself was changed")
 	}
-	if !equality.Semantic.DeepEqual(got, want) {
+	if !equality.Semantic.DeepEqual(P(got), want) {
 		t.Errorf("got\n%+v\nwant\n%+v", got, want)
+	}
+}
+
+type record[T any] interface {
+	*T
+	DeepCopy() *T
+	Sanitized() (*T, api.LeftOut)
+}
+
+// sanitizeAll does so with each case of a file.
+func sanitizeAll[T any, P record[T]](t *testing.T, path string, valid P) {
+	for _, c := range cases.Read(t, path).Cases {
+		t.Run(c.Name, func(t *testing.T) {
+			var want P
+			if !c.Dropped {
+				want = cases.Object[T](t, valid, c.Left)
+			}
+			sanitizes(t, P(cases.Object[T](t, valid, c.Change)), want, c.Errors)
+		})
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 
 	"github.com/clusterset/clusterset/api"
+	"github.com/clusterset/clusterset/test/cases"
 )
 
 // decode decodes a GlobalService, and rejects unknown and duplicate fields like a strict API server.
@@ -92,183 +93,27 @@ func service(f func(*GlobalService)) *GlobalService {
 }
 
 func TestSanitizedDropsWhatIsWrongAndKeepsTheRest(t *testing.T) {
-	long := strings.Repeat("x", 500)
-	for _, tc := range []struct {
-		name   string
-		change func(*GlobalService)
-		want   func(*GlobalService) // makes the expected result from a valid object; nil if the object is dropped
-		errs   []string             // path and part of the message of each error, in order
-	}{
-		{"nothing wrong", nil, func(*GlobalService) {}, nil},
-		{
-			"a name that is no label",
-			func(g *GlobalService) { g.Name = "a.b" },
-			nil,
-			[]string{"metadata.name: Invalid value: \"a.b\": must be a DNS label"},
-		},
-		{
-			"no namespace",
-			func(g *GlobalService) { g.Namespace = "" },
-			nil,
-			[]string{"metadata.namespace: Invalid value: \"\": must be a DNS label"},
-		},
-		{
-			"an unknown type",
-			func(g *GlobalService) { g.Spec.Type = "ExternalName" },
-			nil,
-			[]string{"spec.type: Unsupported value: \"ExternalName\": supported values: \"ClusterIP\", \"Headless\""},
-		},
-		{
-			"no type is ClusterIP",
-			func(g *GlobalService) { g.Spec.Type = "" },
-			func(g *GlobalService) { g.Spec.Type = ClusterIP },
-			nil,
-		},
-		{
-			"no protocol is TCP",
-			func(g *GlobalService) {
-				g.Spec.Ports[0].Protocol = ""
-				g.Spec.Endpoints[0].Ports = []EndpointPort{{Port: 1}}
-			},
-			func(g *GlobalService) {
-				g.Spec.Endpoints[0].Ports = []EndpointPort{{Protocol: corev1.ProtocolTCP, Port: 1}}
-			},
-			nil,
-		},
-		{
-			"bad ports",
-			func(g *GlobalService) {
-				g.Spec.Ports = []ServicePort{
-					{Name: "none"},
-					{Name: "high", Port: 65536},
-					{Name: "negative", Port: -1},
-					{Name: "quic", Protocol: "QUIC", Port: 1},
-					{Name: "under_score", Port: 2},
-					{Name: "http", Port: 80},
-					{Name: "http", Port: 81},
-					{Name: "web", Port: 80},
-					{Name: "dns", Protocol: corev1.ProtocolUDP, Port: 80},
-					{Port: 7},
-					{Port: 8},
-				}
-			},
-			func(g *GlobalService) {
-				g.Spec.Ports = []ServicePort{
-					{Name: "http", Protocol: corev1.ProtocolTCP, Port: 80},
-					{Name: "dns", Protocol: corev1.ProtocolUDP, Port: 80},
-					{Protocol: corev1.ProtocolTCP, Port: 7},
-					{Protocol: corev1.ProtocolTCP, Port: 8},
-				}
-			},
-			[]string{
-				"spec.ports[0].port: Invalid value: 0: must be a port number, 1 to 65535",
-				"spec.ports[1].port: Invalid value: 65536",
-				"spec.ports[2].port: Invalid value: -1",
-				"spec.ports[3].protocol: Unsupported value: \"QUIC\": supported values: \"TCP\", \"UDP\", \"SCTP\"",
-				"spec.ports[4].name: Invalid value: \"under_score\": must be a DNS label",
-				"spec.ports[6].name: Duplicate value: \"http\"",
-				"spec.ports[7].port: Duplicate value: 80",
-			},
-		},
-		{
-			"bad addresses",
-			func(g *GlobalService) {
-				g.Spec.Endpoints[1].Addresses = []string{"127.0.0.1", "10.2.0.1", "nonsense", "FD00:2::0:1", "::ffff:10.2.0.1", long}
-			},
-			func(*GlobalService) {},
-			[]string{
-				"spec.endpoints[1].addresses[0]: Invalid value: \"127.0.0.1\": must be an address that other machines can reach, not a loopback",
-				"spec.endpoints[1].addresses[2]: Invalid value: \"nonsense\": must be an IPv4 or IPv6 address",
-				"spec.endpoints[1].addresses[5]: Invalid value: \"" + long[:80] + "…\"",
-			},
-		},
-		{
-			"endpoints without an address left",
-			func(g *GlobalService) {
-				g.Spec.Endpoints[0].Addresses = []string{"0.0.0.0"}
-				g.Spec.Endpoints = append(g.Spec.Endpoints, Endpoint{Cluster: "minhang"})
-			},
-			func(g *GlobalService) { g.Spec.Endpoints = g.Spec.Endpoints[1:] },
-			[]string{
-				"spec.endpoints[0].addresses[0]: Invalid value: \"0.0.0.0\"",
-				"spec.endpoints[2].addresses: Required value",
-			},
-		},
-		{
-			"a cluster name that can't be",
-			func(g *GlobalService) { g.Spec.Endpoints[0].Cluster = "a.b.c" },
-			func(g *GlobalService) { g.Spec.Endpoints = g.Spec.Endpoints[1:] },
-			[]string{"spec.endpoints[0].cluster: Invalid value: \"a.b.c\": must be a cluster name"},
-		},
-		{
-			"a cluster name with a dot, and none",
-			func(g *GlobalService) { g.Spec.Endpoints[0].Cluster, g.Spec.Endpoints[1].Cluster = "name.context", "" },
-			func(g *GlobalService) { g.Spec.Endpoints[0].Cluster, g.Spec.Endpoints[1].Cluster = "name.context", "" },
-			nil,
-		},
-		{
-			"upper case",
-			func(g *GlobalService) {
-				g.Spec.Endpoints[0].Cluster, *g.Spec.Endpoints[0].Hostname = "Chaoyang", "WEB-0"
-				g.Spec.Ports[0].Name = strings.ToUpper(g.Spec.Ports[0].Name)
-			},
-			func(*GlobalService) {},
-			nil,
-		},
-		{
-			"a bad hostname costs only the hostname",
-			func(g *GlobalService) { *g.Spec.Endpoints[0].Hostname = "web_0" },
-			func(g *GlobalService) { g.Spec.Endpoints[0].Hostname = nil },
-			[]string{"spec.endpoints[0].hostname: Invalid value: \"web_0\": must be a DNS label"},
-		},
-		{
-			"an empty hostname is none",
-			func(g *GlobalService) { *g.Spec.Endpoints[0].Hostname = "" },
-			func(g *GlobalService) { g.Spec.Endpoints[0].Hostname = nil },
-			nil,
-		},
-		{
-			"a bad place is unknown",
-			func(g *GlobalService) { g.Spec.Endpoints[0].Zone, g.Spec.Endpoints[0].Region = "beijing ", "north\n" },
-			func(g *GlobalService) { g.Spec.Endpoints[0].Zone, g.Spec.Endpoints[0].Region = "", "" },
-			[]string{"spec.endpoints[0].zone: Invalid value", "spec.endpoints[0].region: Invalid value"},
-		},
-		{
-			"endpoint ports may share a number but no name",
-			func(g *GlobalService) {
-				g.Spec.Endpoints[0].Ports = []EndpointPort{{Name: "a", Port: 1}, {Name: "b", Port: 1}, {Name: "b", Port: 2}, {Name: "c"}}
-			},
-			func(g *GlobalService) {
-				g.Spec.Endpoints[0].Ports = []EndpointPort{
-					{Name: "a", Protocol: corev1.ProtocolTCP, Port: 1},
-					{Name: "b", Protocol: corev1.ProtocolTCP, Port: 1},
-				}
-			},
-			[]string{"spec.endpoints[0].ports[2].name: Duplicate value: \"b\"", "spec.endpoints[0].ports[3].port: Invalid value: 0"},
-		},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			g := service(tc.change)
+	for _, c := range cases.Read(t, "testdata/cases/sanitized.yaml").Cases {
+		t.Run(c.Name, func(t *testing.T) {
+			g := cases.Object[GlobalService](t, service(nil), c.Change)
 			before := g.DeepCopy()
 			got, errs := g.Sanitized()
 			if !equality.Semantic.DeepEqual(g, before) {
 				t.Error("the object itself was changed")
 			}
-			if len(errs) != len(tc.errs) {
-				t.Errorf("%d errors; want %d: %v", len(errs), len(tc.errs), errs.ToAggregate())
+			if len(errs) != len(c.Errors) {
+				t.Errorf("%d errors; want %d: %v", len(errs), len(c.Errors), errs.ToAggregate())
 			}
-			for i := range min(len(errs), len(tc.errs)) {
-				if !strings.HasPrefix(errs[i].Error(), tc.errs[i]) {
-					t.Errorf("error %d is\n%s\nwant\n%s…", i, errs[i], tc.errs[i])
+			for i := range min(len(errs), len(c.Errors)) {
+				if !strings.HasPrefix(errs[i].Error(), c.Errors[i]) {
+					t.Errorf("error %d is\n%s\nwant\n%s…", i, errs[i], c.Errors[i])
 				}
 			}
-			if tc.want == nil {
-				if got != nil {
-					t.Error("something was kept")
-				}
-				return
+			var want *GlobalService
+			if !c.Dropped {
+				want = cases.Object[GlobalService](t, service(nil), c.Left)
 			}
-			if want := service(tc.want); !equality.Semantic.DeepEqual(got, want) {
+			if !equality.Semantic.DeepEqual(got, want) {
 				t.Errorf("got\n%+v\nwant\n%+v", got, want)
 			}
 		})
@@ -302,18 +147,6 @@ func TestSanitizedCutsWhatIsTooLong(t *testing.T) {
 	}
 	if n := len(got.Spec.Endpoints[0].Addresses); n != api.MaxAddresses {
 		t.Errorf("%d addresses", n)
-	}
-}
-
-func TestIsReady(t *testing.T) {
-	yes, no := true, false
-	for _, tc := range []struct {
-		ready *bool
-		want  bool
-	}{{nil, true}, {&yes, true}, {&no, false}} {
-		if got := (&Endpoint{Ready: tc.ready}).IsReady(); got != tc.want {
-			t.Errorf("ready %v: %t", tc.ready, got)
-		}
 	}
 }
 

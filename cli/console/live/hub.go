@@ -3,10 +3,9 @@ package live
 import (
 	"context"
 	"fmt"
-	"maps"
 	"reflect"
-	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -25,50 +24,38 @@ import (
 	"github.com/clusterset/clusterset/internal/door/store"
 )
 
-// Intervals of a Hub and a Member.
 const (
 	// settle is how long changes of records are collected before the console gets them.
-	settle = 500 * time.Millisecond
+	settle = time.Second
 	// ask is the time between two requests that read the heartbeats and show whether the hub answers.
 	ask = 5 * time.Second
 )
 
 // Hub follows the hub's records.
 type Hub struct {
-	console *console.Server
-	cluster *objects.Cluster
+	*source
 	config  *rest.Config
-	source  source
-	asks    *doctor.Gatherer
-
-	mu      sync.Mutex
-	objects map[objectKey]runtime.Object
+	kinds   []toolscache.SharedIndexInformer
 	reports []runtime.Object // see reach
-	changed chan struct{}    // has an element if objects have changed
-}
-
-type objectKey struct {
-	kind reflect.Type
-	client.ObjectKey
+	changed atomic.Bool      // whether records or reports have, since the console got them
+	heard   time.Time        // when the heartbeats were read
 }
 
 // NewHub returns a Hub for the kubeconfig context of that name. It sends no request yet, so the hub may be down.
-func NewHub(config *rest.Config, name, flags string, to *Sources) (*Hub, error) {
+func NewHub(config *rest.Config, name, flags string, to *console.Server) (*Hub, error) {
 	c, err := objects.Open(config, "hub", flags)
 	if err != nil {
 		return nil, err
 	}
-	return &Hub{
-		console: to.console, cluster: c, config: config, source: to.add(console.Source{Role: console.RoleHub, Context: name, Server: c.Server}),
-		asks:    &doctor.Gatherer{Hub: config, HubFlags: flags},
-		objects: map[objectKey]runtime.Object{}, changed: make(chan struct{}, 1),
-	}, nil
+	h := &Hub{source: add(to, console.Source{Role: console.RoleHub, Context: name, Server: c.Server}), config: config}
+	h.cluster, h.controllers, h.asks = c, []string{"clusterset-hub"}, (&doctor.Gatherer{Hub: config, HubFlags: flags}).Ask
+	return h, nil
 }
 
 // Run follows the hub until the context is done.
 func (h *Hub) Run(ctx context.Context) {
 	if err := h.run(ctx); err != nil {
-		h.source.set(console.Away, err, nil)
+		h.set(console.Away, fmt.Errorf("the hub: %w", err), nil)
 	}
 }
 
@@ -78,84 +65,62 @@ func (h *Hub) run(ctx context.Context) error {
 	config.WarningHandler = rest.NoWarnings{}
 	hub, err := cache.New(config, cache.Options{Scheme: connect.NewScheme(), Mapper: connect.HubMapper(), NewInformer: store.NewInformer, DefaultTransform: cache.TransformStripManagedFields()})
 	if err != nil {
-		return fmt.Errorf("the hub: %w", err)
+		return err
 	}
-	var synced []toolscache.InformerSynced
+	change := func(any) { h.changed.Store(true) }
 	for _, o := range []client.Object{&clustersetv1alpha1.MemberCluster{}, &clustersetv1alpha1.ExportedService{}, &clustersetv1alpha1.ExportedEndpoints{}} {
 		informer, err := hub.GetInformer(ctx, o)
 		if err != nil {
-			return fmt.Errorf("the hub: %w", err)
+			return err
 		}
-		registered, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-			AddFunc: func(o any) { h.put(o, true) }, UpdateFunc: func(_, o any) { h.put(o, true) }, DeleteFunc: func(o any) { h.put(o, false) },
-		})
-		if err != nil {
-			return fmt.Errorf("the hub: %w", err)
+		if _, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{AddFunc: change, UpdateFunc: func(any, any) { change(nil) }, DeleteFunc: change}); err != nil {
+			return err
 		}
-		synced = append(synced, registered.HasSynced)
+		h.kinds = append(h.kinds, informer.(toolscache.SharedIndexInformer)) //nolint:forcetypeassert // as store.NewInformer made it
 	}
 	var workers sync.WaitGroup
-	workers.Go(func() { h.pass(ctx, synced) })
-	workers.Go(func() { wait.UntilWithContext(ctx, func(ctx context.Context) { h.ask(ctx, synced) }, ask) })
+	workers.Go(func() { wait.UntilWithContext(ctx, h.more, look) })
 	workers.Go(func() {
-		wait.UntilWithContext(ctx, func(ctx context.Context) { h.source.tell(ctx, h.cluster, ofHub) }, look)
+		wait.UntilWithContext(ctx, func(ctx context.Context) {
+			if time.Since(h.heard) >= ask {
+				h.ask(ctx)
+				h.heard = time.Now()
+			}
+			h.pass()
+		}, settle)
 	})
-	workers.Go(func() { h.source.checkUps(ctx, h.asks.Ask) })
 	err = hub.Start(ctx)
 	workers.Wait()
 	return err
 }
 
-func all(synced []toolscache.InformerSynced) bool {
-	return !slices.ContainsFunc(synced, func(done toolscache.InformerSynced) bool { return !done() })
+// synced reports whether all records are there.
+func (h *Hub) synced() bool {
+	for _, kind := range h.kinds {
+		if !kind.HasSynced() {
+			return false
+		}
+	}
+	return true
 }
 
-// put keeps an object as long as it is there.
-func (h *Hub) put(o any, there bool) {
-	if gone, ok := o.(toolscache.DeletedFinalStateUnknown); ok {
-		o = gone.Obj
-	}
-	object, ok := o.(client.Object)
-	if !ok {
+// pass passes the objects on if they have changed. At first it waits until all are there, unless some can't be read: half of the
+// records would look like services without endpoints.
+func (h *Hub) pass() {
+	if !h.synced() && h.get().State == console.Loading || !h.changed.Swap(false) {
 		return
 	}
-	key := objectKey{reflect.TypeOf(object), client.ObjectKeyFromObject(object)}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if there {
-		h.objects[key] = object
-	} else {
-		delete(h.objects, key)
-	}
-	h.notify()
-}
-
-// pass passes the objects on when they have changed. At first it waits until all are there, unless some can't be read: half of the
-// records would look like services without endpoints.
-func (h *Hub) pass(ctx context.Context, synced []toolscache.InformerSynced) {
-	for !all(synced) && h.source.get().State == console.Loading {
-		if !sleep(ctx, settle/10) {
-			return
+	var records []runtime.Object
+	for _, kind := range h.kinds {
+		for _, o := range kind.GetStore().List() {
+			records = append(records, o.(runtime.Object)) //nolint:forcetypeassert // it holds nothing else
 		}
 	}
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-h.changed:
-		}
-		h.mu.Lock()
-		records := append(slices.Collect(maps.Values(h.objects)), h.reports...)
-		h.mu.Unlock()
-		h.console.SetRecords(records)
-		if !sleep(ctx, settle) {
-			return
-		}
-	}
+	h.console.SetRecords(append(records, h.reports...))
 }
 
 // ask reads the heartbeats, and finds out whether the hub answers. A watch doesn't show that: it is silent as long as nothing changes.
-func (h *Hub) ask(ctx context.Context, synced []toolscache.InformerSynced) {
+func (h *Hub) ask(ctx context.Context) {
 	err := h.readable(ctx)
 	var heard map[string]view.Heartbeat
 	var process time.Time
@@ -169,10 +134,10 @@ func (h *Hub) ask(ctx context.Context, synced []toolscache.InformerSynced) {
 		return
 	}
 	state := console.Live
-	if !all(synced) {
+	if !h.synced() {
 		state = console.Loading
 	}
-	h.source.set(state, err, nil)
+	h.set(state, err, nil)
 	if err == nil {
 		h.console.SetHeard(heard, process)
 		h.reach(heard)
@@ -181,20 +146,9 @@ func (h *Hub) ask(ctx context.Context, synced []toolscache.InformerSynced) {
 
 // reach keeps which clusters each can't reach as the reports in which it says so: preview reads these.
 func (h *Hub) reach(heard map[string]view.Heartbeat) {
-	now := view.Unreachable(heard)
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if !reflect.DeepEqual(h.reports, now) {
+	if now := view.Unreachable(heard); !reflect.DeepEqual(h.reports, now) {
 		h.reports = now
-		h.notify()
-	}
-}
-
-// notify wakes pass.
-func (h *Hub) notify() {
-	select {
-	case h.changed <- struct{}{}:
-	default:
+		h.changed.Store(true)
 	}
 }
 

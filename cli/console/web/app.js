@@ -2,7 +2,7 @@
 import { html, render, useEffect, useMemo, useRef } from "./html.js";
 import { go, here, param, to, useAddress } from "./address.js";
 import { chips, fromAddress, toParameter, toWords } from "./changes.js";
-import { listen, serverNow, setServerTime, useApi, useConnection } from "./live.js";
+import { serverNow, setServerTime, useApi, useConnection } from "./live.js";
 import { Announcer, announce, Choice, Effect, Icon, useClock } from "./parts.js";
 import { severity, sourceName, span } from "./words.js";
 import { HistoryView } from "./history.js";
@@ -120,7 +120,7 @@ function Banner({ map }) {
     lines.push([`${sourceName(s)} ${s.state === "Refused" ? "refuses access" : "doesn't answer"}.` + (s.lastAnswer ? ` What is shown of it is ${since(s.lastAnswer)} old.` : " Nothing is known of it."), s.error]);
   }
   if (wrong.length > 3) lines.push([`${wrong.length - 3} more of ${sources.length} sources are away.`, html`<a href=${to("map", [], { sources: "1" })}>See all sources</a>`]);
-  if (sources.some((s) => s.expiryPaused)) {
+  if (map.data?.expiryPaused) {
     lines.push(["Most clusters fell silent together, so the hub lets none of them expire.", "The cause is probably the hub or the network to it."]);
   }
   if (map.data?.notEnforced) lines.push(["All clusters can read all exports, although MemberClusters name communities.", `Not enforced: ${map.data.notEnforced}.`]);
@@ -208,5 +208,4 @@ function Help({ singleKeys }) {
   </dialog>`;
 }
 
-listen();
 render(html`<${App} />`, document.getElementById("app"));

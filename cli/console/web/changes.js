@@ -1,6 +1,7 @@
 // Changes of "what if". In the address each is words, as on the command line: if=drain beijing, if=place tianjin zones=a,b region=r.
 // For the server they are those of `clusterset preview --file`.
 import { decode as dec } from "./address.js";
+import { given, inShell, ofHub } from "./words.js";
 
 const ofClusters = ["down", "drain", "undrain", "leave"];
 
@@ -47,6 +48,15 @@ export function fromAddress(params) {
 /** toParameter writes changes for a request; "" if there are none. */
 export function toParameter(changes) {
   return changes.length ? "changes=" + enc(JSON.stringify(changes)) : "";
+}
+
+/** command previews changes in a shell. */
+export function command(changes, { flags, sources }) {
+  const [kind] = Object.keys(changes[0]), hub = given(flags, ...ofHub, "manifests", "data-path", "default-prefer"), members = given(flags, "kubeconfig");
+  if (changes.length === 1 && ofClusters.includes(kind)) return inShell("clusterset", "preview", kind, ...changes[0][kind], ...hub);
+  const whole = (c) => (c.export ? { export: { ...c.export, context: sources.find((s) => s.cluster === c.export.from)?.context } } : c);
+  const words = inShell("clusterset", "preview", ...hub, ...(changes.some((c) => c.export) ? members : []), "--file", "-");
+  return `${words} <<'EOF'\n${JSON.stringify(changes.map(whole), null, 2)}\nEOF`;
 }
 
 /** withCluster adds a cluster to the change of its kind, or removes it if it is there. */

@@ -1,5 +1,5 @@
 // A cluster's details beside the map, and what could be done with it.
-import { html } from "./html.js";
+import { html, useRef } from "./html.js";
 import { here, to } from "./address.js";
 import { Age, Icon, Phase, Tag, Toggles } from "./parts.js";
 import { useApi } from "./live.js";
@@ -42,14 +42,26 @@ const tiers = {
   degraded: "the last resort: only silent, drained and unreachable clusters are left",
 };
 
-// What the cluster's DNS servers answer. It is read again whenever something of the set changes, which heartbeats do.
+// What the cluster's DNS servers answer, and how often between the last two readings: those of servers that haven't started anew since.
 function Traffic({ context }) {
   const { data, error } = useApi(`api/traffic?context=${encodeURIComponent(context)}`, { key: context });
+  const readings = useRef([]);
+  if (data && data.at !== readings.current[0]?.at) readings.current = [data, readings.current[0]];
+  const before = readings.current[1];
   if (!data) return error ? html`<h3>Answers</h3><p class="faint">${error}</p>` : null;
-  const sum = data.tiers.reduce((n, t) => n + t.total, 0);
+  const seconds = before ? (Date.parse(data.at) - Date.parse(before.at)) / 1000 : 0;
+  const servers = Object.entries(data.answers), found = {};
+  for (const [server, answers] of servers) {
+    for (const [tier, n] of Object.entries(answers)) {
+      const sum = (found[tier] ??= { total: 0, perSecond: 0 }), was = before?.answers[server];
+      sum.total += n;
+      if (was) sum.perSecond += Math.max(0, n - (was[tier] ?? 0)) / seconds;
+    }
+  }
+  const all = Object.entries(found).sort(), sum = all.reduce((n, [, t]) => n + t.total, 0);
   return html`<h3>Answers</h3>
-    <p class="faint">${data.servers === 0 ? "No DNS server of clusterset was read" : `Names answered with addresses by ${count(data.servers, "DNS server")}`}${data.seconds > 0 && `, per second in the last ${Math.round(data.seconds)} s`}${data.servers > 0 && ", and since they started"}.</p>
-    ${data.tiers.length > 0 && html`<dl class="facts traffic">${data.tiers.map((t) => html`<${Fact} key=${t.tier} name=${tiers[t.tier] ?? t.tier}>${data.seconds > 0 && `${rate(t.perSecond)}/s, `}${t.total} (${Math.round(100 * t.total / (sum || 1))} %)<//>`)}</dl>`}
+    <p class="faint">${servers.length === 0 ? "No DNS server of clusterset was read" : `Names answered with addresses by ${count(servers.length, "DNS server")}`}${seconds > 0 && `, per second in the last ${Math.round(seconds)} s`}${servers.length > 0 && ", and since they started"}.</p>
+    ${all.length > 0 && html`<dl class="facts traffic">${all.map(([tier, t]) => html`<${Fact} key=${tier} name=${tiers[tier] ?? tier}>${seconds > 0 && `${rate(t.perSecond)}/s, `}${t.total} (${Math.round(100 * t.total / (sum || 1))} %)<//>`)}</dl>`}
     ${data.unread?.map((u) => html`<p key=${u} class="faint">Not read: ${u}</p>`)}`;
 }
 

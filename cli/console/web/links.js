@@ -19,7 +19,8 @@ export function LinksView({ address, map, parameter }) {
   const as = params.get("as") ?? (clusters.length > drawn ? "matrix" : "drawing");
   const used = links.filter((l) => l.services), cut = links.filter((l) => l.reachable === "False"), said = links.filter((l) => l.reachable && l.reachable !== "Unknown");
   const shown = links.filter((l) => !only || l.from === only || l.to === only);
-  const file = "api/links.csv" + (parameter && "?" + parameter), json = "api/links" + (parameter && "?" + parameter);
+  const json = "api/links" + (parameter && "?" + parameter);
+  const csv = (e) => { e.currentTarget.href = URL.createObjectURL(new Blob([table(links)], { type: "text/csv" })); };
   return html`
     <div class="viewhead"><h1 tabindex="-1">Links</h1>
       <p class="lead">${got.data.uncounted ? "The set is too large to count what leads where." : `${count(used.length, "pair")} of clusters with services that lead from one to the other.`} ${said.length ? `${cut.length || "None"} of ${count(said.length, "measured path")} can't be used.` : "No path is measured."}</p></div>
@@ -27,7 +28,7 @@ export function LinksView({ address, map, parameter }) {
       ${as === "matrix" && html`<${Search} label="Find a cluster" params=${params} />`}
       <${Choice} label="Shown as" name="as" value=${as} options=${[["drawing", "drawing"], ["matrix", "matrix"]]} />
       ${only && html`<${Toggle} on=${true} values=${{ cluster: null }}>only ${only}<//>`}
-      <a class="toggle" href=${file} download="links.csv">CSV</a><a class="toggle" href=${json} download="links.json">JSON</a>
+      <a class="toggle" href=${json} onClick=${csv} download="links.csv">CSV</a><a class="toggle" href=${json} download="links.json">JSON</a>
     </div>
     <ul class="legend" aria-label="What links mean">
       <li><span class="wire used" aria-hidden="true"></span> services lead there, wider for more</li><li><span class="wire last" aria-hidden="true"></span> some for lack of anything better</li>
@@ -37,6 +38,12 @@ export function LinksView({ address, map, parameter }) {
       : html`<${Drawing} clusters=${clusters} regions=${regions} links=${shown} only=${only} />`}`;
 }
 
+/** table is the links as CSV. */
+export function table(links) {
+  const fields = ["from", "to", "services", "names", "clusterSetIPs", "lastResort", "reachable", "reason", "roundTripMicroseconds"];
+  return [fields, ...links.map((l) => fields.map((f) => l[f] ?? ""))].map((row) => row.join() + "\n").join("");
+}
+
 const kind = (l) => (l.reachable === "False" ? "cut" : l.lastResort ? "last" : l.services ? "used" : "");
 
 /** inWords is a link in a sentence. */
@@ -44,7 +51,7 @@ function inWords(l) {
   const reach = { True: "reached", False: "not reached", Unknown: "not measured" }[l.reachable];
   const trip = l.roundTripMicroseconds ? ` in ${trips(l)}` : "";
   const since = l.reachable === "False" && l.since ? `, for ${span(serverNow() - Date.parse(l.since))}` : "";
-  return [`${l.from} to ${l.to}: ` + (l.services ? `${count(l.services, "service")} (${count(l.names ?? 0, "name")}, ${count(l.clusterSetIPs ?? 0, "ClusterSetIP")})` : "no service"),
+  return [`${l.from} to ${l.to}: ` + (l.services ? `${count(l.services, "service")} (${count(l.names, "name")}, ${count(l.clusterSetIPs, "ClusterSetIP")})` : "no service"),
     l.lastResort && `${l.lastResort} as the last resort`, reach && reach + trip + (l.reason && l.reason !== "Answers" ? ` (${l.reason})` : "") + since].filter(Boolean).join("; ");
 }
 

@@ -1,9 +1,13 @@
-// What the server says: JSON on request, and by server-sent events when to ask again.
+// What the server says: JSON on request, again every few seconds while somebody sees the page.
 import { useEffect, useState } from "./html.js";
 import { store } from "./store.js";
 
-const listeners = new Set(); // of changes
-const changed = () => { for (const f of listeners) f(); };
+const every = 3000; // ms between two requests for the same
+
+const listeners = new Set(); // of turns
+const turn = () => { if (!document.hidden) for (const f of listeners) f(); };
+setInterval(turn, every);
+document.addEventListener("visibilitychange", turn);
 
 /** connection: whether the server is there, since when it isn't, and whether it no longer knows us. */
 const connection = store({ up: true, since: Date.now(), ended: false });
@@ -22,47 +26,12 @@ function connect(up, ended = false) {
   if (up !== was.up || ended !== was.ended) connection.set({ up, ended, since: Date.now() });
 }
 
-let source;
-export function listen() {
-  source?.close();
-  source = undefined;
-  if (document.hidden) return;
-  const stream = new EventSource("api/events");
-  source = stream;
-  stream.onmessage = () => {
-    connect(true);
-    changed();
-  };
-  stream.onopen = () => {
-    if (!connection.get().up) changed();
-    connect(true);
-  };
-  stream.onerror = async () => {
-    const closed = stream.readyState === EventSource.CLOSED;
-    const ended = closed && (await refused());
-    connect(false, ended);
-    if (closed && !ended) setTimeout(listen, 2000);
-  };
-}
-
-// A browser opens six connections to a server at a time, for all tabs. A tab that nobody sees gives the one of its stream back.
-document.addEventListener("visibilitychange", () => {
-  listen();
-  if (!document.hidden) changed();
-});
-
-/** refused says whether the server is there and doesn't know this session. */
-async function refused() {
-  try {
-    return (await fetch("api/map")).status === 401;
-  } catch {
-    return false;
-  }
-}
-
-async function get(url, signal) {
-  const response = await fetch(url, { signal });
-  if (response.status === 401) connect(false, true);
+export async function get(url, signal) {
+  const response = await fetch(url, { signal }).catch((error) => {
+    if (!signal?.aborted) connect(false);
+    throw error;
+  });
+  connect(response.status !== 401, response.status === 401);
   const body = await response.json().catch((error) => {
     if (response.ok) throw error; // cut off
     return { error: `${response.status} ${response.statusText}` };
@@ -72,19 +41,19 @@ async function get(url, signal) {
 }
 
 /**
- * useApi asks for a URL (null: nothing), again when something changes unless once is set, and keeps the last answer while it asks, as long as
- * the key stays the same. A request for another URL ends the one before.
+ * useApi asks for a URL (null: nothing), again at each turn unless once is set, and keeps the last answer while it asks, as long as the key
+ * stays the same. A request for another URL ends the one before.
  */
 export function useApi(url, { key = "", once = false } = {}) {
   const [got, set] = useState({});
   useEffect(() => {
     if (!url) return set({});
     const aborter = new AbortController();
-    let busy = false, again = false;
+    let busy = false;
     const load = async () => {
+      if (busy) return;
       busy = true;
-      again = false;
-      set((was) => ({ ...(was.key === key ? was : { key }), busy: true }));
+      set((was) => ({ ...(was.key === key ? was : { key }), busy: was.url !== url }));
       try {
         const data = await get(url, aborter.signal);
         set({ key, url, data });
@@ -95,23 +64,18 @@ export function useApi(url, { key = "", once = false } = {}) {
         set((was) => ({ key, url, data: gone ? was.data : undefined, error: error.message }));
       }
       busy = false;
-      if (again) load();
     };
-    const reload = () => {
-      if (busy) again = true;
-      else load();
-    };
-    if (!once) listeners.add(reload);
+    if (!once) listeners.add(load);
     load();
     return () => {
       aborter.abort();
-      listeners.delete(reload);
+      listeners.delete(load);
     };
   }, [url, key]);
   return got.key === key ? got : {};
 }
 
-/** useTick renders again when something changes, and returns how often that was. */
+/** useTick renders again at each turn, and returns how many there were. */
 export function useTick() {
   const [n, set] = useState(0);
   useEffect(() => {
@@ -121,4 +85,3 @@ export function useTick() {
   }, []);
   return n;
 }
-export { get };

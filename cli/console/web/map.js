@@ -8,7 +8,7 @@ import { Cluster } from "./cluster.js";
 
 const many = 60; // with more clusters, a tile has one line
 
-export function MapView({ address, map, changes, parameter }) {
+export function MapView({ address, map, problems, changes, parameter }) {
   const { params } = address;
   const find = (params.get("find") ?? "").toLowerCase();
   const only = params.get("only") ?? "";
@@ -52,7 +52,7 @@ export function MapView({ address, map, changes, parameter }) {
             })}</ul>
           </div>`)}</div>
         </section>`)}
-        <${Sources} sources=${map.data.sources} open=${params.get("sources") === "1"} />
+        <${Sources} sources=${map.data.sources} problems=${problems.data} open=${params.get("sources") === "1"} />
       </div>
       ${chosen && html`<${Cluster} key=${chosen.name} c=${chosen} map=${map.data} changes=${changes} parameter=${parameter} />`}
     </div>`;
@@ -156,7 +156,8 @@ function moved(c) {
   return text(c) !== text(c.after);
 }
 
-function Sources({ sources, open }) {
+function Sources({ sources, problems, open }) {
+  const wrong = (s) => problems?.items.filter((p) => p.namespace && p.context === s.context && p.cluster === s.cluster).length;
   const state = { Live: ["ready", "good"], Loading: ["unknown", "calm"], Away: ["expired", "bad"], Refused: ["cross", "bad"] };
   return html`<details class="sources" open=${open || sources.length <= 4}>
     <summary>What this page reads: ${count(sources.length, "source")}</summary>
@@ -165,7 +166,7 @@ function Sources({ sources, open }) {
         <td><${Tag} icon=${state[s.state]?.[0] ?? "unknown"} tone=${state[s.state]?.[1] ?? "calm"}>${s.state}<//>${s.error && html`<div class="faint">${s.error}</div>`}</td>
         <td>${s.since && html`<${Age} time=${s.since} />`}</td>
         <td>${s.lastAnswer && html`<${Age} time=${s.lastAnswer} />`}</td>
-        <td>${s.services && html`${s.services.imported} imported, ${s.services.exported} exported${s.services.conflicts > 0 && `, ${s.services.conflicts} in conflict`}${s.services.lastResort > 0 && `, ${s.services.lastResort} at the last resort`}${s.services.problems > 0 && `, ${count(s.services.problems, "problem")}`}`}</td>
+        <td>${s.role === "member" && s.lastAnswer && [`${s.imported ?? 0} imported, ${s.exported ?? 0} exported`, wrong(s) && count(wrong(s), "problem")].filter(Boolean).join(", ")}</td>
         <td class="faint">${s.server}</td>
       </tr>`)}<//>
   </details>`;

@@ -4,17 +4,19 @@ import { here, to } from "./address.js";
 import { toWords } from "./changes.js";
 import { useApi } from "./live.js";
 import { Age, Command, Effects, Icon, Outcome, Phase, Press, Search, Table, Tag, Toggle, Toggles } from "./parts.js";
-import { count, placeName, placeText, severity, ways } from "./words.js";
+import { count, given, inShell, placeName, placeText, severity, ways } from "./words.js";
 import { Matrix } from "./matrix.js";
 import { Answers } from "./answers.js";
 
-export function ServiceView({ address, changes, parameter }) {
+export function ServiceView({ address, map, problems, changes, parameter }) {
   const { params, rest } = address;
   const [namespace = "", name = ""] = rest;
   const service = namespace + "/" + name;
   const got = useApi("api/service?service=" + encodeURIComponent(service) + (parameter && "&" + parameter), { key: service });
-  const data = got.data && { ...got.data, rows: got.data.rows ?? [], columns: got.data.columns ?? [] };
-  const networks = data && { was: data.networks, is: data.networksAfter ?? data.networks };
+  const then = got.url?.includes("&changes="); // what is shown is an answer to that
+  const data = got.data && { ...got.data, rows: got.data.rows ?? [], columns: columns(got.data.item, then && (got.data.itemAfter ?? {}), map.data?.clusters ?? []) };
+  const networks = useMemo(() => networksOf(map.data?.clusters ?? []), [map.data]);
+  const wrong = problems.data && [...problems.data.items, ...problems.data.answered ?? []].filter((p) => p.cluster && p.namespace === namespace && p.name === name);
   const fold = params.get("fold") === "1";
   const find = (params.get("place") ?? "").toLowerCase();
   const rows = useMemo(() => (data ? arrange(data.rows, fold).filter((r) => r.places.some((p) => placeName(p).toLowerCase().includes(find))) : []), [got.data, fold, find]);
@@ -22,6 +24,7 @@ export function ServiceView({ address, changes, parameter }) {
   if (!data) return html`<nav class="crumbs" aria-label="Above"><a href=${to("services")}>Services</a></nav>${title}<${Outcome} got=${got} what="the service" />`;
 
   const item = data.itemAfter ?? data.item;
+  const oldest = data.columns.find((c) => c.name === item?.winner);
   const at = params.get("at"), by = params.get("by");
   const chosen = rows.find((r) => r.places.some((p) => placeText(p) === at));
   const places = data.rows.reduce((n, r) => n + r.places.length, 0);
@@ -31,7 +34,7 @@ export function ServiceView({ address, changes, parameter }) {
       <p class="tags">
         ${data.effects?.length > 0 && html`<${Effects} list=${data.effects} />`}
         ${!data.item && html`<${Tag} icon="plus" tone="what">nobody exports it now<//>`}
-        ${data.item && data.changes?.length > 0 && !data.itemAfter && html`<${Tag} icon="minus" tone="what">nobody would export it<//>`}
+        ${data.item && then && !data.itemAfter && html`<${Tag} icon="minus" tone="what">nobody would export it<//>`}
       </p>
     </div>
     ${item && html`<dl class="facts across">
@@ -39,10 +42,10 @@ export function ServiceView({ address, changes, parameter }) {
       <div><dt>Ports</dt><dd>${item.ports?.join(", ") || "none"}</dd></div>
       <div><dt>Ready endpoints</dt><dd>${item.ready} of ${item.clusters.reduce((n, c) => n + c.endpoints, 0)}${item.silent > 0 && html` <${Tag} icon="suspect" tone="warn">${item.silent} in Suspect clusters<//>`}</dd></div>
       <div><dt>Policy</dt><dd>${item.policy || "the default"}</dd></div>
-      <div><dt>Oldest export</dt><dd>${item.winner}${item.exportedAt && html`, <${Age} time=${item.exportedAt} />`}</dd></div>
+      <div><dt>Oldest export</dt><dd>${item.winner}, <${Age} time=${oldest?.exportedAt} /></dd></div>
     </dl>`}
-    <${Conflicts} list=${data.conflicts} />
-    ${data.problems?.length > 0 && html`<ul class="notices">${data.problems.map((p, i) => html`<li key=${i} class="notice warn"><${Icon} name="alert" /> ${p.cluster || p.context}: ${p.what}: ${p.reason}: ${p.message}</li>`)}</ul>`}
+    <${Conflicts} list=${conflicts(data.item?.conflicts, data.changed)} />
+    ${wrong?.length > 0 && html`<ul class="notices">${wrong.map((p, i) => html`<li key=${i} class="notice warn"><${Icon} name="alert" /> ${p.cluster}: ${p.what}: ${p.reason}: ${p.message}</li>`)}</ul>`}
     ${data.notes?.map((n) => html`<p class="notice">${n}</p>`)}
 
     <section aria-labelledby="matrix">
@@ -54,7 +57,7 @@ export function ServiceView({ address, changes, parameter }) {
         <a class="toggle" href=${to("whatif", [], { kind: "exportTo", service })}><${Icon} name="hidden" /> export-to…</a>
         <span class="faint">${count(places, "place")} × ${count(data.columns.length, "cluster")}</span>
       </div>
-      <${Legend} changes=${changes} hidden=${data.columns.some((c) => c.unseen || c.after?.unseen)} networks=${!!data.networks} />
+      <${Legend} changes=${changes} hidden=${data.columns.some((c) => c.unseen || c.after?.unseen)} networks=${!!networks.was} />
       <div class=${"split wide" + (chosen ? " open" : "")}>
         ${rows.length === 0 ? html`<p class="notice">${places ? "No place matches." : "No place has clients."}</p>`
           : html`<${Matrix} rows=${rows} columns=${data.columns} networks=${networks} at=${at} by=${by} />`}
@@ -63,21 +66,46 @@ export function ServiceView({ address, changes, parameter }) {
       </div>
     </section>
 
-    <section aria-labelledby="exporters"><h2 id="exporters">Exported by</h2><${Exporters} columns=${data.columns} changes=${changes} service=${service} /></section>
-    <section aria-labelledby="access"><h2 id="access">Names and addresses</h2><${Access} access=${data.access} type=${item?.type} /></section>`;
+    <section aria-labelledby="exporters"><h2 id="exporters">Exported by</h2><${Exporters} columns=${data.columns} oldest=${oldest} changes=${changes} service=${service} /></section>
+    <section aria-labelledby="access"><h2 id="access">Names and addresses</h2><${Access} data=${data} namespace=${namespace} name=${name} type=${item?.type} map=${map.data} /></section>`;
 }
 
 /** Access has what clients use, and commands that show what they get. */
-function Access({ access, type }) {
-  const { names, members = [], commands } = access;
+function Access({ data, namespace, name, type, map }) {
+  const service = namespace + "/" + name, ips = data.clusterSetIPs ?? {};
+  const members = map?.sources.filter((s) => s.role === "member" && s.context in ips) ?? [];
+  const extended = members.filter((s) => s.extended?.includes(service));
+  const zones = ["clusterset.local", ...(data.rows.some((r) => r.before && r.before.global.result !== "NXDOMAIN") ? ["global"] : []), ...(extended.length ? ["cluster.local"] : [])];
+  const names = zones.map((zone) => `${name}.${namespace}.svc.${zone}`);
+  const at = members.length ? members.map((m) => [...given(map.flags, "kubeconfig"), "--context", m.context]) : [[]];
+  const commands = [...names.map((n) => inShell("dig", "+short", n)), ...at.map((where) => inShell("clusterset", "explain", service, ...where))];
   return html`<dl class="facts">
       <div><dt>Names</dt><dd>${names.map((n) => html`<div key=${n}><code>${n}</code></div>`)}</dd></div>
-      ${type !== "Headless" && html`<div><dt>ClusterSetIPs</dt><dd>${members.map((m) => html`<div key=${m.context}>${m.cluster || m.context}: ${m.clusterSetIPs?.length ? html`<code>${m.clusterSetIPs.join(", ")}</code>` : html`<span class="faint">none</span>`}</div>`)}
+      ${type !== "Headless" && html`<div><dt>ClusterSetIPs</dt><dd>${members.map((m) => html`<div key=${m.context}>${m.cluster || m.context}: ${ips[m.context]?.length ? html`<code>${ips[m.context].join(", ")}</code>` : html`<span class="faint">none</span>`}</div>`)}
         ${members.length === 0 && html`<span class="faint">Each cluster assigns its own. Start the console with --context to see those of a cluster.</span>`}</dd></div>`}
-      ${members.some((m) => m.asks) && html`<div><dt>Own name</dt><dd>${members.filter((m) => m.asks).map((m) => html`<div key=${m.context}>${m.cluster || m.context}: ${m.extended ? html`<${Tag} icon="out" tone="good">extended<//> leads to other clusters while it has no ready endpoint` : html`<${Tag} icon="cross" tone="warn">not extended<//> ${m.refused || "no other cluster has it for use"}`}</div>`)}</dd></div>`}
+      ${extended.length > 0 && html`<div><dt>Own name</dt><dd>${extended.map((m) => html`<div key=${m.context}>${m.cluster}: <${Tag} icon="out" tone="good">extended<//> leads to other clusters while it has no ready endpoint</div>`)}</dd></div>`}
     </dl>
     <p class="faint small above">In a pod of a member, and in your shell:</p>
     ${commands.map((c) => html`<${Command} key=${c} text=${c} />`)}`;
+}
+
+/** columns are the clusters that export the service now or after the changes, each with how it is then. */
+function columns(now, then, clusters) {
+  const at = new Map(clusters.map((c) => [c.name, c]));
+  const state = ({ phase = "Unknown", drain, down, zones, region } = {}) => ({ phase, drain, down, zones, region });
+  const all = (item, of) => (item?.clusters ?? []).map((c) => ({ ...state(of(at.get(c.name))), ...c, conflicts: item.conflicts?.some((x) => x.clusters.includes(c.name)) }));
+  const before = all(now, (c) => c);
+  if (!then) return before;
+  const after = new Map(all(then, (c) => c?.after ?? c).map((c) => [c.name, c])), old = new Set(before.map((c) => c.name));
+  return [...before.map((c) => ({ ...c, after: after.get(c.name), leaves: !after.has(c.name) })), ...[...after.values()].filter((c) => !old.has(c.name)).map((c) => ({ ...c, joins: true }))]
+    .sort((a, b) => (a.name < b.name ? -1 : 1));
+}
+
+/** networksOf has the network of each cluster, now and after the changes, if there are several. */
+function networksOf(clusters) {
+  const of = (at) => Object.fromEntries(clusters.map((c) => [c.name, at(c).network ?? ""]));
+  const was = of((c) => c), is = of((c) => c.after ?? c);
+  return new Set([...Object.values(was), ...Object.values(is)]).size > 1 ? { was, is } : {};
 }
 
 /** arrange makes a row of each place, by region, zone and cluster, or leaves places with the same answers in one. */
@@ -88,25 +116,32 @@ function arrange(rows, fold) {
   return rows.flatMap((r) => r.places.map((p) => ({ ...r, places: [p], key: key(p) }))).sort((a, b) => (a.key < b.key ? -1 : 1));
 }
 
-function Conflicts({ list = [] }) {
+/** conflicts are those that exist and those that the changes begin, with what these do. */
+function conflicts(now = [], changed = []) {
+  const key = (c) => [c.reason, c.winner, ...c.clusters].join();
+  const ended = changed.filter((c) => c.ends).map(key);
+  return [...now.map((c) => ({ ...c, ends: ended.includes(key(c)) })), ...changed.filter((c) => !c.ends).map((c) => ({ ...c, begins: true }))];
+}
+
+function Conflicts({ list }) {
   if (!list.length) return null;
   return html`<ul class="notices">${list.map((c, i) => html`<li key=${i} class=${"notice " + (c.ends ? "good" : "warn")}><${Icon} name=${c.ends ? "check" : "conflict"} />
     <span>${c.begins && html`<b>Would come into conflict. </b>`}${c.ends && html`<b>Would no longer conflict. </b>`}${c.message}</span></li>`)}</ul>`;
 }
 
-function Exporters({ columns, changes, service }) {
+function Exporters({ columns, oldest, changes, service }) {
   const limited = columns.some((c) => c.exportTo || c.after?.exportTo);
   const head = ["Cluster", "State", "Where", "Ready", "Exported", "ClusterIP", ...(limited ? ["Exported to"] : []), "What if"];
   return html`<${Table} label="Exporting clusters" head=${head}>${columns.slice(0, 50).map((c) => {
       const at = c.after ?? c, off = c.down || at.down;
       const others = changes.filter((x) => !(x.unexport?.service === service && x.unexport.from === c.name));
       return html`<tr key=${c.name}>
-        <th scope="row"><a href=${to("map", [], { cluster: c.name })}>${c.name}</a>${c.winner && html` <${Tag} icon="check" title="The oldest export wins where exports differ">oldest<//>`}${c.conflicts && html` <${Tag} icon="conflict" tone="warn">differs<//>`}</th>
+        <th scope="row"><a href=${to("map", [], { cluster: c.name })}>${c.name}</a>${c === oldest && html` <${Tag} icon="check" title="The oldest export wins where exports differ">oldest<//>`}${c.conflicts && html` <${Tag} icon="conflict" tone="warn">differs<//>`}</th>
         <td><${Phase} phase=${c.phase} />${" "}${c.drain && html`<${Tag} icon="drain" tone="warn">drained<//>`}${at.drain && !c.drain && html`<${Tag} icon="drain" tone="what">would be drained<//>`}
           ${off && html`<${Tag} icon="power" tone="what">off<//>`}${c.leaves && html`<${Tag} icon="minus" tone="what">no longer<//>`}${c.joins && html`<${Tag} icon="plus" tone="what">new<//>`}</td>
         <td>${[at.zones?.join(", "), at.region].filter(Boolean).join(" / ") || html`<span class="faint">unknown</span>`}</td>
         <td>${c.ready} of ${c.endpoints}</td>
-        <td>${c.exportedAt && html`<${Age} time=${c.exportedAt} />`}</td>
+        <td><${Age} time=${c.exportedAt} /></td>
         <td>${c.clusterIPs?.join(", ") ?? ""}</td>
         ${limited && html`<td>${at.exportTo?.join(", ") || html`<span class="faint">all</span>`}</td>`}
         <td class="links"><${Toggles} c=${c} changes=${changes} kind="toggle" label kinds=${[["down", "power"], c.drain ? ["undrain", "undrain"] : ["drain", "drain"]]} />

@@ -6,8 +6,8 @@ import { announce, Effects, Icon, Search, Tag, Toggle } from "./parts.js";
 import { useList } from "./rows.js";
 import { count } from "./words.js";
 
-const page = 100; // rows per request
-const filters = ["q", "namespace", "cluster", "type", "conflicts", "policy", "empty", "sort", "desc"];
+const page = 100; // rows per request, as the server has
+const filters = ["q", "cluster", "type", "conflicts", "policy", "empty", "sort", "desc"];
 
 export function ServicesView({ address, map, whatif }) {
   const { params } = address;
@@ -46,7 +46,7 @@ export function ServicesView({ address, map, whatif }) {
         <${Column} name="clusters" text="Exported by" params=${params} />
         <${Column} name="ready" text="Ready" params=${params} />
         <span role="columnheader">Policy and state</span>`,
-      row: (i, at, rove) => html`<${Row} key=${i} s=${list.items.get(i)} at=${at} effects=${effects} rove=${rove} />`,
+      row: (i, at, rove) => html`<${Row} key=${i} s=${list.items.get(i)} at=${at} effects=${effects} sources=${map.data?.sources ?? []} rove=${rove} />`,
     })}
     ${list.matched === 0 && html`<p class="notice">No service matches.</p>`}`;
 }
@@ -60,9 +60,10 @@ function Column({ name, text, params, first }) {
   return html`<span role="columnheader" aria-sort=${on ? (desc ? "descending" : "ascending") : undefined}><a href=${here(next)}>${text}${on && html` <${Icon} name=${desc ? "less" : "more"} />`}</a></span>`;
 }
 
-function Row({ s, at, effects, rove }) {
+function Row({ s, at, effects, sources, rove }) {
   if (!s) return html`<div class="row" ...${at}><span role="gridcell" class="faint" ...${rove}>…</span></div>`;
-  const changed = effects.get(s.namespace + "/" + s.name);
+  const service = s.namespace + "/" + s.name, changed = effects.get(service);
+  const extended = sources.filter((from) => from.extended?.includes(service)).map((from) => from.cluster);
   const endpoints = s.clusters.reduce((n, c) => n + c.endpoints, 0);
   return html`<div class=${"row" + (changed ? " changed" : "")} ...${at}>
     <span role="gridcell" class="name"><a href=${to("service", [s.namespace, s.name])} ...${rove}><span class="faint">${s.namespace}/</span>${s.name}</a></span>
@@ -71,8 +72,8 @@ function Row({ s, at, effects, rove }) {
     <span role="gridcell" class=${"ready" + (s.ready === 0 ? (s.silent ? " silent" : " none") : "")}>${s.ready === 0 && html`<${Icon} name=${s.silent ? "suspect" : "expired"} label=${s.silent ? "ready endpoints only in Suspect clusters" : "no ready endpoint"} /> `}${s.ready}<span class="faint"> of ${endpoints}</span></span>
     <span role="gridcell" class="state">
       ${changed && html`<${Effects} list=${changed.slice(0, 2)} />`}
-      ${s.conflicts > 0 && html`<${Tag} icon="conflict" tone="warn" title=${count(s.conflicts, "conflict")}>conflict<//>`}
-      ${s.extended && html`<${Tag} icon="out" title=${`Its own name fails over to other clusters in ${s.extended.join(", ")}`}>extended<//>`}
+      ${s.conflicts && html`<${Tag} icon="conflict" tone="warn" title=${count(new Set(s.conflicts.map((c) => c.field)).size, "conflict")}>conflict<//>`}
+      ${extended.length > 0 && html`<${Tag} icon="out" title=${`Its own name fails over to other clusters in ${extended.join(", ")}`}>extended<//>`}
       ${s.policy && html`<${Tag} icon="policy" title="stated by its exports">${s.policy}<//>`}
     </span>
   </div>`;
@@ -94,10 +95,10 @@ function usePages(base, from, to) {
     for (let p = first; p <= last; p++) {
       if (ticks.get(p) === tick) continue;
       ticks.set(p, tick);
-      get(`${base}&offset=${p * page}&limit=${page}`, aborter.signal).then((data) => put((was) => {
+      get(`${base}&offset=${p * page}`, aborter.signal).then((data) => put((was) => {
         const items = new Map(was);
         for (let i = 0; i < page; i++) items.delete(p * page + i);
-        (data.items ?? []).forEach((item, i) => items.set(data.offset + i, item));
+        (data.items ?? []).forEach((item, i) => items.set(p * page + i, item));
         return { items, total: data.total, matched: data.matched, error: undefined };
       }), (error) => {
         ticks.delete(p);

@@ -1,7 +1,7 @@
 // What if: builds a change and lists its effects, the worst first.
 import { html, useMemo, useState } from "./html.js";
 import { go, here, to } from "./address.js";
-import { toParameter, toWords, withCluster } from "./changes.js";
+import { command, toParameter, toWords, withCluster } from "./changes.js";
 import { get, useApi } from "./live.js";
 import { Choice, Command, Effect, Effects, Icon, Outcome, Search, Tag, Toggle } from "./parts.js";
 import { useList } from "./rows.js";
@@ -22,7 +22,7 @@ export function WhatIfView({ address, map, changes, whatif }) {
     <div class="viewhead"><h1 tabindex="-1">What if</h1>
       <p class="lead">Choose a change, as for <code>clusterset preview</code>: every view shows the difference. Nothing is changed.</p></div>
     <${Builder} key=${address.params.get("kind") + "|" + address.params.get("cluster") + "|" + address.params.get("service")} params=${address.params} clusters=${map.data?.clusters ?? []} changes=${changes} />
-    ${changes.length > 0 && html`<${Result} params=${address.params} changes=${changes} whatif=${whatif} />`}`;
+    ${changes.length > 0 && html`<${Result} params=${address.params} changes=${changes} whatif=${whatif} map=${map} />`}`;
 }
 
 /** Builder builds one change. It adds only what the server finds possible: a name with a typo stays in its field. */
@@ -79,7 +79,7 @@ function Builder({ params, clusters, changes }) {
   </form>`;
 }
 
-function Result({ params, changes, whatif }) {
+function Result({ params, changes, whatif, map }) {
   const find = (params.get("find") ?? "").toLowerCase();
   const only = params.get("effect");
   const all = whatif.data?.services ?? [];
@@ -102,12 +102,12 @@ function Result({ params, changes, whatif }) {
         const s = shown[i];
         return html`<div class="row" key=${s.namespace + "/" + s.name} ...${at}>
           <span role="gridcell" class="name"><a href=${to("service", [s.namespace, s.name])} ...${rove}><span class="faint">${s.namespace}/</span>${s.name}</a></span>
-          <span role="gridcell" class="state"><${Effects} list=${s.effects} />${s.conflicts > 0 && html`<${Tag} icon="conflict" tone="warn">${count(s.conflicts, "conflict")}<//>`}</span>
+          <span role="gridcell" class="state"><${Effects} list=${s.effects} />${s.conflicts && html`<${Tag} icon="conflict" tone="warn">${count(s.conflicts.length, "conflict")}<//>`}</span>
           <span role="gridcell">${s.places === undefined ? "" : count(s.places, "place")}</span>
         </div>`;
       },
     })}
     ${shown.length === 0 && html`<p class="notice">${all.length ? "No service matches." : "No service changes."}</p>`}
-    <section class="cli" aria-labelledby="cli"><h2 id="cli">The same on the command line</h2><${Command} text=${whatif.data.command} /></section>
+    <section class="cli" aria-labelledby="cli"><h2 id="cli">The same on the command line</h2>${map.data && html`<${Command} text=${command(changes, map.data)} />`}</section>
   </section>`;
 }

@@ -14,6 +14,13 @@ export function finder(text) {
   };
 }
 
+/** inShell is a line for a POSIX shell. */
+export const inShell = (...words) => words.map((w) => (/^[\w@%+=:,./-]+$/.test(w) ? w : `'${w.replaceAll("'", "'\\''")}'`)).join(" ");
+
+/** given are those flags of some names that the console was started with, as arguments. */
+export const given = (flags, ...names) => names.flatMap((n) => (flags?.[n] ? ["--" + n, flags[n]] : []));
+export const ofHub = ["hub-kubeconfig", "hub-context"];
+
 /** span writes a duration in milliseconds. */
 export function span(ms) {
   const s = Math.max(0, Math.round(ms / 1000));

@@ -1,5 +1,7 @@
 // Command envoy asks Envoy Gateway what an Envoy would: over the aggregated, incremental stream of xDS, with a proxy's certificate. It prints
-// the clusters and their endpoints as JSON, and ends. It has no settings that Envoy hasn't: the node's ID and cluster are Envoy's flags
+// a JSON object with a text for each cluster, which is what Envoy calls the servers of one rule of a route, and ends. The text has the endpoints,
+// each with its zone, if it is said, its health, unless that is UNKNOWN, and its priority, unless that is 0. Settings follow: how many endpoints
+// the proxy's own zone must have to be used alone, and how many requests a connection may carry, if there are such bounds. It has no settings that Envoy hasn't: the node's ID and cluster are Envoy's flags
 // --service-node and --service-cluster.
 package main
 
@@ -11,10 +13,13 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
@@ -36,21 +41,6 @@ const (
 
 // patience is how long it waits for all that it asks for.
 const patience = 10 * time.Second
-
-// Cluster is what Envoy calls a cluster: the servers of one rule of a route.
-type Cluster struct {
-	Endpoints []Endpoint
-	// ForceLocalZone is how many endpoints the proxy's own zone must have to be used alone. 0 means that zones don't matter.
-	ForceLocalZone uint32
-	// MaxRequestsPerConnection is 0 if there is no limit.
-	MaxRequestsPerConnection uint32
-}
-
-// Endpoint is a server.
-type Endpoint struct {
-	Address, Zone, Health string
-	Priority              uint32
-}
 
 func main() {
 	address := flag.String("address", "127.0.0.1:18000", "the address of the xDS server")
@@ -108,7 +98,7 @@ func tlsConfig(certs string) (*tls.Config, error) {
 type stream = discoveryv3.AggregatedDiscoveryService_DeltaAggregatedResourcesClient
 
 // read asks for all clusters, and then for their endpoints.
-func read(s stream, node *corev3.Node) (map[string]*Cluster, error) {
+func read(s stream, node *corev3.Node) (map[string]string, error) {
 	if err := s.Send(&discoveryv3.DeltaDiscoveryRequest{Node: node, TypeUrl: clusterKind}); err != nil {
 		return nil, err
 	}
@@ -116,45 +106,34 @@ func read(s stream, node *corev3.Node) (map[string]*Cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("receive clusters: %w", err)
 	}
-	all := map[string]*Cluster{}
-	var names []string
+	settings, all := map[string]string{}, map[string]string{}
 	for _, resource := range clusters {
 		var c clusterv3.Cluster
 		if err := resource.UnmarshalTo(&c); err != nil {
 			return nil, err
 		}
-		if c.GetType() != clusterv3.Cluster_EDS {
-			return nil, fmt.Errorf("cluster %s is of type %s, want EDS", c.GetName(), c.GetType())
-		}
-		if all[c.GetName()], err = clusterOf(&c); err != nil {
+		if settings[c.GetName()], err = settingsOf(&c); err != nil {
 			return nil, fmt.Errorf("cluster %s: %w", c.GetName(), err)
 		}
-		names = append(names, c.GetName())
 	}
-	if len(names) == 0 {
+	if len(settings) == 0 {
 		return all, nil
 	}
-	if err := s.Send(&discoveryv3.DeltaDiscoveryRequest{TypeUrl: assignmentKind, ResourceNamesSubscribe: names}); err != nil {
+	request := &discoveryv3.DeltaDiscoveryRequest{TypeUrl: assignmentKind, ResourceNamesSubscribe: slices.Collect(maps.Keys(settings))}
+	if err := s.Send(request); err != nil {
 		return nil, err
 	}
-	for missing := len(names); missing > 0; {
+	for len(all) < len(settings) {
 		assignments, err := receive(s, assignmentKind)
 		if err != nil {
-			return nil, fmt.Errorf("receive endpoints, with %d of %d clusters' missing: %w", missing, len(names), err)
+			return nil, fmt.Errorf("receive endpoints, with those of %d of %d clusters: %w", len(all), len(settings), err)
 		}
 		for _, resource := range assignments {
 			var a endpointv3.ClusterLoadAssignment
 			if err := resource.UnmarshalTo(&a); err != nil {
 				return nil, err
 			}
-			c := all[a.GetClusterName()]
-			if c == nil {
-				return nil, fmt.Errorf("endpoints of %s, which were not asked for", a.GetClusterName())
-			}
-			if c.Endpoints == nil {
-				missing--
-			}
-			c.Endpoints = endpointsOf(&a)
+			all[a.GetClusterName()] = endpointsOf(&a) + settings[a.GetClusterName()]
 		}
 	}
 	return all, nil
@@ -179,39 +158,48 @@ func receive(s stream, kind string) ([]*anypb.Any, error) {
 	}
 }
 
-func clusterOf(c *clusterv3.Cluster) (*Cluster, error) {
+func settingsOf(c *clusterv3.Cluster) (text string, err error) {
 	policies := c.GetLoadBalancingPolicy().GetPolicies()
 	if len(policies) != 1 {
-		return nil, errors.New("it has several load balancing policies, or none; want one")
+		return "", errors.New("it has several load balancing policies, or none; want one")
 	}
 	var balance leastrequestv3.LeastRequest
 	if err := policies[0].GetTypedExtensionConfig().GetTypedConfig().UnmarshalTo(&balance); err != nil {
-		return nil, err
+		return "", err
 	}
-	var http httpv3.HttpProtocolOptions
+	if n := balance.GetLocalityLbConfig().GetZoneAwareLbConfig().GetForceLocalZone().GetMinSize().GetValue(); n != 0 {
+		text += fmt.Sprintf("; its own zone, if that has %d", n)
+	}
 	if options := c.GetTypedExtensionProtocolOptions()["envoy.extensions.upstreams.http.v3.HttpProtocolOptions"]; options != nil {
+		var http httpv3.HttpProtocolOptions
 		if err := options.UnmarshalTo(&http); err != nil {
-			return nil, err
+			return "", err
+		}
+		if n := http.GetCommonHttpProtocolOptions().GetMaxRequestsPerConnection().GetValue(); n != 0 {
+			text += fmt.Sprintf("; %d request each connection", n)
 		}
 	}
-	return &Cluster{
-		ForceLocalZone:           balance.GetLocalityLbConfig().GetZoneAwareLbConfig().GetForceLocalZone().GetMinSize().GetValue(),
-		MaxRequestsPerConnection: http.GetCommonHttpProtocolOptions().GetMaxRequestsPerConnection().GetValue(),
-	}, nil
+	return text, nil
 }
 
-func endpointsOf(a *endpointv3.ClusterLoadAssignment) []Endpoint {
-	all := []Endpoint{}
+func endpointsOf(a *endpointv3.ClusterLoadAssignment) string {
+	var all []string
 	for _, locality := range a.GetEndpoints() {
 		for _, e := range locality.GetLbEndpoints() {
 			at := e.GetEndpoint().GetAddress().GetSocketAddress()
-			all = append(all, Endpoint{
-				Address:  net.JoinHostPort(at.GetAddress(), strconv.FormatUint(uint64(at.GetPortValue()), 10)),
-				Zone:     locality.GetLocality().GetZone(),
-				Health:   e.GetHealthStatus().String(),
-				Priority: locality.GetPriority(),
-			})
+			text := net.JoinHostPort(at.GetAddress(), strconv.FormatUint(uint64(at.GetPortValue()), 10))
+			if zone := locality.GetLocality().GetZone(); zone != "" {
+				text = zone + " " + text
+			}
+			if health := e.GetHealthStatus(); health != corev3.HealthStatus_UNKNOWN {
+				text += " " + health.String()
+			}
+			if locality.GetPriority() != 0 {
+				text += fmt.Sprintf(" priority %d", locality.GetPriority())
+			}
+			all = append(all, text)
 		}
 	}
-	return all
+	slices.Sort(all)
+	return strings.Join(all, ", ")
 }

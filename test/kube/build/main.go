@@ -23,7 +23,7 @@ func main() {
 func build() error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	b, err := kube.Build(ctx, kube.IncludeControllerManager(), kube.BuildProgress(os.Stderr))
+	b, err := kube.Build(ctx, kube.WithControllerManager(), kube.WithProgress(os.Stderr))
 	if err != nil {
 		return err
 	}

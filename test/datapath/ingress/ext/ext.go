@@ -1,6 +1,0 @@
-package ext
-
-type (
-	HTTP   struct{}
-	Router struct{}
-)

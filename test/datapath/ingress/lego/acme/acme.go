@@ -1,9 +1,0 @@
-package acme
-
-type Account struct{}
-
-type ExtendedAccount struct {
-	Account
-
-	Location string
-}

@@ -1,8 +1,0 @@
-package challenge
-
-import "context"
-
-type Provider interface {
-	Present(ctx context.Context, domain, token, keyAuth string) error
-	CleanUp(ctx context.Context, domain, token, keyAuth string) error
-}

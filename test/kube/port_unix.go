@@ -1,7 +1,0 @@
-//go:build unix && !linux
-
-package kube
-
-import "syscall"
-
-const soReusePort = syscall.SO_REUSEPORT
