@@ -22,7 +22,7 @@ LDFLAGS := -s -w -X github.com/clusterset/clusterset/internal/version.release=$(
 
 # All modules, and those with code of ours besides the main one.
 MODULES := go.mod $(wildcard */go.mod */*/go.mod */*/*/go.mod)
-TESTED  := test/chart test/gateway/envoy image
+TESTED  := test/chart test/gateway/envoy image tools
 
 # The tests of other modules use files that Go's test cache doesn't track (the chart, the binaries), so they run uncached. They start
 # what they test as processes: the race detector would see nothing, and Helm's library would compile with it for minutes.
@@ -260,10 +260,10 @@ test-chart: kube ## Run the chart's tests: goldens, a real API server, the rende
 ##@ Develop
 
 .PHONY: generate
-generate: ## Regenerate deepcopy functions and CRDs, the chart's copies, the tests' roles, and docs/api.md, flags.md and metrics.md
+generate: ## Regenerate deepcopy functions and CRDs, the chart's copies, the tests' roles, docs/api.md, flags.md and metrics.md, and the README's pictures
 	$(GO) tool -modfile=tools/go.mod controller-gen object crd paths=./api/... output:crd:dir=api/crds
 	$(GO) -C test/chart generate ./...
-	UPDATE=1 $(GO) test -count=1 -run 'PageIsFresh' ./api/crds ./cli ./test/metrics
+	UPDATE=1 $(GO) test -count=1 -run 'PageIsFresh' ./api/crds ./cli ./test/docs ./test/metrics
 
 .PHONY: help
 help: ## Show this

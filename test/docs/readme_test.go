@@ -2,6 +2,9 @@ package docs
 
 import (
 	"cmp"
+	"encoding/xml"
+	"fmt"
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -11,20 +14,23 @@ import (
 	"github.com/miekg/dns"
 
 	"github.com/clusterset/clusterset/test/kube"
+	"github.com/clusterset/clusterset/test/page"
 )
 
-// The server of `make run` answers as the README's first screen shows, and the README has the three dig commands that `make run`
-// prints.
+// The server of `make run` answers as the README shows, before and after the drain, and the README has the three dig commands it prints.
 func TestReadmeDigs(t *testing.T) {
-	addr := start(t, read(t, filepath.Join(root, "examples", "Corefile")), "", "").DNS
+	manifests := t.TempDir()
+	if err := os.CopyFS(manifests, os.DirFS(filepath.Join(root, "examples", "manifests"))); err != nil {
+		t.Fatal(err)
+	}
+	addr := start(t, strings.Replace(read(t, filepath.Join(root, "examples", "Corefile")), "examples/manifests", manifests, 1), "", "").DNS
 	kube.Eventually(t, func() error { return answers(addr, "svc.global.") })
 
-	readme := read(t, filepath.Join(root, "README.md"))
-	console := regexp.MustCompile("(?s)```console elsewhere\n(.*?)```").FindStringSubmatch(readme)[1]
+	console := slices.DeleteFunc(blocks(t, "README.md"), func(b block) bool { return b.kind != "console" })
 	makefile := read(t, filepath.Join(root, "Makefile"))
-	digs := regexp.MustCompile(`(?m)^  dig @127\.0\.0\.1 -p 1053 (\S+)(?: (\S+))?$`).FindAllStringSubmatch(console, -1)
-	if len(digs) != 3 {
-		t.Fatalf("README has %d dig lines, want the three of make run", len(digs))
+	digs := regexp.MustCompile(`(?m)^  dig @127\.0\.0\.1 -p 1053 (\S+)(?: (\S+))?$`).FindAllStringSubmatch(console[0].text, -1)
+	if len(digs) != 3 || len(console) != 3 {
+		t.Fatalf("README has %d dig lines and %d consoles, want make run's, and consoles before and after the drain", len(digs), len(console))
 	}
 	for _, dig := range digs {
 		if printed := strings.Replace(strings.TrimSpace(dig[0]), "1053", "$(PORT)", 1); !strings.Contains(makefile, printed) {
@@ -34,20 +40,30 @@ func TestReadmeDigs(t *testing.T) {
 			t.Errorf("%s has no answer:\n%v", dig[0], r)
 		}
 	}
-	name := "nginx.default.svc.global."
-	var got []string
-	for _, rr := range ask(t, addr, name, "").Answer {
-		got = append(got, rr.String())
+	expectShown(t, addr, console[1])
+	clusters := filepath.Join(manifests, "clusters.yaml")
+	drained := strings.Replace(read(t, clusters), "name: xicheng\nspec:\n", "name: xicheng\nspec:\n  drain: true\n", 1)
+	if err := os.WriteFile(clusters, []byte(drained), 0o600); err != nil {
+		t.Fatal(err)
 	}
-	want := regexp.MustCompile(`(?m)^nginx.*\tA\t.*$`).FindAllString(console, -1)
-	for i := range want {
-		want[i] = strings.Join(strings.Fields(want[i]), "\t")
-	}
-	slices.Sort(got) // the loadbalance plugin shuffles answers
-	slices.Sort(want)
-	if !slices.Equal(got, want) {
-		t.Errorf("%s\ngot  %q\nwant %q, as README.md says", name, got, want)
-	}
+	expectShown(t, addr, console[2])
+}
+
+// expectShown asks until the answer is the block's. The loadbalance plugin shuffles answers.
+func expectShown(t *testing.T, addr string, b block) {
+	t.Helper()
+	question, shown, _ := strings.Cut(b.text, "\n")
+	want := slices.Sorted(strings.FieldsSeq(shown))
+	kube.Eventually(t, func() error {
+		var got []string
+		for _, rr := range ask(t, addr, strings.Fields(question)[5], "").Answer {
+			got = append(got, strings.Fields(rr.String())...)
+		}
+		if slices.Sort(got); !slices.Equal(got, want) {
+			return fmt.Errorf("%s: got %q, want %q", b, got, want)
+		}
+		return nil
+	})
 }
 
 func ask(t *testing.T, addr, name, qtype string) *dns.Msg {
@@ -57,4 +73,23 @@ func ask(t *testing.T, addr, name, qtype string) *dns.Msg {
 		t.Fatal(err)
 	}
 	return r
+}
+
+// Each picture is what its source draws, and small. UPDATE=1 draws it again.
+func TestPictureOnPageIsFresh(t *testing.T) {
+	for _, p := range []struct{ picture, source, drawer string }{
+		{"docs/pictures/flow.svg", "docs/pictures/flow.txt", "-C tools run ./goat"},
+		{"docs/pictures/demo.svg", "docs/demo.md", "run ./hack/demo/recording"},
+	} {
+		cmd := command(root, "go", strings.Fields(p.drawer)...)
+		cmd.Stdin = strings.NewReader(read(t, filepath.Join(root, p.source)))
+		svg, err := cmd.Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := xml.Unmarshal(svg, new(struct{})); err != nil || len(svg) > 200_000 {
+			t.Errorf("%s has %d bytes, want less than 200,000: %v", p.picture, len(svg), err)
+		}
+		page.Fresh(t, filepath.Join(root, p.picture), string(svg))
+	}
 }
