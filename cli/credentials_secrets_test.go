@@ -31,7 +31,7 @@ func (w *credentials) neverDisclosed(t *testing.T) {
 			{"status", "-o", "wide"},
 			{"status", "-o", "yaml"},
 			{"explain", "shop/web"},
-			{"doctor", "--for", "member", "-o", "json"},
+			{"doctor", "-o", "json"},
 		} {
 			w.hear(t, append(append(args, local...), onHub...)...)
 		}

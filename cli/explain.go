@@ -7,13 +7,11 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/clusterset/clusterset/cli/explain"
 	"github.com/clusterset/clusterset/cli/place"
-	"github.com/clusterset/clusterset/internal/index"
 	"github.com/clusterset/clusterset/internal/manifests"
 	"github.com/clusterset/clusterset/internal/near"
 	"github.com/clusterset/clusterset/internal/topology"
@@ -23,9 +21,8 @@ import (
 type explainCommand struct {
 	clusters
 	output
-	from, manifests   string
-	boundary, dialect string
-	prefer            []string
+	from, manifests, boundary string
+	prefer                    []string
 }
 
 func newExplain() *cobra.Command {
@@ -43,8 +40,8 @@ SERVICE.NAMESPACE and SERVICE.NAMESPACE.svc are what they are in a pod, the own 
 
 The answer depends on the server's location. --from gives it as the server's Corefile does: cluster, zone and region, or "-"
 if one is unknown. With a cluster alone, zone and region are those of its MemberCluster if it has one zone. The default is the
-local cluster. If the server has the options prefer, boundary or dialect, use the flags of the same names. explain doesn't know
-the options namespaces, max_answers, fallthrough and snapshot: it shows the answer without them.` + exitHelp,
+local cluster. If the server has the options prefer or boundary, use the flags of the same names. explain doesn't know the
+options dialect, namespaces, max_answers, fallthrough and snapshot: it shows the answer without them.` + exitHelp,
 		Example: `  clusterset explain shop/web
   clusterset explain nginx.default.svc.global --from xicheng/beijing/north
   clusterset explain db.shop --manifests examples/manifests --from tianjin/tianjin/north -o wide`,
@@ -58,7 +55,6 @@ the options namespaces, max_answers, fallthrough and snapshot: it shows the answ
 	flags.StringVar(&e.manifests, "manifests", "", "read the objects from the files in this `directory`, like the server's option manifests, or from one file, such as a server's snapshot, instead of a cluster")
 	flags.StringSliceVar(&e.prefer, "prefer", nil, "`tiers` in the order in which the server tries them: cluster, zone, region, or none (default: zone,region)")
 	flags.StringVar(&e.boundary, "boundary", "", "`tier` that limits which endpoints are answered: cluster, zone or region (default: none)")
-	flags.StringVar(&e.dialect, "dialect", "", "`dialect` of the name's zone: mcs or global (default: global below svc.global, else mcs)")
 	e.clusters.addFlags(flags)
 	e.addFlag(cmd, "table", "wide", "json", "yaml")
 	return cmd
@@ -89,7 +85,6 @@ func (e *explainCommand) run(ctx context.Context, name string, w io.Writer) erro
 	if err != nil {
 		return err
 	}
-	facts.Now = time.Now()
 	from := cmp.Or(e.from, facts.Self)
 	if q.From, err = place.Parse(from); err != nil {
 		return usagef("--from: %w", err)
@@ -135,7 +130,7 @@ func (e *explainCommand) own(ctx context.Context, name explain.Name, w io.Writer
 	case own == nil:
 		return fmt.Errorf("%s is NXDOMAIN: this cluster has no Service %s/%s; %s", name.Own(), name.Key.Namespace(), name.Key.Name(), ofTheSet)
 	}
-	explanation := own.Explain(time.Now())
+	explanation := own.Explain()
 	if name.Short {
 		explanation.Notes = append(explanation.Notes, ofTheSet)
 	}
@@ -149,14 +144,10 @@ func (e *explainCommand) query(name string) (*explain.Query, error) {
 	if q.Name, err = explain.ParseName(name); err != nil {
 		return nil, usageError{err}
 	}
-	if z := q.Name.Zone; e.dialect == "" && z != explain.DefaultZone && z != "global" && z != explain.OwnZone {
-		return nil, usagef("%w (.svc.global is one too; if a server has another zone, --dialect says how it is answered; "+
-			"for a Service of the cluster itself write .svc.%s, whatever the cluster's domain is)", near.Unknown("zone", z, []string{explain.DefaultZone, "global"}), explain.OwnZone)
-	}
-	if e.dialect != "" {
-		if q.Name.Dialect, err = index.ParseDialect(e.dialect); err != nil {
-			return nil, usagef("--dialect: %w", err)
-		}
+	if z := q.Name.Zone; z != explain.DefaultZone && z != "global" && z != explain.OwnZone {
+		return nil, usagef("%w (.svc.global is one too; names in a server's other zones have the addresses of those in %s; "+
+			"for a Service of the cluster itself write .svc.%s, whatever the cluster's domain is)",
+			near.Unknown("zone", z, []string{explain.DefaultZone, "global"}), explain.DefaultZone, explain.OwnZone)
 	}
 	if len(e.prefer) > 0 {
 		if q.Policy.Prefer, err = topology.ParsePrefer(strings.Join(e.prefer, " ")); err != nil {
@@ -196,9 +187,6 @@ func (e *explainCommand) fetch(ctx context.Context, q *explain.Query) (facts *ex
 	}
 	if facts, err = explain.Fetch(ctx, c, q.Name.Key); err != nil {
 		return nil, nil, err
-	}
-	if own, err := explain.FetchOwn(ctx, c, q.Name); err == nil && own.Asks() { // a right that only this needs
-		facts.Notes = append(facts.Notes, fmt.Sprintf("this cluster's own Service of that name asks to be extended; clusterset explain %s shows what it leads to", own.Name()))
 	}
 	if hub != nil {
 		if hubErr = facts.FetchExports(ctx, hub, q.Name.Key, facts.Self); hubErr != nil {

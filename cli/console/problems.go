@@ -183,13 +183,8 @@ func (s *shown) findings(from *Source, facts *view.Facts, set view.Report) []doc
 	case from.Role == RoleMember:
 		f.SetErr = errors.New(cmp.Or(from.Error, "it hasn't been read"))
 	}
-	var ofHub []doctor.Finding
-	if hub := s.hub(); from != hub && hub.Asked != nil {
-		f.Hub = hub.Asked.Hub // to compare the clocks
-		ofHub = doctor.Diagnose(hub.Asked).Findings
-	}
 	return slices.DeleteFunc(doctor.Diagnose(&f).Findings, func(f doctor.Finding) bool {
-		return f.Level == doctor.OK || slices.Contains(elsewhereListed, f.Check) || slices.Contains(ofHub, f)
+		return f.Level == doctor.OK || slices.Contains(elsewhereListed, f.Check)
 	})
 }
 

@@ -2,7 +2,6 @@ package console
 
 import (
 	"errors"
-	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -56,10 +55,13 @@ func asked() *doctor.Facts {
 	servers := map[string]string{"part": "dns"}
 	return &doctor.Facts{
 		Now: askedAt, Zones: doctor.Zones, Cluster: &doctor.Server{What: "cluster", Address: "https://bj", Timed: true},
-		ClusterDNS:   doctor.ConfigMap{Key: "kube-system/coredns", Found: true, Data: map[string]string{"Corefile": "clusterset.local {\n forward . 10.96.0.53\n}"}},
+		ClusterDNS:   doctor.ConfigMap{Key: "kube-system/coredns", Corefile: "clusterset.local {\n forward . 10.96.0.53\n}"},
 		NodeLocalDNS: doctor.ConfigMap{Key: "kube-system/node-local-dns", Err: errors.New("it is forbidden")},
-		Services:     []doctor.Service{{Namespace: "names", Name: "dns", ClusterIPs: []netip.Addr{netip.MustParseAddr("10.96.0.53")}, Selector: servers, DNS: true}},
-		Workloads:    []doctor.Workload{{Part: view.PartDNS, Namespace: "names", Name: "dns", Labels: servers}},
+		Services: []corev1.Service{{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "names", Name: "dns"},
+			Spec:       corev1.ServiceSpec{ClusterIP: "10.96.0.53", ClusterIPs: []string{"10.96.0.53"}, Selector: servers, Ports: []corev1.ServicePort{{Port: 53}}},
+		}},
+		Workloads: []doctor.Workload{{Part: view.PartDNS, Namespace: "names", Name: "dns", Labels: servers}},
 	}
 }
 

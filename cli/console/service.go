@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -127,7 +126,7 @@ func (s *Server) predicted(q explain.Query, state *preview.State, key types.Name
 		return nil, nil //nolint:nilnil // there is no answer
 	}
 	facts := explain.FromObjects(state.Objects(key, q.From.Cluster, s.options.Preview))
-	facts.Self, facts.Now = q.From.Cluster, time.Now()
+	facts.Self = q.From.Cluster
 	facts.See(state.Records(key), state.Member, q.From.Cluster)
 	e, err := explain.Explain(q, *facts)
 	switch {

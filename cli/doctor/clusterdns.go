@@ -2,12 +2,13 @@ package doctor
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/clusterset/clusterset/cli/objects"
@@ -18,37 +19,26 @@ import (
 // checkClusterDNS checks whether the cluster's DNS sends the zones to clusterset: to its own clusterset plugin, or on to a
 // server that has it.
 func checkClusterDNS(f *Facts) []Finding {
-	c := f.ClusterDNS
-	switch {
-	case c.Err != nil:
-		return []Finding{skipped("the ConfigMap %s can't be read: %v", c.Key, c.Err)}
-	case !c.Found:
-		return []Finding{skipped("there is no ConfigMap %s; set that of this cluster's DNS with --dns-configmap, or query its server with --dns", c.Key)}
-	case c.Data["stubDomains"] != "":
-		return f.checkStubDomains(c)
-	case c.Data["Corefile"] == "":
-		return []Finding{problem(fmt.Sprintf("the ConfigMap %s has no Corefile and no stubDomains, so nothing forwards %s", c.Key, screen.And(f.Zones)), "configure this cluster's DNS to forward these zones to the clusterset servers")}
+	if c := f.ClusterDNS; c.Err == nil && c.Corefile == "" {
+		return []Finding{skipped("there is no ConfigMap %s with a Corefile; set that of this cluster's DNS with --dns-configmap, or query its server with --dns", c.Key)}
 	}
-	return f.checkCorefile("clusterdns", c)
+	return f.checkCorefile("clusterdns", f.ClusterDNS)
 }
 
 // checkNodeLocalDNS checks the cache on each node, which pods ask first. If it doesn't know the zones, it forwards their names
 // past the cluster's DNS to the node's own servers.
 func checkNodeLocalDNS(f *Facts) []Finding {
-	c := f.NodeLocalDNS
-	switch {
-	case c.Err != nil:
-		return []Finding{skipped("the ConfigMap %s can't be read: %v", c.Key, c.Err)}
-	case !c.Found:
+	if c := f.NodeLocalDNS; c.Err == nil && c.Corefile == "" {
 		return []Finding{ok("NodeLocal DNSCache isn't installed")}
 	}
-	return f.checkCorefile("nodelocaldns", c)
+	return f.checkCorefile("nodelocaldns", f.NodeLocalDNS)
 }
 
-func (f *Facts) checkCorefile(check string, c ConfigMap) []Finding {
-	blocks := ParseCorefile(c.Data["Corefile"])
-	all := checkGlobal(c, blocks)
-	var forwarded []sent
+func (f *Facts) checkCorefile(check string, c ConfigMap) (all []Finding) {
+	if c.Err != nil {
+		return []Finding{skipped("the ConfigMap %s can't be read: %v", c.Key, c.Err)}
+	}
+	blocks := ParseCorefile(c.Corefile)
 	var missing []string
 	for _, zone := range f.Zones {
 		block, key := serving(blocks, zone)
@@ -62,32 +52,20 @@ func (f *Facts) checkCorefile(check string, c ConfigMap) []Finding {
 			all = append(all, problem(fmt.Sprintf("in %s the plugin %s answers %s instead of clusterset", c.Key, p.Name, zone),
 				fmt.Sprintf("remove %s from the line of %s, and\n%s", zone, p.Name, f.stanza(check, c.Key, []string{zone}))))
 		case block.plugin(zone, "forward") != nil && (key != "" || block.names(zone, "forward")):
-			forwarded = append(forwarded, sent{zone, block.plugin(zone, "forward").servers()})
+			all = append(all, f.checkSent(check, c.Key, zone, block.plugin(zone, "forward").servers()))
 		default:
 			missing = append(missing, zone)
 		}
 	}
-	all = append(all, f.checkSent(check, c, forwarded)...)
 	switch {
 	case len(missing) == 0:
-	case importsFiles(c.Data["Corefile"]):
-		all = append(all, skipped("no stanza for %s is seen in %s, but it imports files, which may have one; --dns asks the server itself", screen.And(missing), c.Key))
+	case imports(c.Corefile):
+		all = append(all, skipped("no stanza for %s is seen in %s, but it imports others, which may have one; --dns asks the server itself", screen.And(missing), c.Key))
 	default:
 		all = append(all, problem(fmt.Sprintf("the Corefile in %s has no stanza for %s: pods' queries there never reach the clusterset servers", c.Key, screen.And(missing)),
 			f.stanza(check, c.Key, missing)))
 	}
 	return all
-}
-
-// importsFiles reports whether a Corefile imports more than its own snippets.
-func importsFiles(corefile string) bool {
-	d := words(corefile)
-	for d.Next() {
-		if d.Val() == "import" && d.NextArg() && strings.ContainsAny(d.Val(), "/*.") {
-			return true
-		}
-	}
-	return false
 }
 
 // names reports whether a plugin in a block for the root names the zone, or one that it is in. Without that, forward sends it where everything
@@ -114,107 +92,120 @@ func (f *Facts) stanza(check, configMap string, zones []string) string {
 	if check == "nodelocaldns" {
 		bind = "    bind 169.254.20.10    # as in the file's other stanzas\n"
 	}
-	address, with := f.address()
-	namespace, name, _ := strings.Cut(configMap, "/")
-	return fmt.Sprintf(`add to the Corefile (kubectl -n %s edit configmap %s)%s:
+	address, with := "CLUSTER-IP", ", with the ClusterIP of the clusterset DNS Service"
+	if ours := f.ours(); ours != nil {
+		address, with = ours.Spec.ClusterIP, ""
+	}
+	return fmt.Sprintf(`add to the Corefile%s%s:
 %s {
     errors
     cache 5
 %s    forward . %s
-}`, namespace, name, with, strings.Join(keys, " "), bind, address)
+}`, edit(configMap), with, strings.Join(keys, " "), bind, address)
 }
 
-// address returns the one to forward to. If it isn't known, with says what to put in its place.
-func (f *Facts) address() (address, with string) {
-	if ours := f.ours(); ours != nil {
-		return ours.ClusterIPs[0].String(), ""
-	}
-	return "CLUSTER-IP", ", with the ClusterIP of the clusterset DNS Service"
-}
-
-// checkStubDomains reads kube-dns's stubDomains, which forward zones to other servers.
-func (f *Facts) checkStubDomains(c ConfigMap) []Finding {
-	var domains map[string][]string
-	address, with := f.address()
-	if err := json.Unmarshal([]byte(c.Data["stubDomains"]), &domains); err != nil {
-		return []Finding{problem(fmt.Sprintf("stubDomains in %s isn't JSON: %v", c.Key, err), fmt.Sprintf("write it as {\"clusterset.local\": [%q]}%s", address, with))}
-	}
-	var forwarded []sent
-	var all []Finding
-	if servers := domains[publicZone]; len(servers) > 0 {
-		all = sendsGlobal(c, servers, domains[ourZone])
-	}
-	for _, zone := range f.Zones {
-		servers := domains[zone]
-		if zone == ourZone && len(servers) == 0 {
-			servers = domains[publicZone]
-		}
-		if len(servers) > 0 {
-			forwarded = append(forwarded, sent{zone, servers})
-			continue
-		}
-		all = append(all, problem(fmt.Sprintf("stubDomains in %s lacks %s", c.Key, zone), fmt.Sprintf("add %q: [%q]%s", zone, address, with)))
-	}
-	return append(all, f.checkSent("clusterdns", c, forwarded)...)
-}
-
-// global is a public top-level domain. The names below svc.global are ours; all others belong to those who registered them.
-const (
-	publicZone = "global"
-	ourZone    = "svc.global"
-)
-
-// checkGlobal finds a Corefile that sends every query for global to clusterset: registered names there can't be resolved then.
-func checkGlobal(c ConfigMap, blocks []Block) []Finding {
-	block, key := serving(blocks, publicZone)
-	if block == nil || block.plugin(publicZone, "clusterset") != nil { // it passes on what isn't ours
-		return nil
-	}
-	forward := block.plugin(publicZone, "forward")
-	if forward == nil || key != publicZone && (len(forward.Args) == 0 || zoneOf(forward.Args[0]) != publicZone) {
-		return nil
-	}
-	var ours []string
-	if b, _ := serving(blocks, ourZone); b.plugin(ourZone, "forward") != forward {
-		ours = []string{}
-		if own := b.plugin(ourZone, "forward"); own != nil {
-			ours = own.servers()
-		}
-	}
-	return sendsGlobal(c, forward.servers(), ours)
-}
-
-// sendsGlobal returns the problem of a cluster DNS that forwards all of global to servers. ours are the servers for svc.global
-// if it has its own, or nil.
-func sendsGlobal(c ConfigMap, servers, ours []string) []Finding {
-	cure := "write svc.global in place of global"
-	if ours != nil {
-		if !slices.ContainsFunc(servers, func(s string) bool { return slices.Contains(ours, s) }) {
-			return nil // the rest of global goes elsewhere
-		}
-		cure = "remove what sends global there: svc.global has a line of its own"
-	}
-	return []Finding{problem(fmt.Sprintf("%s sends all of global, a public top-level domain, to %s: names such as www.company.global can't be resolved", c.Key, strings.Join(servers, " ")),
-		cure+edit(c))}
-}
-
-func edit(c ConfigMap) string {
-	namespace, name, _ := strings.Cut(c.Key, "/")
+func edit(configMap string) string {
+	namespace, name, _ := strings.Cut(configMap, "/")
 	return fmt.Sprintf(" (kubectl -n %s edit configmap %s)", namespace, name)
 }
 
-// configMapInUse returns the ConfigMap of the cluster DNS: that of our servers if they have taken its place, unless another was asked for.
+// checkSent checks whether the servers to which a cluster DNS sends a zone are clusterset's.
+func (f *Facts) checkSent(check, configMap, zone string, servers []string) Finding {
+	for _, server := range servers {
+		level, what := f.leads(check, server)
+		message := fmt.Sprintf("%s forwards %s to %s, %s", configMap, zone, server, what)
+		switch level {
+		case Skipped:
+			return skipped("%s; --dns asks the server itself", message)
+		case Problem:
+			address := "the ClusterIP of the clusterset DNS Service"
+			if ours := f.ours(); ours != nil {
+				address = fmt.Sprintf("%s, the ClusterIP of %s/%s,", ours.Spec.ClusterIP, ours.Namespace, ours.Name)
+			}
+			return problem(message, fmt.Sprintf("write %s in its place%s; with dns.service.clusterIP in the chart's values it stays the same after a reinstall", address, edit(configMap)))
+		}
+	}
+	return ok("%s forwards %s to %s", configMap, zone, strings.Join(servers, " "))
+}
+
+// leads says whether a server of a stanza is clusterset's, and if not or if that isn't known, what it is.
+func (f *Facts) leads(check, server string) (is Level, what string) {
+	const unknown = "and whether that is a clusterset server isn't known"
+	address, err := netip.ParseAddr(server)
+	if at, err2 := netip.ParseAddrPort(strings.TrimPrefix(server, "dns://")); err2 == nil {
+		address, err = at.Addr(), nil
+	}
+	at := slices.IndexFunc(f.Services, func(s corev1.Service) bool { return slices.Contains(s.Spec.ClusterIPs, address.String()) })
+	switch {
+	case at < 0 && err == nil && f.isClusterIP(address):
+		return Problem, "which is the address of no Service"
+	case at < 0:
+		return Skipped, unknown
+	}
+	switch s := &f.Services[at]; {
+	case f.leadsToUs(s), check == "nodelocaldns" && s.Spec.Selector[labelClusterDNS] == clusterDNS: // which the check of that judges
+		return OK, ""
+	case len(s.Spec.Selector) == 0 || !slices.ContainsFunc(f.Workloads, func(w Workload) bool { return w.Part == view.PartDNS }):
+		return Skipped, unknown
+	default:
+		return Problem, fmt.Sprintf("the address of the Service %s/%s, behind which no clusterset server is", s.Namespace, s.Name)
+	}
+}
+
+// isClusterIP reports whether an address is in the range that Services get theirs from: between those that they have. Kubernetes has no range larger
+// than a /12, or a /64 of IPv6; addresses that are further apart are from several.
+func (f *Facts) isClusterIP(a netip.Addr) bool {
+	network := netip.PrefixFrom(a, map[bool]int{true: 12, false: 64}[a.Is4()]).Masked()
+	below, above := false, false
+	for _, s := range f.Services {
+		for _, text := range s.Spec.ClusterIPs {
+			ip, err := netip.ParseAddr(text)
+			switch {
+			case err != nil || ip.Is4() != a.Is4():
+			case !network.Contains(ip):
+				return false
+			default:
+				below, above = below || ip.Less(a), above || a.Less(ip)
+			}
+		}
+	}
+	return below && above
+}
+
+// The label of the cluster DNS's pods.
+const labelClusterDNS, clusterDNS = "k8s-app", "kube-dns"
+
+// leadsToUs reports whether a Service selects our DNS servers.
+func (f *Facts) leadsToUs(s *corev1.Service) bool {
+	return len(s.Spec.Selector) > 0 && slices.ContainsFunc(f.Workloads, func(w Workload) bool {
+		return w.Part == view.PartDNS && w.Namespace == s.Namespace && labels.SelectorFromSet(s.Spec.Selector).Matches(labels.Set(w.Labels))
+	})
+}
+
+// ours returns the first Service that leads to our DNS servers, nil if none does or that isn't known.
+func (f *Facts) ours() *corev1.Service {
+	at := slices.IndexFunc(f.Services, func(s corev1.Service) bool {
+		dns := slices.ContainsFunc(s.Spec.Ports, func(p corev1.ServicePort) bool { return p.Port == 53 })
+		return dns && s.Spec.ClusterIP != corev1.ClusterIPNone && f.leadsToUs(&s)
+	})
+	if at < 0 {
+		return nil
+	}
+	return &f.Services[at]
+}
+
+// readClusterDNS reads the ConfigMap of the cluster DNS: that of our servers if they have taken its place, unless another was asked for.
 // While other servers run beside them, these answer a share of the queries, from the usual one.
-func (f *Facts) configMapInUse(ctx context.Context, c *objects.Cluster, asked client.ObjectKey) client.ObjectKey {
+func (f *Facts) readClusterDNS(ctx context.Context, c *objects.Cluster, asked client.ObjectKey) {
 	at := slices.IndexFunc(f.Workloads, func(w Workload) bool {
 		return w.Corefile != "" && w.Wanted > 0 && w.Namespace == ClusterDNS.Namespace && w.Labels[labelClusterDNS] == clusterDNS
 	})
-	var pods corev1.PodList
-	if asked != ClusterDNS || at < 0 || c.List(ctx, &pods, client.InNamespace(asked.Namespace), client.MatchingLabels{labelClusterDNS: clusterDNS}) != nil {
-		return asked
+	if at >= 0 && asked == ClusterDNS {
+		var pods corev1.PodList
+		err := c.List(ctx, &pods, client.InNamespace(asked.Namespace), client.MatchingLabels{labelClusterDNS: clusterDNS})
+		if err == nil && !slices.ContainsFunc(pods.Items, func(p corev1.Pod) bool { return objects.Program(&p.Spec, view.PartDNS) == nil }) {
+			asked.Name = f.Workloads[at].Corefile
+		}
 	}
-	if slices.ContainsFunc(pods.Items, func(p corev1.Pod) bool { return objects.Program(&p.Spec, view.PartDNS) == nil }) {
-		return asked
-	}
-	return client.ObjectKey{Namespace: f.Workloads[at].Namespace, Name: f.Workloads[at].Corefile}
+	f.ClusterDNS = readConfigMap(ctx, c, asked)
 }

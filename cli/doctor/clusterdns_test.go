@@ -55,6 +55,7 @@ func TestDoctorAfterTheTakeover(t *testing.T) {
 		c.are = append(c.are, configMap("coredns", stock), configMap("ours", string(corefile)))
 		f := Facts{Zones: zones}
 		in := cluster(c.are...)
+		f.Workloads, f.WorkloadsErr = workloads(t.Context(), in)
 		f.readClusterDNS(t.Context(), in, c.asked)
 		if f.ClusterDNS.Key != key(c.want).String() {
 			t.Errorf("%s: it reads %s, want %s", c.name, f.ClusterDNS.Key, c.want)

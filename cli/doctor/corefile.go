@@ -19,41 +19,17 @@ type Plugin struct {
 	Args []string
 }
 
-// ParseCorefile reads as much of a Corefile as is needed to see which plugin serves which zone. Snippets are inserted where
-// they are imported; files and environment variables can't be, because they are the server's. It understands what CoreDNS
-// accepts, and leaves errors in the rest to CoreDNS.
-func ParseCorefile(text string) []Block {
-	var blocks []Block
-	snippets := map[string][]Plugin{}
-	for _, b := range rawBlocks(text) {
-		if len(b.Keys) == 1 && strings.HasPrefix(b.Keys[0], "(") {
-			snippets[strings.Trim(b.Keys[0], "()")] = b.Plugins
-			continue
-		}
-		var plugins []Plugin
-		for _, p := range b.Plugins {
-			if p.Name == "import" && len(p.Args) == 1 && snippets[p.Args[0]] != nil {
-				plugins = append(plugins, snippets[p.Args[0]]...)
-				continue
-			}
-			plugins = append(plugins, p)
-		}
-		blocks = append(blocks, Block{b.Keys, plugins})
-	}
-	return blocks
-}
+// imports reports whether a Corefile has parts that aren't seen: in a file of the server, or in a snippet.
+func imports(corefile string) bool { return slices.Contains(strings.Fields(corefile), "import") }
 
-// words splits a Corefile into words. Caddy's parser would also import files and expand variables, but those of this machine
+// ParseCorefile reads as much of a Corefile as is needed to see which plugin serves which zone. It understands what CoreDNS
+// accepts, and leaves errors in the rest to CoreDNS. Caddy's parser would also import files and expand variables, but those of this machine
 // instead of the server's.
-func words(text string) caddyfile.Dispenser {
-	return caddyfile.NewDispenser("Corefile", strings.NewReader(text))
-}
-
-func rawBlocks(text string) []Block {
+func ParseCorefile(text string) []Block {
 	var blocks []Block
 	var current Block
 	depth, last := 0, 0
-	d := words(text)
+	d := caddyfile.NewDispenser("Corefile", strings.NewReader(text))
 	for d.Next() {
 		switch word := d.Val(); {
 		case word == "{":

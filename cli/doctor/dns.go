@@ -15,8 +15,6 @@ func checkDNS(f *Facts) []Finding {
 	for _, r := range f.Replies {
 		name := "dns-version." + r.Zone
 		switch {
-		case slices.Contains(r.Texts, "1.0.0") && r.Parent != "":
-			all = append(all, ok("%s answers for %s, as a part of its zone %s", f.DNSServer, r.Zone, r.Parent))
 		case slices.Contains(r.Texts, "1.0.0"):
 			all = append(all, ok("%s answers for %s", f.DNSServer, r.Zone))
 		case r.NotFound || r.Err == nil:

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
@@ -46,12 +47,11 @@ const stock = `.:53 {
 
 func healthy() *Facts {
 	server := func(what string) *Server {
-		s := &Server{What: what, Address: "https://" + what + ":6443", Version: "v1.36.3", Timed: true, Uncertain: time.Second}
-		for _, k := range kinds[what] {
-			k.Served = k.Want[:1]
-			s.CRDs = append(s.CRDs, k)
+		s := &Server{What: what, Address: "https://" + what + ":6443", Version: "v1.36.3", Timed: true}
+		for _, name := range kinds[what] {
+			s.CRDs = append(s.CRDs, CRD{Name: name, Served: true})
 		}
-		s.Rights = wanted("cli", what, "", nil)
+		s.Rights = slices.Clone(wanted[what])
 		for i := range s.Rights {
 			s.Rights[i].Allowed = true
 		}
@@ -61,7 +61,7 @@ func healthy() *Facts {
 	here := topology.Location{Cluster: "beijing", Zone: "cn-north-1a", Region: "cn-north-1"}
 	return &Facts{
 		Now: now, Zones: zones, Cluster: server("cluster"), Hub: server("hub"),
-		ClusterDNS:   ConfigMap{Key: "kube-system/coredns", Found: true, Data: map[string]string{"Corefile": forwarding}},
+		ClusterDNS:   ConfigMap{Key: "kube-system/coredns", Corefile: forwarding},
 		NodeLocalDNS: ConfigMap{Key: "kube-system/node-local-dns"},
 		DNSServer:    "10.96.0.10:53", Replies: []Reply{{Zone: "clusterset.local", Texts: []string{"1.0.0"}}, {Zone: "svc.global", Texts: []string{"1.0.0"}}},
 		Set: view.Report{Clusters: []view.Cluster{{Name: "beijing", Local: true}, {Name: "shanghai", Reach: &view.Reach{State: metav1.ConditionTrue, Reason: "Answers"}}}},
@@ -70,10 +70,11 @@ func healthy() *Facts {
 			{Part: view.PartDNS, Namespace: "clusterset-system", Name: "clusterset-dns-a", Version: "1.0.0", Ready: true, Location: here},
 			{Part: view.PartDNS, Namespace: "clusterset-system", Name: "clusterset-dns-b", Version: "1.0.0", Ready: true, Location: here},
 		},
-		Services: []Service{
-			{Namespace: "clusterset-system", Name: "clusterset-dns", ClusterIPs: addresses([]string{"10.96.0.53"}), Selector: map[string]string{"part": "dns"}, DNS: true},
-			{Namespace: "default", Name: "kubernetes", ClusterIPs: addresses([]string{"10.96.0.1"})},
-			{Namespace: "kube-system", Name: "kube-dns", ClusterIPs: addresses([]string{"10.96.0.10"}), Selector: map[string]string{"k8s-app": "kube-dns"}, DNS: true},
+		Services: []corev1.Service{
+			service("clusterset-system", "clusterset-dns", map[string]string{"part": "dns"}, "10.96.0.53"),
+			service("default", "kubernetes", nil, "10.96.0.1"),
+			service("kube-system", "kube-dns", map[string]string{"k8s-app": "kube-dns"}, "10.96.0.10"),
+			service("shop", "web", map[string]string{"app": "web"}, "10.111.7.7"),
 		},
 		Workloads: []Workload{
 			{Part: view.PartMember, Kind: "Deployment", Namespace: "clusterset-system", Name: "clusterset-member", Wanted: 1, Pods: 1},
@@ -84,24 +85,32 @@ func healthy() *Facts {
 	}
 }
 
+// service has a port for DNS.
+func service(namespace, name string, selector map[string]string, ips ...string) corev1.Service {
+	return corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+		Spec:       corev1.ServiceSpec{ClusterIP: ips[0], ClusterIPs: ips, Selector: selector, Ports: []corev1.ServicePort{{Port: 53}}},
+	}
+}
+
 func TestRender(t *testing.T) {
 	for name, change := range map[string]func(*Facts){
 		"healthy": func(*Facts) {},
 		"bare": func(f *Facts) { // a new cluster without any setup, checked without flags
 			for i := range f.Cluster.CRDs {
-				f.Cluster.CRDs[i].Served = nil
+				f.Cluster.CRDs[i].Served = false
 			}
 			f.Hub, f.Credentials, f.DNSServer = nil, nil, ""
-			f.ClusterDNS.Data["Corefile"] = stock
-			f.NodeLocalDNS = ConfigMap{Key: "kube-system/node-local-dns", Found: true, Data: map[string]string{"Corefile": stock}}
+			f.ClusterDNS.Corefile = stock
+			f.NodeLocalDNS = ConfigMap{Key: "kube-system/node-local-dns", Corefile: stock}
 		},
 		"sick": func(f *Facts) {
 			f.Cluster.CRDs[0].Outdated = []string{"v1alpha1.spec.weight", "v1alpha1.spec.cidrs"}
-			f.Cluster.CRDs[1].Served = []string{"v2"}
+			f.Cluster.CRDs[1].Served = false
 			f.Cluster.Skew, f.Hub.Skew = 90*time.Second, -time.Minute
 			f.Cluster.Rights[0].Allowed, f.Hub.Rights[2].Allowed = false, false
 			f.Credentials.Expires = now.Add(2 * time.Hour)
-			f.ClusterDNS.Data["Corefile"] = strings.ReplaceAll(stock, "cluster.local", "cluster.local clusterset.local")
+			f.ClusterDNS.Corefile = strings.ReplaceAll(stock, "cluster.local", "cluster.local clusterset.local")
 			f.Replies = []Reply{{Zone: "clusterset.local", Err: errors.New("server misbehaving")}, {Zone: "svc.global", Err: errors.New("no such host"), NotFound: true}}
 			f.Set.Problems = []view.Problem{{Name: "shanghai", What: "MemberCluster", Reason: "Suspect", Message: "no heartbeat for 1m10s; its endpoints are used only if no others are left", Cure: "read its log"}}
 			f.Set.Services.Problems = []view.Problem{{Namespace: "shop", Name: "gone", What: "ServiceExport", Reason: "NoService", Message: "there is no Service shop/gone", Cure: "kubectl describes it"}}
@@ -137,8 +146,8 @@ func TestRender(t *testing.T) {
 		},
 		"nowhere": func(f *Facts) { // the chart was installed again, elsewhere
 			f.Services[0].Namespace, f.Workloads[1].Namespace = "names", "names"
-			f.Services[0].ClusterIPs = addresses([]string{"10.104.3.7"})
-			f.NodeLocalDNS = ConfigMap{Key: "kube-system/node-local-dns", Found: true, Data: map[string]string{"Corefile": stock}}
+			f.Services[0].Spec.ClusterIP, f.Services[0].Spec.ClusterIPs = "10.104.3.7", []string{"10.104.3.7"}
+			f.NodeLocalDNS = ConfigMap{Key: "kube-system/node-local-dns", Corefile: stock}
 		},
 		"elsewhere": func(f *Facts) {
 			f.Pods[1].Location, f.Pods[2].Location = topology.Location{Cluster: "peking"}, topology.Location{Cluster: "peking"}
@@ -146,18 +155,7 @@ func TestRender(t *testing.T) {
 		"left": func(f *Facts) { // and was cleaned up
 			f.Set, f.Pods, f.Workloads, f.Credentials = view.Build(view.Facts{Now: now, Local: &view.LocalFacts{}}), nil, nil, nil
 		},
-		"kube-dns": func(f *Facts) {
-			f.ClusterDNS = ConfigMap{Key: "kube-system/kube-dns", Found: true, Data: map[string]string{"stubDomains": `{"svc.global": ["10.96.0.53"]}`}}
-			f.Credentials.Expires = now.Add(-time.Hour)
-		},
-		"all-of-global": func(f *Facts) { // as stanzas were before the zone svc.global existed
-			f.ClusterDNS.Data["Corefile"] = strings.ReplaceAll(forwarding, "svc.global", "global")
-			f.NodeLocalDNS = ConfigMap{Key: "kube-system/node-local-dns", Found: true, Data: map[string]string{"Corefile": forwarding + "global {\n forward . 10.96.0.53\n}"}}
-			f.Replies[1].Parent = "global"
-		},
-		"kube-dns-all-of-global": func(f *Facts) {
-			f.ClusterDNS = ConfigMap{Key: "kube-system/kube-dns", Found: true, Data: map[string]string{"stubDomains": `{"clusterset.local": ["10.96.0.53"], "global": ["10.96.0.53"]}`}}
-		},
+		"expired": func(f *Facts) { f.Credentials.Expires = now.Add(-time.Hour) },
 	} {
 		f := healthy()
 		change(f)
@@ -185,25 +183,18 @@ func TestCorefiles(t *testing.T) {
 		"plugin in the root":    {".:53 {\n clusterset clusterset.local svc.global\n forward . 1.1.1.1\n}", "ok ok"},
 		"plugin for any zone":   {". {\n clusterset\n}", "problem"},
 		"forward in the root":   {". {\n forward clusterset.local 10.0.0.1\n forward svc.global 10.0.0.1\n forward . 1.1.1.1\n}", "ok ok"},
-		"a snippet":             {"(us) {\n forward . 10.0.0.1\n}\nclusterset.local, svc.global:53 {\n import us\n}", "ok ok"},
+		"a snippet":             {"(us) {\n forward . 10.0.0.1\n}\nclusterset.local, svc.global:53 {\n import us\n}", "skipped"},
 		"a scheme, upper case":  {"dns://ClusterSet.Local.:1053 tls://svc.global {\n forward . 10.0.0.1\n}", "ok ok"},
 		"quotes and comments":   {"\"clusterset.local\" { # {\n forward . \"10.0.0.1\" # }\n}\n# svc.global {\n#}\n", "ok problem"},
 		"imported files":        {stock + "\nimport /etc/coredns/custom/*.server", "skipped"},
 		"kubernetes plugin":     {strings.ReplaceAll(stock, "kubernetes cluster.local", "kubernetes cluster.local clusterset.local"), "problem problem"},
 		"a block without a way": {"clusterset.local svc.global {\n errors\n}", "problem"},
 		"braces of options":     {"clusterset.local svc.global {\n cache {\n  forward x\n }\n forward . 10.0.0.1 {\n  policy random\n }\n}", "ok ok"},
-
-		// .global is a public top-level domain; only svc.global belongs to clusterset.
-		"all of global forwarded":      {"clusterset.local Global.:53 {\n forward . 10.0.0.1\n}", "ok ok problem"},
-		"all of it from the root":      {". {\n forward clusterset.local 10.0.0.1\n forward global 10.0.0.1\n forward . 1.1.1.1\n}", "ok ok problem"},
-		"all of it besides svc.global": {"clusterset.local svc.global {\n forward . 10.0.0.1\n}\nglobal {\n forward . 10.0.0.2 10.0.0.1\n}", "ok ok problem"},
-		"the rest to others":           {"clusterset.local svc.global {\n forward . 10.0.0.1\n}\nglobal {\n forward . 1.1.1.1\n}", "ok ok"},
-		"plugin, and forward after it": {"clusterset.local global {\n clusterset\n forward . 1.1.1.1\n}", "ok ok"},
 	} {
 		var got []string
 		facts := healthy()
-		facts.Services[0].ClusterIPs = addresses([]string{"10.96.0.53", "10.0.0.1"})
-		for _, f := range facts.checkCorefile("clusterdns", ConfigMap{Data: map[string]string{"Corefile": c.corefile}}) {
+		facts.Services[0].Spec.ClusterIPs = []string{"10.96.0.53", "10.0.0.1"}
+		for _, f := range facts.checkCorefile("clusterdns", ConfigMap{Corefile: c.corefile}) {
 			got = append(got, string(f.Level))
 		}
 		slices.Sort(got)
@@ -220,7 +211,7 @@ func TestTheCureOfACorefileCuresIt(t *testing.T) {
 	f := healthy()
 	for check, configMap := range map[string]string{"clusterdns": "kube-system/coredns", "nodelocaldns": "kube-system/node-local-dns"} {
 		_, text, _ := strings.Cut(f.stanza(check, configMap, zones), "\n")
-		for _, f := range f.checkCorefile(check, ConfigMap{Data: map[string]string{"Corefile": stock + "\n" + text}}) {
+		for _, f := range f.checkCorefile(check, ConfigMap{Corefile: stock + "\n" + text}) {
 			if f.Level != OK {
 				t.Errorf("%s: %+v", check, f)
 			}

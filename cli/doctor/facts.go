@@ -3,6 +3,8 @@ package doctor
 import (
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/cli/view"
 )
@@ -22,9 +24,8 @@ type Facts struct {
 	// Set is what the cluster, and the hub if it is checked, say of the set.
 	Set    view.Report
 	SetErr error
-	// Services are those of the cluster that have an address. Workloads and Pods are ours in it.
-	Services     []Service
-	ServicesErr  error
+	// Services are those of the cluster, none if they can't be read. Workloads and Pods are ours in it.
+	Services     []corev1.Service
 	Workloads    []Workload
 	WorkloadsErr error
 	Pods         []view.Pod
@@ -41,47 +42,40 @@ type Server struct {
 	Address string
 	Err     error // why it can't be reached
 	Version string
-	// Skew is how far its clock is ahead of ours, and Uncertain how inaccurate that may be. Both are zero if it returned no
-	// time.
-	Skew, Uncertain time.Duration
-	Timed           bool
-	CRDs            []CRD
-	Rights          []Right
-	RightsErr       error
+	// Skew is how far its clock is ahead of ours. Timed is false if it returned no time.
+	Skew      time.Duration
+	Timed     bool
+	CRDs      []CRD
+	CRDsErr   error
+	Rights    []Right
+	RightsErr error
 }
 
 // CRD is a kind that must be served.
 type CRD struct {
-	Name     string   // such as globalservices.dns.fabedge.io
-	Want     []string // the versions; one of them must be served
-	Served   []string
-	Optional bool
+	Name   string // such as globalservices.dns.fabedge.io
+	Served bool   // in a version that we read
 	// Outdated are what our definition has and the installed one lacks: fields, or the status subresource.
 	Outdated []string
-	Err      error
 }
 
-// Right is something that an account must be allowed to do.
+// Right is something that the account must be allowed to do.
 type Right struct {
-	For                              string // what needs it
-	Verb, Group, Resource, Namespace string
-	Name                             string
-	Allowed                          bool
+	Verb, Resource string // the Resource with its group, such as memberclusters.clusterset.dev
+	Name           string
+	Allowed        bool
 }
 
 // ConfigMap is the configuration of a DNS server of the cluster.
 type ConfigMap struct {
-	Key   string // namespace/name
-	Found bool
-	Data  map[string]string
-	Err   error
+	Key      string // namespace/name
+	Corefile string // empty if it has none, or doesn't exist
+	Err      error
 }
 
 // Reply is a DNS server's reply to the query for dns-version.<zone>.
 type Reply struct {
 	Zone string
-	// Parent is the zone that answered instead of Zone and contains it: global instead of svc.global.
-	Parent string
 	// Texts are the TXT records. There are none with an Err.
 	Texts []string
 	// NotFound: there is no such name. Timeout: the server didn't reply.

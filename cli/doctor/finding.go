@@ -45,7 +45,7 @@ type check struct {
 	run  func(*Facts) []Finding
 }
 
-// ofServers and ofCluster are run in this order, so that a problem comes before those it causes. The latter need a Cluster.
+// ofServers and ofCluster are run in this order, so that a problem comes before those it causes. The latter need a Cluster that answers.
 var (
 	ofServers = []check{{"server", checkServers}, {"hub", checkHub}, {"crds", checkCRDs}, {"rights", checkRights}, {"clock", checkClocks}}
 	ofCluster = []check{
@@ -65,7 +65,7 @@ var (
 func Diagnose(f *Facts) Diagnosis {
 	var d Diagnosis
 	checks := ofServers
-	if f.Cluster != nil {
+	if f.Cluster != nil && f.Cluster.Err == nil {
 		checks = slices.Concat(ofServers, ofCluster)
 	}
 	for _, check := range checks {

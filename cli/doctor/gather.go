@@ -6,11 +6,14 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	apiversion "k8s.io/apimachinery/pkg/version"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -19,15 +22,13 @@ import (
 	"github.com/clusterset/clusterset/api"
 	"github.com/clusterset/clusterset/cli/objects"
 	"github.com/clusterset/clusterset/cli/view"
-	"github.com/clusterset/clusterset/internal/communities"
 	"github.com/clusterset/clusterset/internal/connect"
 )
 
-// What is checked unless something else is given: the zones, and the ConfigMaps of the cluster DNS and NodeLocal DNSCache.
+// What is checked unless something else is given: the zones, and the ConfigMap of the cluster DNS.
 var (
-	Zones        = []string{"clusterset.local", ourZone}
-	ClusterDNS   = client.ObjectKey{Namespace: "kube-system", Name: "coredns"}
-	NodeLocalDNS = client.ObjectKey{Namespace: "kube-system", Name: "node-local-dns"}
+	Zones      = []string{"clusterset.local", "svc.global"}
+	ClusterDNS = client.ObjectKey{Namespace: metav1.NamespaceSystem, Name: "coredns"}
 )
 
 // Gatherer reads Facts.
@@ -36,15 +37,12 @@ type Gatherer struct {
 	Cluster, Hub *rest.Config
 	// ClusterFlags and HubFlags are the flags that chose them, for messages.
 	ClusterFlags, HubFlags string
-	// Roles are the parts whose rights are checked. As is the account in the cluster whose rights these are, empty for our own.
-	Roles []string
-	As    string
-	// MemberNamespace is the member's namespace on the hub, if the account there is a member's.
-	MemberNamespace string
-	// ClusterDNS and NodeLocalDNS are the names of the ConfigMaps, Secret that of the agent's credentials, empty if it isn't to be read.
-	ClusterDNS, NodeLocalDNS, Secret client.ObjectKey
-	DNSServer                        string
-	Zones                            []string
+	// ClusterDNS is the name of the cluster DNS's ConfigMap. DNSServer is a server to query, empty for none.
+	ClusterDNS client.ObjectKey
+	DNSServer  string
+	Zones      []string
+	// Rights says whether the account's rights are checked.
+	Rights bool
 }
 
 // Gather reads the Facts. They include what can't be read.
@@ -58,21 +56,12 @@ func (g *Gatherer) Gather(ctx context.Context) *Facts {
 		f.SetErr = err
 		return f
 	}
-	facts.Hub = g.read(facts.Hub)
 	f.See(&facts, view.Build(facts))
+	f.Credentials = credentials(ctx, c, facts.Local.Agent)
 	return f
 }
 
-// read returns what was read of the hub, nil if a member's account may not: with communities it may not list all records. checkRights says whether
-// it has the rights that it needs.
-func (g *Gatherer) read(hub *view.HubFacts) *view.HubFacts {
-	if hub != nil && g.MemberNamespace != "" && apierrors.IsForbidden(hub.Err) {
-		return nil
-	}
-	return hub
-}
-
-// Ask reads the Facts except those that See adds.
+// Ask reads the Facts except those that See adds, and the agent's credentials.
 func (g *Gatherer) Ask(ctx context.Context) *Facts {
 	f, _, _ := g.ask(ctx)
 	return f
@@ -82,40 +71,30 @@ func (g *Gatherer) Ask(ctx context.Context) *Facts {
 func (g *Gatherer) ask(ctx context.Context) (f *Facts, c, hub *objects.Cluster) {
 	f = &Facts{Now: time.Now(), Zones: g.Zones, DNSServer: g.DNSServer}
 	if g.Cluster != nil {
-		c = g.askCluster(ctx, f)
+		f.Cluster, c = g.server(ctx, g.Cluster, "cluster", g.ClusterFlags)
 	}
 	if g.Hub != nil {
-		if f.Hub, hub = g.server(ctx, g.Hub, "hub", g.HubFlags); f.Hub.Err != nil {
-			hub = nil // checkServers says so
-		}
+		f.Hub, hub = g.server(ctx, g.Hub, "hub", g.HubFlags)
 	}
+	if c == nil {
+		return f, nil, hub
+	}
+	var services corev1.ServiceList
+	if err := c.List(ctx, &services); err == nil {
+		f.Services = services.Items
+	}
+	f.Workloads, f.WorkloadsErr = workloads(ctx, c)
+	f.readClusterDNS(ctx, c, g.ClusterDNS)
+	f.NodeLocalDNS = readConfigMap(ctx, c, client.ObjectKey{Namespace: metav1.NamespaceSystem, Name: "node-local-dns"})
 	if g.DNSServer != "" {
 		for _, zone := range g.Zones {
-			f.Replies = append(f.Replies, query(ctx, g.DNSServer, zone))
+			f.Replies = append(f.Replies, version(ctx, g.DNSServer, zone))
 		}
 	}
 	return f, c, hub
 }
 
-// askCluster returns nil if the cluster can't be reached.
-func (g *Gatherer) askCluster(ctx context.Context, f *Facts) (c *objects.Cluster) {
-	f.Cluster, c = g.server(ctx, g.Cluster, "cluster", g.ClusterFlags)
-	f.ClusterDNS, f.NodeLocalDNS = ConfigMap{Key: g.ClusterDNS.String()}, ConfigMap{Key: g.NodeLocalDNS.String()}
-	if f.Cluster.Err != nil {
-		f.ClusterDNS.Err, f.NodeLocalDNS.Err = errUnreached, errUnreached
-		return nil
-	}
-	f.Services, f.ServicesErr = services(ctx, c)
-	f.readClusterDNS(ctx, c, g.ClusterDNS)
-	f.NodeLocalDNS.read(ctx, c, g.NodeLocalDNS)
-	if g.Secret.Name != "" {
-		f.Credentials = credentials(ctx, c, g.Secret)
-	}
-	return c
-}
-
-var errUnreached = errors.New("the cluster can't be reached")
-
+// server asks a server about itself. It returns no Cluster if the server doesn't answer.
 func (g *Gatherer) server(ctx context.Context, config *rest.Config, what, flags string) (*Server, *objects.Cluster) {
 	s := &Server{What: what, Address: config.Host}
 	c, err := objects.Open(config, what, flags)
@@ -123,125 +102,77 @@ func (g *Gatherer) server(ctx context.Context, config *rest.Config, what, flags 
 		s.Err = err
 		return s, nil
 	}
-	if err := s.ask(ctx, config); err != nil {
-		s.Err = c.Words(err)
-		return s, c
-	}
-	disco, err := discovery.NewDiscoveryClientForConfig(config)
+	disco, err := s.ask(ctx, config)
 	if err != nil {
 		s.Err = c.Words(err)
-		return s, c
+		return s, nil
 	}
-	s.CRDs = definitions(ctx, disco, config, what)
-	var read []string
-	if what == "hub" && len(g.Roles) > 0 {
-		read = readBy(ctx, c, g.MemberNamespace)
+	s.CRDs, s.CRDsErr = definitions(ctx, disco, config, what)
+	if g.Rights {
+		s.Rights = slices.Clone(wanted[what])
+		s.RightsErr = ask(ctx, c, s.Rights)
 	}
-	for _, role := range g.Roles {
-		s.Rights = append(s.Rights, wanted(role, what, g.MemberNamespace, read)...)
-	}
-	asker := c
-	if g.As != "" && what == "cluster" {
-		other := rest.CopyConfig(config)
-		other.Impersonate.UserName = g.As // only for this check: everything else is read with our own rights
-		if asker, err = objects.Open(other, what, flags); err != nil {
-			s.RightsErr = err
-			return s, c
-		}
-	}
-	s.RightsErr = ask(ctx, asker, s.Rights)
 	return s, c
 }
 
-// readBy returns the namespaces on the hub that a member's account reads records in, its own first, or nil if that is all of them, as far as
-// MemberClusters may be read.
-func readBy(ctx context.Context, hub *objects.Cluster, memberNamespace string) (namespaces []string) {
-	members, err := hub.MemberClusters(ctx)
-	if err != nil {
-		return nil
+// dated notes the date of replies.
+type dated struct {
+	http.RoundTripper
+	date *string
+}
+
+func (d dated) RoundTrip(r *http.Request) (*http.Response, error) {
+	reply, err := d.RoundTripper.RoundTrip(r)
+	if err == nil {
+		*d.date = reply.Header.Get("Date")
 	}
-	own, _ := api.ClusterOfNamespace(memberNamespace)
-	for _, cluster := range communities.Read(members, own) {
-		namespaces = append(namespaces, api.MemberNamespace(cluster))
-	}
-	return namespaces
+	return reply, err
 }
 
 // ask reads the version, which any account may, and the time in the reply's header.
-func (s *Server) ask(ctx context.Context, config *rest.Config) error {
-	h, err := rest.HTTPClientFor(config)
+func (s *Server) ask(ctx context.Context, config *rest.Config) (*discovery.DiscoveryClient, error) {
+	var date string
+	config = rest.CopyConfig(config)
+	config.Wrap(func(t http.RoundTripper) http.RoundTripper { return dated{t, &date} })
+	disco, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	base, _, err := rest.DefaultServerUrlFor(config)
+	began := time.Now()
+	content, err := disco.RESTClient().Get().AbsPath("/version").Do(ctx).Raw()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, base.JoinPath("version").String(), http.NoBody)
-	if err != nil {
-		return err
+	var about apiversion.Info
+	if err := json.Unmarshal(content, &about); err != nil {
+		return nil, err
 	}
-	// Twice: the first request opens the connection, whose time would count as the clock's uncertainty.
-	for range 2 {
-		began := time.Now()
-		reply, err := h.Do(request)
-		if err != nil {
-			return err
-		}
-		took := time.Since(began)
-		var version struct {
-			GitVersion string `json:"gitVersion"`
-		}
-		err = json.NewDecoder(reply.Body).Decode(&version)
-		_ = reply.Body.Close()
-		switch {
-		case reply.StatusCode == http.StatusUnauthorized:
-			return apierrors.NewUnauthorized("no access")
-		case err != nil:
-			return err
-		}
-		s.Version = version.GitVersion
-		if date, err := http.ParseTime(reply.Header.Get("Date")); err == nil {
-			// The header omits fractions of a second.
-			s.Skew = date.Add(time.Second / 2).Sub(began.Add(took / 2))
-			s.Uncertain, s.Timed = time.Second/2+took/2, true
-		}
+	s.Version = about.GitVersion
+	if at, err := http.ParseTime(date); err == nil {
+		s.Skew, s.Timed = at.Sub(began.Add(time.Since(began)/2)), true
 	}
-	return nil
+	return disco, nil
 }
 
-// readClusterDNS also reads the workloads, which say whose ConfigMap is in use.
-func (f *Facts) readClusterDNS(ctx context.Context, c *objects.Cluster, asked client.ObjectKey) {
-	f.Workloads, f.WorkloadsErr = workloads(ctx, c)
-	inUse := f.configMapInUse(ctx, c, asked)
-	f.ClusterDNS.Key = inUse.String()
-	f.ClusterDNS.read(ctx, c, inUse)
-}
-
-func (m *ConfigMap) read(ctx context.Context, c *objects.Cluster, key client.ObjectKey) {
+func readConfigMap(ctx context.Context, c *objects.Cluster, key client.ObjectKey) ConfigMap {
+	m := ConfigMap{Key: key.String()}
 	var o corev1.ConfigMap
-	switch err := c.Get(ctx, key, &o); {
-	case apierrors.IsNotFound(err):
-	case err != nil:
-		m.Err = err
-	default:
-		m.Found, m.Data = true, o.Data
-		m.custom(ctx, c, key)
+	if err := c.Get(ctx, key, &o); err != nil {
+		m.Err = client.IgnoreNotFound(err)
+		return m
 	}
-}
-
-// custom adds the server blocks of the additional ConfigMap that k3s, AKS and others import.
-func (m *ConfigMap) custom(ctx context.Context, c *objects.Cluster, key client.ObjectKey) {
-	var o corev1.ConfigMap
+	m.Corefile = o.Data["Corefile"]
+	// k3s, AKS and others import the server blocks of an additional ConfigMap.
+	var custom corev1.ConfigMap
 	key.Name += "-custom"
-	if !importsFiles(m.Data["Corefile"]) || c.Get(ctx, key, &o) != nil {
-		return
-	}
-	for name, blocks := range o.Data {
-		if strings.HasSuffix(name, ".server") {
-			m.Data["Corefile"] += "\n" + blocks
+	if imports(m.Corefile) && c.Get(ctx, key, &custom) == nil {
+		for name, blocks := range custom.Data {
+			if strings.HasSuffix(name, ".server") {
+				m.Corefile += "\n" + blocks
+			}
 		}
 	}
+	return m
 }
 
 // See adds what the cluster's own objects and the hub say of the set, and the Report of that.
@@ -257,7 +188,11 @@ func (f *Facts) See(facts *view.Facts, set view.Report) {
 
 // credentials reads when the agent's token expires, and asks the hub whether it accepts it: with a token that it doesn't know, an API server refuses
 // also what anyone may.
-func credentials(ctx context.Context, c *objects.Cluster, key client.ObjectKey) *Credentials {
+func credentials(ctx context.Context, c *objects.Cluster, agent *view.Settings) *Credentials {
+	key := client.ObjectKey{Namespace: api.SystemNamespace, Name: api.HubSecret}
+	if agent != nil && agent.HubSecret != "" {
+		key.Namespace, key.Name, _ = strings.Cut(agent.HubSecret, "/")
+	}
 	var secret corev1.Secret
 	if err := c.Get(ctx, key, &secret); err != nil {
 		return &Credentials{Err: err}
@@ -268,22 +203,13 @@ func credentials(ctx context.Context, c *objects.Cluster, key client.ObjectKey) 
 	}
 	lifetime, _ := connect.Lifetime(config.BearerToken)
 	config.Timeout = 5 * time.Second
-	refused := apierrors.IsUnauthorized((&Server{}).ask(ctx, config))
-	return &Credentials{Key: key.String(), Server: config.Host, Expires: connect.Expires(config.BearerToken), Lifetime: lifetime, Refused: refused}
-}
-
-// query queries a server for the version record of a zone. A Corefile may still have the zone global, which contains
-// svc.global, without a version record for it.
-func query(ctx context.Context, server, zone string) Reply {
-	r := version(ctx, server, zone)
-	if zone == ourZone && r.NotFound {
-		if whole := version(ctx, server, publicZone); whole.Err == nil {
-			r = Reply{Zone: zone, Parent: publicZone, Texts: whole.Texts}
-		}
+	_, err = (&Server{}).ask(ctx, config)
+	return &Credentials{
+		Key: key.String(), Server: config.Host, Expires: connect.Expires(config.BearerToken), Lifetime: lifetime, Refused: apierrors.IsUnauthorized(err),
 	}
-	return r
 }
 
+// version queries a server for the version record of a zone.
 func version(ctx context.Context, server, zone string) Reply {
 	r := Reply{Zone: zone}
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)

@@ -14,6 +14,7 @@ import (
 
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/cli/objects"
+	"github.com/clusterset/clusterset/cli/place"
 	"github.com/clusterset/clusterset/cli/screen"
 	"github.com/clusterset/clusterset/cli/view"
 )
@@ -91,16 +92,6 @@ func checkWorkloads(f *Facts) (all []Finding) {
 	return all
 }
 
-// wants reports whether pods of a part should be in this cluster.
-func (f *Facts) wants(part string) bool {
-	for _, w := range f.Workloads {
-		if w.Part == part && w.Wanted > 0 {
-			return true
-		}
-	}
-	return false
-}
-
 var programs = map[string]string{view.PartMember: "clusterset member", view.PartHub: "clusterset hub", view.PartDNS: "the DNS servers"}
 
 // manyRestarts is how often a pod that is ready may have restarted before that is a problem.
@@ -109,7 +100,7 @@ const manyRestarts = 5
 // checkPods checks whether the pods of this cluster's agent, its DNS servers and the hub process run, and run the same version.
 func checkPods(f *Facts) []Finding {
 	switch {
-	case f.Cluster.Err != nil || f.SetErr != nil:
+	case f.SetErr != nil:
 		return nil
 	case f.PodsErr != nil:
 		return []Finding{skipped("can't tell whether our pods run: %v", f.PodsErr)}
@@ -124,10 +115,11 @@ func checkPods(f *Facts) []Finding {
 				versions = append(versions, p.Version)
 			}
 		}
+		wanted := slices.ContainsFunc(f.Workloads, func(w Workload) bool { return w.Part == part && w.Wanted > 0 })
 		switch {
 		case len(pods) > 0:
 			all = append(all, checkPart(part, pods)...)
-		case part != view.PartHub && !f.wants(part): // else checkWorkloads says why there is none
+		case part != view.PartHub && !wanted: // else checkWorkloads says why there is none
 			all = append(all, skipped("no pod of %s is in this cluster; if that isn't intended, install the chart (%s.enabled), or scale its Deployment up", programs[part], part))
 		}
 	}
@@ -144,7 +136,8 @@ func checkPart(part string, pods []view.Pod) (all []Finding) {
 	for i := range pods {
 		p := &pods[i]
 		restarts += p.Restarts
-		switch text := fmt.Sprintf("%s (%s)", p.Name, state(p)); {
+		state := strings.TrimPrefix(p.Waits+", "+screen.Counted(int(p.Restarts), "restart"), ", ")
+		switch text := fmt.Sprintf("%s (%s)", p.Name, state); {
 		case !p.Ready:
 			down = append(down, text)
 		case p.Restarts >= manyRestarts:
@@ -167,17 +160,6 @@ func checkPart(part string, pods []view.Pod) (all []Finding) {
 	return all
 }
 
-func state(p *view.Pod) string {
-	var words []string
-	if p.Waits != "" {
-		words = append(words, p.Waits)
-	}
-	if p.Restarts > 0 || len(words) == 0 {
-		words = append(words, screen.Counted(int(p.Restarts), "restart"))
-	}
-	return strings.Join(words, ", ")
-}
-
 // checkLocation compares the DNS servers' location with that of their MemberCluster. If they differ, the servers take endpoints of their own cluster
 // for distant ones.
 func checkLocation(f *Facts) []Finding {
@@ -192,12 +174,12 @@ func checkLocation(f *Facts) []Finding {
 		if p := &f.Pods[i]; p.Part == view.PartDNS {
 			servers++
 			if !isAt(p, m) {
-				at := place(p.Location.Cluster, p.Location.Zone, p.Location.Region)
+				at := place.Place(p.Location).String()
 				elsewhere[at] = append(elsewhere[at], p.Name)
 			}
 		}
 	}
-	is := place(m.Name, strings.Join(m.AllZones(), ","), m.Spec.Region)
+	is := place.Place{Cluster: m.Name, Zone: strings.Join(m.AllZones(), ","), Region: m.Spec.Region}.String()
 	for _, at := range slices.Sorted(maps.Keys(elsewhere)) {
 		all = append(all, problem(
 			fmt.Sprintf("DNS servers rank endpoints from %s, but their MemberCluster is at %s: %s", at, is, screen.Several(elsewhere[at], shownServices, ", ")),
@@ -207,11 +189,6 @@ func checkLocation(f *Facts) []Finding {
 		all = append(all, ok("the DNS servers rank endpoints from where their MemberCluster is, %s", is))
 	}
 	return all
-}
-
-// place is a location as in explain --from.
-func place(cluster, zone, region string) string {
-	return cmp.Or(cluster, "-") + "/" + cmp.Or(zone, "-") + "/" + cmp.Or(region, "-")
 }
 
 // isAt reports whether a server's location agrees with its cluster's. A node's own zone is right where the cluster has others, because its

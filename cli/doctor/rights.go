@@ -2,84 +2,55 @@ package doctor
 
 import (
 	"context"
-	_ "embed"
 	"fmt"
-	"slices"
 	"strings"
-	"sync"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
+	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/cli/objects"
-	"github.com/clusterset/clusterset/hub/access"
+	"github.com/clusterset/clusterset/cli/screen"
 )
 
-//go:embed rights.yaml
-var rightsYAML []byte
-
-// roles has what each part needs, by what the server is ("cluster" or "hub") and the value of --for.
-var roles = sync.OnceValue(func() (all map[string]map[string][]rbacv1.PolicyRule) {
-	if err := yaml.UnmarshalStrict(rightsYAML, &all); err != nil {
-		panic(fmt.Sprintf("read embedded rights: %v", err))
-	}
-	return all
-})
-
-// Roles are the values of --for.
-var Roles = []string{"cli", "dns", "member", "hub", "hub-members"}
-
-// wanted lists what a part needs on a server. A member's account on the hub is bound to the member's own namespace there. If MemberClusters name
-// communities, it reads records only there and in the namespaces of its peers, which follow in read; else read is nil.
-func wanted(role, what, memberNamespace string, read []string) []Right {
-	label := map[string]string{"cli": "the command line", "dns": "the DNS server", "member": "clusterset member", "hub": "clusterset hub", "hub-members": "clusterset hub --manage-members"}[role]
-	if what != "hub" || role != "member" {
-		return expand(label, "", roles()[what][role])
-	}
-	rights := expand(label, "", access.ReaderRole(read != nil).Rules)
-	if memberNamespace == "" {
-		return rights
-	}
-	rights = append(rights, expand(label, memberNamespace, slices.Concat(access.PeerRules(), access.WriterRules()))...)
-	for i, peer := range read {
-		if i > 0 { // one right stands for all that the hub grants there: a set may have hundreds of members
-			rights = append(rights, Right{For: label, Verb: "list", Group: clustersetv1alpha1.GroupName, Resource: "exportedservices", Namespace: peer})
-		}
-	}
-	return rights
-}
-
-// expand returns a right for each combination that the rules allow.
-func expand(label, namespace string, rules []rbacv1.PolicyRule) []Right {
-	var all []Right
-	for _, r := range rules {
-		names := r.ResourceNames
-		if names == nil {
-			names = []string{""}
-		}
-		for _, resource := range r.Resources {
-			for _, verb := range r.Verbs {
-				for _, name := range names {
-					all = append(all, Right{For: label, Verb: verb, Group: r.APIGroups[0], Resource: resource, Namespace: namespace, Name: name})
-				}
-			}
-		}
-	}
-	return all
+// wanted has what the command line needs for status, services, explain, preview and doctor, by what the server is. drain, which a reader doesn't
+// use, needs more.
+var wanted = map[string][]Right{
+	"cluster": {
+		{Verb: "list", Resource: "memberclusters.clusterset.dev"},
+		{Verb: "get", Resource: "reachabilities.clusterset.dev", Name: clustersetv1alpha1.ReachabilityName},
+		{Verb: "get", Resource: "namespaces"},
+		{Verb: "list", Resource: "namespaces"},
+		{Verb: "get", Resource: "services"},
+		{Verb: "list", Resource: "services"},
+		{Verb: "list", Resource: "pods"},
+		{Verb: "list", Resource: "deployments.apps"},
+		{Verb: "list", Resource: "daemonsets.apps"},
+		{Verb: "list", Resource: "events.events.k8s.io"},
+		{Verb: "list", Resource: "serviceimports.multicluster.x-k8s.io"},
+		{Verb: "list", Resource: "serviceexports.multicluster.x-k8s.io"},
+		{Verb: "list", Resource: "globalservices.dns.fabedge.io"},
+		{Verb: "list", Resource: "endpointslices.discovery.k8s.io"},
+		{Verb: "list", Resource: "leases.coordination.k8s.io", Name: api.MemberLeaderLease},
+	},
+	"hub": {
+		{Verb: "get", Resource: "memberclusters.clusterset.dev"},
+		{Verb: "list", Resource: "memberclusters.clusterset.dev"},
+		{Verb: "list", Resource: "exportedservices.clusterset.dev"},
+		{Verb: "list", Resource: "exportedendpoints.clusterset.dev"},
+		{Verb: "list", Resource: "memberreports.clusterset.dev"},
+		{Verb: "list", Resource: "leases.coordination.k8s.io"},
+	},
 }
 
 // ask asks the API server which of the rights this account has (SelfSubjectAccessReview, which anyone may create).
 func ask(ctx context.Context, c *objects.Cluster, rights []Right) error {
 	for i := range rights {
 		r := &rights[i]
-		resource, subresource, _ := strings.Cut(r.Resource, "/")
+		resource, group, _ := strings.Cut(r.Resource, ".")
 		review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
-			ResourceAttributes: &authorizationv1.ResourceAttributes{
-				Namespace: r.Namespace, Verb: r.Verb, Group: r.Group, Resource: resource, Subresource: subresource, Name: r.Name,
-			},
+			ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: r.Verb, Group: group, Resource: resource, Name: r.Name},
 		}}
 		if err := c.Create(ctx, review, &client.CreateOptions{}); err != nil {
 			return fmt.Errorf("ask about %s: %w", r, err)
@@ -87,4 +58,27 @@ func ask(ctx context.Context, c *objects.Cluster, rights []Right) error {
 		r.Allowed = review.Status.Allowed
 	}
 	return nil
+}
+
+func (r Right) String() string { return strings.TrimSpace(r.Verb + " " + r.Resource + " " + r.Name) }
+
+func checkRights(f *Facts) (all []Finding) {
+	for _, s := range f.answering() {
+		var missing []string
+		for _, r := range s.Rights {
+			if !r.Allowed {
+				missing = append(missing, r.String())
+			}
+		}
+		switch {
+		case s.RightsErr != nil:
+			all = append(all, skipped("the %s doesn't say what this account may do: %v", s.What, s.RightsErr))
+		case len(missing) > 0:
+			all = append(all, problem(fmt.Sprintf("on the %s the account may not %s, which the command line needs", s.What, screen.And(missing)),
+				"grant it with a Role and a binding, or use another account"))
+		case len(s.Rights) > 0:
+			all = append(all, ok("on the %s the account may do all that the command line needs", s.What))
+		}
+	}
+	return all
 }

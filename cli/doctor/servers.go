@@ -3,29 +3,33 @@ package doctor
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
 	"github.com/clusterset/clusterset/cli/screen"
 	"github.com/clusterset/clusterset/cli/view"
 	"github.com/clusterset/clusterset/internal/mcs"
 	"github.com/clusterset/clusterset/internal/schema"
 )
 
-func checkServers(f *Facts) []Finding {
-	var all []Finding
-	for _, s := range f.servers() {
-		if s.Err != nil {
+func checkServers(f *Facts) (all []Finding) {
+	for _, s := range []*Server{f.Cluster, f.Hub} {
+		switch {
+		case s == nil:
+		case s.Err != nil:
 			did, cure, _ := strings.Cut(s.Err.Error(), "; ")
 			all = append(all, problem(did, cure))
-			continue
+		default:
+			all = append(all, ok("the %s at %s answers (Kubernetes %s)", s.What, s.Address, s.Version))
 		}
-		all = append(all, ok("the %s at %s answers (Kubernetes %s)", s.What, s.Address, s.Version))
 	}
 	return all
 }
@@ -37,30 +41,32 @@ func checkHub(f *Facts) []Finding {
 	return []Finding{skipped("not checked; set --hub-kubeconfig")}
 }
 
-func (f *Facts) servers() []*Server {
-	var all []*Server
-	for _, s := range []*Server{f.Cluster, f.Hub} {
-		if s != nil {
-			all = append(all, s)
-		}
-	}
-	return all
+// answering are the servers that answer.
+func (f *Facts) answering() []*Server {
+	return slices.DeleteFunc([]*Server{f.Cluster, f.Hub}, func(s *Server) bool { return s == nil || s.Err != nil })
 }
 
 // checkCRDs checks whether our kinds are served, and are as new as this program.
-func checkCRDs(f *Facts) []Finding {
-	var all []Finding
-	for _, s := range f.servers() {
-		if s.Err != nil {
+func checkCRDs(f *Facts) (all []Finding) {
+	cure := "as an administrator, upgrade the chart there, or run " + view.Rejoin(f.Set.Cluster) + " --install-crds"
+	for _, s := range f.answering() {
+		if s.CRDsErr != nil {
+			all = append(all, skipped("the %s doesn't say which kinds it serves: %v", s.What, s.CRDsErr))
 			continue
 		}
 		var fine []string
 		for _, c := range s.CRDs {
-			if finding, bad := checkCRD(s, c, view.Rejoin(f.Set.Cluster)); bad {
-				all = append(all, finding)
-				continue
+			switch {
+			case !c.Served && c.Name == globalServices:
+				all = append(all, skipped("the %s doesn't serve %s; only svc.global needs it", s.What, c.Name))
+			case !c.Served:
+				all = append(all, problem(fmt.Sprintf("the %s doesn't serve %s", s.What, c.Name), cure))
+			case len(c.Outdated) > 0:
+				all = append(all, problem(fmt.Sprintf("the definition of %s in the %s is older than this clusterset: it lacks %s, and the API server drops what is written there",
+					c.Name, s.What, screen.And(c.Outdated[:min(3, len(c.Outdated))])), cure))
+			default:
+				fine = append(fine, c.Name)
 			}
-			fine = append(fine, c.Name)
 		}
 		if len(fine) > 0 {
 			all = append(all, ok("the %s serves %s", s.What, screen.And(fine)))
@@ -69,106 +75,24 @@ func checkCRDs(f *Facts) []Finding {
 	return all
 }
 
-func checkCRD(s *Server, c CRD, rejoin string) (finding Finding, bad bool) {
-	cure := "as an administrator, upgrade the chart there, or run " + rejoin + " --install-crds"
-	switch {
-	case c.Err != nil:
-		return skipped("the %s doesn't say whether it serves %s: %v", s.What, c.Name, c.Err), true
-	case len(c.Served) == 0 && c.Optional:
-		return skipped("the %s doesn't serve %s; only svc.global needs it", s.What, c.Name), true
-	case len(c.Served) == 0:
-		return problem(fmt.Sprintf("the %s doesn't serve %s", s.What, c.Name), cure), true
-	case !slices.ContainsFunc(c.Want, func(v string) bool { return slices.Contains(c.Served, v) }):
-		return problem(fmt.Sprintf("the %s serves %s in %s; we read %s", s.What, c.Name, screen.And(c.Served), strings.Join(c.Want, " or ")), cure), true
-	case len(c.Outdated) > 0:
-		return problem(fmt.Sprintf("the definition of %s in the %s is older than this clusterset: it lacks %s, and the API server drops what is written there",
-			c.Name, s.What, screen.And(c.Outdated[:min(3, len(c.Outdated))])), cure), true
-	}
-	return Finding{}, false
-}
-
-func checkRights(f *Facts) []Finding {
-	var all []Finding
-	for _, s := range f.servers() {
-		switch {
-		case s.Err != nil || len(s.Rights) == 0 && s.RightsErr == nil:
-			continue
-		case s.RightsErr != nil:
-			all = append(all, skipped("the %s doesn't say what this account may do: %v", s.What, s.RightsErr))
-			continue
-		}
-		missing := map[string][]string{} // by the part that needs it
-		var needs []string
-		for _, r := range s.Rights {
-			if !slices.Contains(needs, r.For) {
-				needs = append(needs, r.For)
-			}
-			if !r.Allowed {
-				missing[r.For] = append(missing[r.For], r.String())
-			}
-		}
-		for _, need := range needs {
-			if len(missing[need]) == 0 {
-				all = append(all, ok("on the %s the account may do all that %s needs", s.What, need))
-				continue
-			}
-			all = append(all, problem(fmt.Sprintf("on the %s the account may not %s, which %s needs", s.What, screen.And(missing[need]), need),
-				"grant it with a Role and a binding (those of the chart and clusterset join are complete), or use another account"))
-		}
-	}
-	return all
-}
-
-func (r Right) String() string {
-	s := r.Verb + " " + r.Resource
-	if r.Group != "" {
-		s += "." + r.Group
-	}
-	if r.Name != "" {
-		s += " " + r.Name
-	}
-	if r.Namespace != "" {
-		s += " in " + r.Namespace
-	}
-	return s
-}
-
-// maxSkew is how far clocks may be apart. Conflicts are decided by the age of exports, each by its own cluster's clock, and tokens
-// are rejected if clocks differ by minutes.
+// maxSkew is how far a clock may be from this machine's. Conflicts are decided by the age of exports, each by its own cluster's clock, and tokens
+// are rejected if clocks differ by minutes. It is far more than the reply takes, and than the fraction of a second that its header omits.
 const maxSkew = 10 * time.Second
 
-// checkClocks compares the API servers' clocks with each other and with ours.
-func checkClocks(f *Facts) []Finding {
-	var all []Finding
-	timed := true
-	for _, s := range f.servers() {
+// checkClocks compares the API servers' clocks with ours.
+func checkClocks(f *Facts) (all []Finding) {
+	for _, s := range f.answering() {
 		switch {
-		case s.Err != nil || !s.Timed:
-			timed = false
-		case apart(s.Skew, s.Uncertain):
-			all = append(all, problem(fmt.Sprintf("the clock of the %s is %s than this machine's", s.What, ahead(s.Skew)),
+		case !s.Timed:
+		case s.Skew.Abs() > maxSkew:
+			word := map[bool]string{true: "later", false: "earlier"}[s.Skew > 0]
+			all = append(all, problem(fmt.Sprintf("the clock of the %s is %s %s than this machine's", s.What, s.Skew.Abs().Round(time.Second), word),
 				"synchronize both by NTP; the ages in clusterset status are wrong by as much, and the wrong export may win a conflict"))
 		default:
 			all = append(all, ok("the clock of the %s agrees with this machine's", s.What))
 		}
 	}
-	if timed && f.Cluster != nil && f.Hub != nil {
-		if d := f.Cluster.Skew - f.Hub.Skew; apart(d, f.Cluster.Uncertain+f.Hub.Uncertain) {
-			all = append(all, problem(fmt.Sprintf("the cluster's clock is %s than the hub's", ahead(d)),
-				"synchronize both by NTP: the older of two exports wins, by the clock of its own cluster"))
-		}
-	}
 	return all
-}
-
-func apart(d, uncertain time.Duration) bool { return d.Abs()-uncertain > maxSkew }
-
-func ahead(d time.Duration) string {
-	word := "later"
-	if d < 0 {
-		word = "earlier"
-	}
-	return fmt.Sprintf("%s %s", d.Abs().Round(time.Second), word)
 }
 
 // checkCredentials checks whether the hub accepts the agent's token, and whether it is about to expire, which means that the agent doesn't renew it: it
@@ -191,64 +115,51 @@ func checkCredentials(f *Facts) []Finding {
 		return []Finding{problem(fmt.Sprintf("the agent's token for the hub, in Secret %s, expired on %s", c.Key, c.Expires.UTC().Format(time.RFC3339)), cure)}
 	case left < min(24*time.Hour, c.Lifetime/3):
 		return []Finding{problem(fmt.Sprintf("the agent's token for the hub, in Secret %s, expires in %s and hasn't been renewed", c.Key, left.Round(time.Minute)), cure)}
-	case left < 48*time.Hour:
-		return []Finding{ok("the agent's token for the hub, in Secret %s, is valid for %s", c.Key, left.Round(time.Minute))}
 	default:
-		return []Finding{ok("the agent's token for the hub, in Secret %s, is valid for %d days", c.Key, int(left.Hours()/24))}
+		return []Finding{ok("the agent's token for the hub, in Secret %s, is valid for %s", c.Key, screen.Age(left))}
 	}
 }
 
-const mcsGroup = "multicluster.x-k8s.io"
+// globalServices is the kind that only svc.global needs.
+const globalServices = "globalservices." + fabedgev1alpha1.GroupName
 
-var kinds = map[string][]CRD{
+var kinds = map[string][]string{
 	"cluster": {
-		{Name: "memberclusters.clusterset.dev", Want: []string{"v1alpha1"}},
-		{Name: "reachabilities.clusterset.dev", Want: []string{"v1alpha1"}},
-		{Name: "serviceexports." + mcsGroup, Want: mcs.Versions},
-		{Name: "serviceimports." + mcsGroup, Want: mcs.Versions},
-		{Name: "globalservices.dns.fabedge.io", Want: []string{"v1alpha1"}, Optional: true},
+		"memberclusters.clusterset.dev", "reachabilities.clusterset.dev",
+		"serviceexports." + mcsv1beta1.GroupName, "serviceimports." + mcsv1beta1.GroupName, globalServices,
 	},
-	"hub": {
-		{Name: "memberclusters.clusterset.dev", Want: []string{"v1alpha1"}},
-		{Name: "exportedservices.clusterset.dev", Want: []string{"v1alpha1"}},
-		{Name: "exportedendpoints.clusterset.dev", Want: []string{"v1alpha1"}},
-		{Name: "memberreports.clusterset.dev", Want: []string{"v1alpha1"}},
-	},
+	"hub": {"memberclusters.clusterset.dev", "exportedservices.clusterset.dev", "exportedendpoints.clusterset.dev", "memberreports.clusterset.dev"},
 }
 
 // definitions checks the kinds: which are served, and whether their definitions are as new as ours. Anyone may ask for both.
-func definitions(ctx context.Context, disco *discovery.DiscoveryClient, config *rest.Config, what string) []CRD {
-	all := slices.Clone(kinds[what])
-	groups, err := disco.ServerGroupsWithContext(ctx)
-	for i := range all {
-		k := &all[i]
-		plural, group, _ := strings.Cut(k.Name, ".")
-		if k.Err = err; err != nil {
-			continue
-		}
-		for _, g := range groups.Groups {
-			for _, v := range g.Versions {
-				if g.Name == group && serves(ctx, disco, v.GroupVersion, plural) {
-					k.Served = append(k.Served, v.Version)
-				}
-			}
-		}
-		if len(k.Served) > 0 {
-			if lacking, err := schema.Lacking(ctx, config, group); err == nil {
-				k.Outdated = lacking[k.Name]
-			}
-			if group == mcsGroup && !serves(ctx, disco, group+"/"+k.Served[0], plural+"/status") {
-				k.Outdated = append(k.Outdated, "the status subresource")
+func definitions(ctx context.Context, disco *discovery.DiscoveryClient, config *rest.Config, what string) (all []CRD, err error) {
+	_, lists, err := disco.ServerGroupsAndResourcesWithContext(ctx)
+	if len(lists) == 0 {
+		return nil, err // else groups of others may be missing
+	}
+	served := map[string]bool{}
+	for _, list := range lists {
+		group, version, _ := strings.Cut(list.GroupVersion, "/")
+		for _, r := range list.APIResources {
+			if version == "v1alpha1" || group == mcsv1beta1.GroupName && slices.Contains(mcs.Versions, version) {
+				served[r.Name+"."+group] = true
 			}
 		}
 	}
-	return all
-}
-
-func serves(ctx context.Context, disco *discovery.DiscoveryClient, groupVersion, plural string) bool {
-	list, err := disco.ServerResourcesForGroupVersionWithContext(ctx, groupVersion)
-	if err != nil {
-		return false // a version that has just gone
+	lacking := map[string][]string{}
+	for _, group := range []string{clustersetv1alpha1.GroupName, fabedgev1alpha1.GroupName} {
+		fields, err := schema.Lacking(ctx, config, group)
+		if err == nil {
+			maps.Copy(lacking, fields)
+		}
 	}
-	return slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == plural })
+	for _, name := range kinds[what] {
+		c := CRD{Name: name, Served: served[name], Outdated: lacking[name]}
+		plural, group, _ := strings.Cut(name, ".")
+		if group == mcsv1beta1.GroupName && !served[plural+"/status."+group] {
+			c.Outdated = append(c.Outdated, "the status subresource")
+		}
+		all = append(all, c)
+	}
+	return all, nil
 }

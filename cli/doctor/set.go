@@ -18,10 +18,7 @@ const shownServices = 3
 
 // checkSet reports what is known of the set to be wrong: silent clusters, a missing namespace, exports and imports that fail.
 func checkSet(f *Facts) []Finding {
-	switch {
-	case f.Cluster.Err != nil:
-		return nil
-	case f.SetErr != nil:
+	if f.SetErr != nil {
 		return []Finding{skipped("can't tell how the set is: %v", f.SetErr)}
 	}
 	var all []Finding
@@ -41,50 +38,36 @@ func checkSet(f *Facts) []Finding {
 var unmeasured = map[string]string{
 	string(verdict.NoBeacon):     "no agent there names a beacon: set member.beacon.enabled in the chart, or --beacon-service",
 	string(verdict.NotAllowed):   "the beacons there are outside their MemberCluster's spec.cidrs, or inside this cluster's",
-	neverReached:                 "the beacons there never answered: allow TCP connections from this cluster's agents to",
+	string(verdict.NeverReached): "the beacons there never answered: allow TCP connections from this cluster's agents to them",
 	string(verdict.WrongCluster): "another cluster answers at the beacons' addresses: networks overlap",
 }
 
-const neverReached = string(verdict.NeverReached)
-
 // checkReach reports which ways to other clusters aren't measured. Those that are broken are problems of the set, which checkSet reports.
-func checkReach(f *Facts) []Finding {
-	if f.Cluster.Err != nil || f.SetErr != nil || len(f.Set.Clusters) < 2 {
+func checkReach(f *Facts) (all []Finding) {
+	if f.SetErr != nil || len(f.Set.Clusters) < 2 {
 		return nil
 	}
-	measured, unreachable, unknown := 0, 0, map[string][]string{}
-	var silent []string
+	unknown := map[string][]string{}
 	for i := range f.Set.Clusters {
 		c := &f.Set.Clusters[i]
 		switch {
 		case c.Local:
-			continue
 		case c.Reach == nil:
 			unknown[""] = append(unknown[""], c.Name)
 		case c.Reach.State == metav1.ConditionUnknown:
-			unknown[c.Reach.Reason] = append(unknown[c.Reach.Reason], c.Name)
-			if c.Reach.Reason == neverReached {
-				silent = append(silent, c.Reach.Beacons...)
+			name := c.Name
+			if len(c.Reach.Beacons) > 0 {
+				name += " (at " + strings.Join(c.Reach.Beacons, ", ") + ")"
 			}
-		case c.Reach.State == metav1.ConditionFalse:
-			unreachable++
-		default:
-			measured++
+			unknown[c.Reach.Reason] = append(unknown[c.Reach.Reason], name)
 		}
 	}
-	var all []Finding
 	for _, reason := range slices.Sorted(maps.Keys(unknown)) {
-		why := unmeasured[reason]
-		if why == "" {
-			why = "this cluster's agent has said nothing about that for ten minutes, or never has"
-		}
-		if reason == neverReached {
-			why += " " + cmp.Or(screen.Several(silent, shownServices, ", "), "the port of the beacons")
-		}
-		all = append(all, skipped("it isn't known whether this cluster reaches %s: %s", screen.Several(unknown[reason], shownServices, ", "), strings.TrimSpace(why)))
+		why := cmp.Or(unmeasured[reason], "this cluster's agent has said nothing about that for ten minutes, or never has")
+		all = append(all, skipped("it isn't known whether this cluster reaches %s: %s", screen.Several(unknown[reason], shownServices, ", "), why))
 	}
-	if measured > 0 && unreachable == 0 {
-		all = append(all, ok("%s answered", screen.Counted(measured, "other cluster")))
+	if len(all) == 0 {
+		all = append(all, ok("the ways to all other clusters are measured"))
 	}
 	return all
 }

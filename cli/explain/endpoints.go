@@ -17,17 +17,14 @@ import (
 
 // judge explains for each endpoint whether it is answered, and why.
 type judge struct {
-	query    Query
-	at       found
-	clusters map[string]*index.Cluster
+	query Query
+	at    found
 	// nearest is the tier of the nearest endpoints in use.
 	nearest topology.Tier
-	// passedOver says that a ready one isn't used. If all healthy ones are, its cluster isn't healthy.
-	passedOver bool
 	// elsewhere says that the ClusterSetIP is another cluster's than the one whose objects these are.
-	elsewhere   bool
-	routes      map[string]route
-	byClusterIP map[string]bool
+	elsewhere bool
+	// routes are what service proxies do behind the ClusterSetIP, nil if that isn't known.
+	routes *routes
 }
 
 func endpoints(j judge, all []index.Ranked) []Endpoint {
@@ -37,15 +34,15 @@ func endpoints(j judge, all []index.Ranked) []Endpoint {
 		if j.at.hides(p.Cluster, cmp.Or(p.Hostname, index.HostnameOf(p.Addr)), p.Addr) {
 			continue
 		}
-		cluster := cmp.Or(j.clusters[p.Cluster], &index.Cluster{})
 		e := Endpoint{
-			Place:   place.Place{Cluster: p.Cluster, Zone: cmp.Or(p.Zone, zones(cluster)), Region: cmp.Or(p.Region, cluster.Region)},
+			Place:   place.Place{Cluster: p.Cluster, Zone: cmp.Or(p.Zone, strings.Join(p.Member.Zones, ",")), Region: cmp.Or(p.Region, p.Member.Region)},
 			Address: p.Addr.String(), Hostname: p.Hostname,
 		}
 		if p.Ready && p.Rank.Usable() {
 			e.Tier = p.Tier.String()
 		}
-		e.Answered, e.Used, e.Reason = j.verdict(p, cluster)
+		e.Used, e.Reason = j.verdict(p)
+		e.Answered = e.Used && !j.at.vip
 		out = append(out, e)
 	}
 	order := append(tiers(j.query.Policy), "") // endpoints without a tier come last
@@ -57,50 +54,36 @@ func endpoints(j judge, all []index.Ranked) []Endpoint {
 	return out
 }
 
-// verdict returns whether an endpoint is in the answer, whether clients use it, and why.
-func (j judge) verdict(p *index.Ranked, cluster *index.Cluster) (answered, used bool, reason string) {
+// verdict returns whether clients use an endpoint, and why.
+func (j judge) verdict(p *index.Ranked) (used bool, reason string) {
+	ailing := "its cluster is " + p.Member.Ailment()
 	switch {
 	case j.at.vip && p.Ready:
-		used, reason := j.behind(p, cluster)
-		return false, used, reason
+		return j.behind(p)
 	case p.Rank == topology.Gone:
-		return false, false, "its cluster has expired: no heartbeat for too long"
+		return false, "its cluster has expired: no heartbeat for too long"
 	case !p.Ready:
-		return false, false, "not ready"
+		return false, "not ready"
 	case p.Rank == topology.Outside:
-		return false, false, fmt.Sprintf("outside of the boundary: not in the server's %s", j.query.Policy.Boundary)
+		return false, fmt.Sprintf("outside of the boundary: not in the server's %s", j.query.Policy.Boundary)
 	case j.at.result != Answer:
-		return false, false, "the queried name has no addresses"
+		return false, "the queried name has no addresses"
 	case !j.at.ranked:
-		return true, true, "it is what the name stands for"
-	}
-	switch {
+		return true, "it is what the name stands for"
 	case p.Rank.Degraded() && !j.at.Set.Degraded:
-		return false, false, "its cluster is " + cluster.Ailment() + ", so every healthy endpoint comes first"
+		return false, ailing + ", so every healthy endpoint comes first"
+	case !p.Used && p.Tier == topology.Any:
+		return false, fmt.Sprintf("not near; the server's own %s answers", j.at.Set.Tier)
 	case !p.Used:
-		return false, false, farther(p.Tier, j.at.Set.Tier)
+		return false, fmt.Sprintf("in the server's %s; its own %s answers", p.Tier, j.at.Set.Tier)
 	case p.Rank.Degraded():
-		return true, true, "its cluster is " + cluster.Ailment() + ", but no healthy one is left"
-	case j.alike():
-		return true, true, "no tier is preferred"
+		return true, ailing + ", but no healthy one is left"
 	case p.Tier != j.nearest:
-		return true, true, fmt.Sprintf("fewer than %d are nearer", j.query.Policy.MinReady)
+		return true, fmt.Sprintf("fewer than %d are nearer", j.query.Policy.MinReady)
 	case p.Tier == topology.Any:
-		if j.passedOver {
-			return true, true, "nothing nearer is ready and healthy"
-		}
-		return true, true, "nothing nearer is ready"
+		return true, "no preferred tier has a healthy one"
 	}
-	return true, true, fmt.Sprintf("in the server's own %s", p.Tier)
-}
-
-func zones(cluster *index.Cluster) string { return strings.Join(cluster.Zones, ",") }
-
-func farther(own, best topology.Tier) string {
-	if own == topology.Any {
-		return fmt.Sprintf("not near; the server's own %s answers", best)
-	}
-	return fmt.Sprintf("in the server's %s; its own %s answers", own, best)
+	return true, fmt.Sprintf("in the server's own %s", p.Tier)
 }
 
 func boolean(b bool) int {
@@ -110,94 +93,64 @@ func boolean(b bool) int {
 	return 0
 }
 
-// route is what EndpointSlices tell the cluster's service proxies about an endpoint behind a ClusterSetIP.
-type route struct {
-	// routed says that a slice for service proxies has the endpoint.
-	routed bool
-	// zones are the zones of its hints, if they count. None: it isn't limited to zones.
-	zones []string
-	// used says that the service proxies where the name is asked for send connections to it.
-	used bool
+// routes say what the service proxies in a zone do with the endpoints in the EndpointSlices behind a ClusterSetIP: whether they use them. What isn't
+// there isn't given to them.
+type routes struct {
+	addresses map[string]bool
+	// clusters are those whose ClusterIP stands for all their endpoints.
+	clusters map[string]bool
 }
 
-// routes returns what the EndpointSlices behind a service's ClusterSetIP say, by address, and to the service proxies in a zone. It returns nil
-// if no slice is for service proxies: another implementation, which routes in its own way, wrote the import. byClusterIP are the clusters for
-// which their ClusterIP is an endpoint, with whether that is used.
-func (f *Facts) routes(key index.ServiceKey, zone string) (routes map[string]route, byClusterIP map[string]bool) {
+// routes returns nil if no slice is for service proxies: another implementation, which routes in its own way, wrote the import.
+func (f *Facts) routes(key index.ServiceKey, zone string) *routes {
 	derived := api.DerivedServiceName(key.Namespace(), key.Name())
-	routes, byClusterIP = map[string]route{}, map[string]bool{}
-	var routed []*discoveryv1.EndpointSlice
+	var behind []*discoveryv1.EndpointSlice
 	for _, s := range f.slices {
-		switch {
-		case s.Namespace != key.Namespace():
-		case s.Labels[discoveryv1.LabelServiceName] == derived:
-			routed = append(routed, s)
-		case s.Labels[api.LabelServiceName] == key.Name():
-			for i := range s.Endpoints {
-				for _, address := range s.Endpoints[i].Addresses {
-					routes[address] = route{}
-				}
-			}
+		if s.Namespace == key.Namespace() && s.Labels[discoveryv1.LabelServiceName] == derived {
+			behind = append(behind, s)
 		}
 	}
-	if len(routed) == 0 {
-		return nil, nil
+	if len(behind) == 0 {
+		return nil
 	}
-	for _, ready := range kubeproxy.Ready(routed) {
-		hinted := len(kubeproxy.Zones(ready)) > 0
+	r := &routes{map[string]bool{}, map[string]bool{}}
+	for _, ready := range kubeproxy.Ready(behind) {
 		used := map[*discoveryv1.Endpoint]bool{}
 		for _, e := range kubeproxy.In(ready, zone) {
 			used[e.Endpoint] = true
 		}
 		for _, e := range ready {
 			if e.ClusterIP {
-				byClusterIP[e.Cluster] = byClusterIP[e.Cluster] || used[e.Endpoint]
+				r.clusters[e.Cluster] = r.clusters[e.Cluster] || used[e.Endpoint]
 			}
 			for _, address := range e.Addresses {
-				r := routes[address] // the address may have an entry from another port
-				r.routed, r.used = true, r.used || used[e.Endpoint]
-				if hinted {
-					for _, z := range e.Hints.ForZones {
-						r.zones = append(r.zones, z.Name)
-					}
-				}
-				slices.Sort(r.zones)
-				r.zones = slices.Compact(r.zones)
-				routes[address] = r
+				r.addresses[address] = r.addresses[address] || used[e.Endpoint] // it may be used for another port
 			}
 		}
 	}
-	return routes, byClusterIP
+	return r
 }
 
-// behind explains what service proxies do with an endpoint behind a ClusterSetIP, as seen from the query's location.
-func (j judge) behind(p *index.Ranked, cluster *index.Cluster) (used bool, reason string) {
+// behind explains what service proxies do with a ready endpoint behind a ClusterSetIP, as seen from the query's location.
+func (j judge) behind(p *index.Ranked) (used bool, reason string) {
 	if j.routes == nil {
 		return false, "behind the ClusterSetIP; kube-proxy chooses"
 	}
-	r, known := j.routes[p.Addr.String()]
-	own, byClusterIP := j.byClusterIP[p.Cluster]
-	zones := slices.DeleteFunc(slices.Clone(r.zones), func(zone string) bool { return zone == api.HintNone })
-	health := ""
-	if cluster.Drain || p.Cluster != j.query.From.Cluster && (cluster.Phase != topology.Ready || cluster.Unreachable) {
-		health = "its cluster is " + cluster.Ailment()
+	used, routed := j.routes.addresses[p.Addr.String()]
+	ailing := ""
+	if m := p.Member; m.Drain || p.Cluster != j.query.From.Cluster && m.Ailment() != "" {
+		ailing = "its cluster is " + m.Ailment()
 	}
+	usedByClusterIP, byClusterIP := j.routes.clusters[p.Cluster]
 	switch {
-	case byClusterIP && !r.routed:
-		return own, "its cluster's ClusterIP is behind the ClusterSetIP"
-	case !known || !r.routed:
-		return false, "not given to kube-proxy: " + cmp.Or(health, "outside the boundary, or farther away than a ready endpoint")
-	case len(r.zones) == 0:
-		return r.used, "kube-proxy uses it on every node" + but(health)
-	case len(zones) == 0:
-		return r.used, "kube-proxy uses others: " + cmp.Or(health, "nearer ones are ready")
+	case byClusterIP && !routed:
+		return usedByClusterIP, "its cluster's ClusterIP is behind the ClusterSetIP"
+	case !routed:
+		return false, "not given to kube-proxy: " + cmp.Or(ailing, "outside the boundary, or farther away than a ready endpoint")
+	case !used:
+		return false, "kube-proxy uses others: " + cmp.Or(ailing, "nearer ones are ready")
+	case ailing != "":
+		return true, "kube-proxy uses it as the last resort: " + ailing
 	}
-	return r.used, "kube-proxy uses it in zone " + strings.Join(zones, ", ") + but(health)
-}
-
-func but(health string) string {
-	if health == "" {
-		return ""
-	}
-	return ", as the last resort: " + health
+	return true, "kube-proxy uses it"
 }

@@ -4,13 +4,13 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/cli/place"
+	"github.com/clusterset/clusterset/cli/preview"
 	"github.com/clusterset/clusterset/cli/view"
 	"github.com/clusterset/clusterset/internal/index"
 	"github.com/clusterset/clusterset/internal/near"
@@ -26,7 +26,6 @@ type Query struct {
 
 // Facts are the objects on which the answer depends, and notes about them.
 type Facts struct {
-	Now time.Time
 	// Self is the cluster whose Objects these are, empty if unknown.
 	Self    string
 	Objects []index.Object
@@ -44,21 +43,20 @@ type Facts struct {
 	imports []*mcsv1beta1.ServiceImport
 }
 
-// Result is the result of a query.
-type Result string
+// Result is the result of a query, as in the rcode of a reply.
+type Result = preview.Rcode
 
-// The results, as in the rcode of a reply.
+// The results.
 const (
-	Answer   Result = "NOERROR"  // with addresses
-	NoData   Result = "NODATA"   // the name exists, but has no address
-	NXDomain Result = "NXDOMAIN" // the name doesn't exist
+	Answer   = preview.NoError
+	NoData   = preview.NoData
+	NXDomain = preview.NXDomain
 )
 
-// Explanation is the output of `clusterset explain -o json`. Fields are added, but never removed or changed.
+// Explanation is the output of `clusterset explain -o json`.
 type Explanation struct {
 	Name    string        `json:"name"`
 	Dialect index.Dialect `json:"dialect"`
-	Time    time.Time     `json:"time"`
 	From    place.Place   `json:"from"`
 	// Prefer are the tiers, the most preferred first. Boundary is the tier outside which no endpoint is used.
 	Prefer   []string `json:"prefer"`
@@ -79,7 +77,6 @@ type Explanation struct {
 	Degraded bool   `json:"degraded,omitempty"`
 
 	Endpoints []Endpoint `json:"endpoints,omitempty"`
-	Clusters  []Cluster  `json:"clusters,omitempty"`
 	// Networks are the clusters in other networks that export the service, and how they are reached.
 	Networks  []view.Across `json:"networks,omitempty"`
 	Conflicts []string      `json:"conflicts,omitempty"`
@@ -100,54 +97,38 @@ type Endpoint struct {
 	Reason string `json:"reason"`
 }
 
-// Cluster is a cluster with endpoints of the service.
-type Cluster struct {
-	place.Place
-	Phase         string     `json:"phase"`
-	Drain         bool       `json:"drain,omitempty"`
-	Unreachable   bool       `json:"unreachable,omitempty"` // from the local cluster, as its agent has measured
-	LastHeartbeat *time.Time `json:"lastHeartbeat,omitempty"`
-}
-
 // NotFoundError says that there is no such service.
 type NotFoundError struct {
 	Name Name
-	Near []string
-	// Hidden says which clusters export the service and aren't seen from this one.
-	Hidden []string
-	// NoNamespace says that this cluster doesn't have its namespace, so nothing is imported into it.
-	NoNamespace bool
+	// Instead says where it may be, or what may have been meant.
+	Instead string
 }
 
 func (e *NotFoundError) Error() string {
-	hint := "clusterset status shows who is in the set; on the hub, kubectl get exportedservices -A lists what is exported"
-	switch {
-	case len(e.Hidden) > 0:
-		hint = strings.Join(e.Hidden, "; ")
-	case e.NoNamespace && len(e.Near) > 0:
-		return fmt.Sprintf("%s is NXDOMAIN: this cluster has no namespace %s; did you mean %s?", e.Name, e.Name.Key.Namespace(), strings.Join(e.Near, " or "))
-	case e.NoNamespace:
-		missing := view.MissingNamespace(e.Name.Key.Namespace(), "its services")
-		return fmt.Sprintf("%s is NXDOMAIN: %s; %s", e.Name, missing.Message, missing.Cure)
-	case len(e.Near) > 0:
-		hint = "did you mean " + strings.Join(e.Near, " or ") + "?"
-	}
 	return fmt.Sprintf("%s is NXDOMAIN: there is neither a ServiceImport nor a GlobalService %s/%s; %s",
-		e.Name, e.Name.Key.Namespace(), e.Name.Key.Name(), hint)
+		e.Name, e.Name.Key.Namespace(), e.Name.Key.Name(), e.Instead)
 }
 
-// similar returns up to three services that the user may have meant.
-func similar(key index.ServiceKey, all []*index.Service) []string {
-	var same, like []string
+// instead returns what to do about a service that doesn't exist. all are those that exist.
+func (f *Facts) instead(key index.ServiceKey, all []*index.Service) string {
+	if len(f.Hidden) > 0 {
+		return strings.Join(f.Hidden, "; ")
+	}
+	var like []string
 	for _, s := range all {
-		written := s.Key().Namespace() + "/" + s.Key().Name()
-		switch name := s.Key().Name(); {
-		case name == key.Name() || s.Key().Namespace() == key.Name() && name == key.Namespace():
-			same = append(same, written)
-		case s.Key().Namespace() == key.Namespace() && (strings.Contains(name, key.Name()) || strings.Contains(key.Name(), name) || near.Distance(name, key.Name()) <= max(1, len(name)/4)):
-			like = append(like, written)
+		switch name, namespace := s.Key().Name(), s.Key().Namespace(); {
+		case name == key.Name() || namespace == key.Name() && name == key.Namespace():
+			like = slices.Insert(like, 0, namespace+"/"+name)
+		case namespace == key.Namespace() && (strings.Contains(name, key.Name()) || strings.Contains(key.Name(), name) || near.Distance(name, key.Name()) <= max(1, len(name)/4)):
+			like = append(like, namespace+"/"+name)
 		}
 	}
-	found := slices.Concat(same, like)
-	return found[:min(len(found), 3)]
+	if len(like) > 0 {
+		return "did you mean " + like[0] + "?"
+	}
+	if f.noNamespace {
+		missing := view.MissingNamespace(key.Namespace(), "its services")
+		return missing.Message + "; " + missing.Cure
+	}
+	return "clusterset status shows who is in the set; on the hub, kubectl get exportedservices -A lists what is exported"
 }

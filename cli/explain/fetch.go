@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
@@ -60,14 +59,13 @@ func Fetch(ctx context.Context, c *objects.Cluster, key index.ServiceKey) (*Fact
 		return nil, c.Words(err)
 	}
 	addAll(f, globals.Items)
-	derived := api.DerivedServiceName(key.Namespace(), key.Name())
-	for _, labels := range []client.MatchingLabels{{api.LabelServiceName: key.Name()}, {discoveryv1.LabelServiceName: derived}} {
+	for label, service := range map[string]string{api.LabelServiceName: key.Name(), discoveryv1.LabelServiceName: api.DerivedServiceName(key.Namespace(), key.Name())} {
 		var found discoveryv1.EndpointSliceList
-		if err := c.List(ctx, &found, in, labels); err != nil {
+		if err := c.List(ctx, &found, in, client.MatchingLabels{label: service}); err != nil {
 			return nil, c.Words(err)
 		}
 		for i := range found.Items {
-			if s := &found.Items[i]; s.Labels[api.LabelServiceName] == labels[api.LabelServiceName] { // else it is among the imported ones
+			if s := &found.Items[i]; label == api.LabelServiceName || s.Labels[api.LabelServiceName] == "" { // else it is among the imported ones
 				f.add(s)
 			}
 		}
@@ -143,39 +141,27 @@ func (f *Facts) See(records []*clustersetv1alpha1.ExportedService, member func(c
 	for i, r := range records {
 		values[i] = door.CompactService(r, time.Now())
 	}
-	exports, drops := merge.Exports(values, merge.JoinedBy(member))
+	exports, _ := merge.Exports(values, merge.JoinedBy(member)) // what is left out of them, the ServiceImport's condition says
 	sees := merge.Sees(self, member)
 	var seen []merge.Export
-	hidden, count := map[string]bool{}, map[merge.Sight]int{}
-	f.Hidden, f.Conflicts = nil, nil // the ServiceExport has the same conflicts, but is updated later
+	var hidden []string
 	for _, e := range exports {
-		sight := sees(e.Cluster, e.Spec.ExportTo)
-		if sight == merge.Seen {
+		if sight := sees(e.Cluster, e.Spec.ExportTo); sight != merge.Seen {
+			hidden = append(hidden, sight.Words(e.Cluster, self))
+		} else {
 			seen = append(seen, e)
-			continue
-		}
-		hidden[e.Cluster] = true
-		count[sight]++
-		if count[sight] <= shownHidden {
-			f.Hidden = append(f.Hidden, sight.Words(e.Cluster, self))
 		}
 	}
-	for _, sight := range []merge.Sight{merge.Apart, merge.Withheld} {
-		if more := count[sight] - shownHidden; more > 0 {
-			f.Hidden = append(f.Hidden, sight.Words(fmt.Sprintf("each of %d more clusters", more), self))
-		}
+	if more := len(hidden) - shownHidden; more > 0 {
+		hidden = append(hidden[:shownHidden], fmt.Sprintf("%d more export it, and not to %s", more, self))
 	}
+	f.Hidden, f.Conflicts = hidden, nil // the ServiceExport has the same conflicts, but is updated later
 	for _, c := range merge.Resolve(seen).Conflicts {
 		f.Conflicts = append(f.Conflicts, fmt.Sprintf("%s: %s", c.Reason, c))
 	}
-	for _, d := range drops {
-		if !hidden[d.Cluster] {
-			f.Notes = append(f.Notes, d.String())
-		}
-	}
 }
 
-// shownHidden is how many clusters are named that this one doesn't see for the same reason.
+// shownHidden is how many clusters are named whose exports this one doesn't see.
 const shownHidden = 5
 
 // add adds an object, and a note for each part of it that can't be served.
@@ -186,7 +172,11 @@ func (f *Facts) add(o runtime.Object) {
 	}
 	object, errs, _ := index.Convert(o)
 	for _, err := range errs {
-		f.Notes = append(f.Notes, f.note(o, err))
+		name := "?"
+		if m, e := meta.Accessor(o); e == nil {
+			name = strings.TrimPrefix(m.GetNamespace()+"/"+m.GetName(), "/")
+		}
+		f.Notes = append(f.Notes, fmt.Sprintf("%s: %v", name, err))
 	}
 	if object != nil {
 		f.put(object, o)
@@ -209,22 +199,6 @@ func (f *Facts) imported(key index.ServiceKey) *mcsv1beta1.ServiceImport {
 		}
 	}
 	return nil
-}
-
-// networks says how clusters of other networks that export the service are reached.
-func (f *Facts) networks(o *mcsv1beta1.ServiceImport) []view.Across {
-	if f.Self == "" {
-		return nil
-	}
-	return view.AcrossNetworks(f.Self, f.Members, o, f.slices)
-}
-
-func (f *Facts) note(o runtime.Object, err *field.Error) string {
-	name := "?"
-	if m, e := meta.Accessor(o); e == nil {
-		name = strings.TrimPrefix(m.GetNamespace()+"/"+m.GetName(), "/")
-	}
-	return fmt.Sprintf("%s: %v", name, err)
 }
 
 func (f *Facts) put(object index.Object, source runtime.Object) {

@@ -66,7 +66,7 @@ func TestExportsOfOtherCommunities(t *testing.T) {
 	}
 }
 
-// What this cluster's agent can't reach is said beside the cluster, as long as the agent says so (D51).
+// What this cluster's agent can't reach is said of its endpoints, as long as the agent says so (D51).
 func TestUnreachableClustersAreShown(t *testing.T) {
 	reach := func(age time.Duration) *clustersetv1alpha1.Reachability {
 		return &clustersetv1alpha1.Reachability{
@@ -78,7 +78,7 @@ func TestUnreachableClustersAreShown(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for age, want := range map[time.Duration]string{time.Minute: "unreachable from here", time.Hour: "so all count as reachable"} {
+	for age, want := range map[time.Duration]string{time.Minute: "its cluster is unreachable", time.Hour: "so all count as reachable"} {
 		f := cities(t, "testdata/cities")
 		f.measured(reach(age), now)
 		e, err := Explain(Query{Name: name, From: f.Locate("xicheng")}, f)
@@ -109,7 +109,7 @@ func TestParseName(t *testing.T) {
 		"web.shop":                      "web.shop.svc.clusterset.local. mcs",
 		"Web.Shop.":                     "web.shop.svc.clusterset.local. mcs",
 		"web.shop.svc":                  "web.shop.svc.clusterset.local. mcs",
-		"web.shop.svc.":                 "web.shop.svc. mcs", // the root zone
+		"web.shop.svc.":                 "web.shop.svc.clusterset.local. mcs",
 		"web.shop.svc.clusterset.local": "web.shop.svc.clusterset.local. mcs",
 		"nginx.default.svc.global":      "nginx.default.svc.global. global",
 		"NGINX.default.svc.GLOBAL.":     "nginx.default.svc.global. global",

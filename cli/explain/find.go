@@ -3,7 +3,6 @@ package explain
 import (
 	"net/netip"
 	"slices"
-	"strings"
 
 	"github.com/clusterset/clusterset/internal/index"
 )
@@ -26,41 +25,24 @@ func find(n Name, snapshot *index.Snapshot) found {
 	}
 	at.vip = at.Set.Source == index.SourceClusterSetIPs
 	at.ranked = at.Kind == index.ServiceName && !at.vip
-	port := strings.HasPrefix(n.Labels, "_")
 	switch {
 	case at.Set.Absent():
 	case len(at.Addrs) > 0:
 		at.result = Answer
 	case at.Kind == index.ServiceName:
 		at.result = NoData
+	case at.Kind == index.NameError && (at.vip || n.Dialect == index.MCS && !at.Set.Headless):
+		at.why = "a service with a ClusterSetIP or ClusterIP has nothing below its name but ports (KEP-1645, specification 2.3.4)"
 	case at.Kind == index.NameError:
-		at.why = missing(n, at.Set)
+		at.why = "no ready endpoint, port or live cluster of the service within the boundary has that name"
 	case at.Kind == index.ZoneName:
 		at.result, at.why = NoData, "no ready endpoint is in that zone"
-	case n.Labels == "_zone" || strings.HasSuffix(n.Labels, "._zone"):
-		at.result, at.why = NoData, "names with a zone are below it, such as <zone>.prefer._zone"
-	case port:
+	case at.Kind == index.PortName:
 		at.result, at.why = NoData, "it is the name of a port, which has SRV records and no addresses"
-	case at.Set.Cluster(n.Labels) != nil:
-		at.result, at.why = NoData, "a cluster has no addresses, only the hosts below it do (KEP-1645, specification 2.4.4)"
 	default:
-		at.result, at.why = NoData, "it is a part of a cluster's dotted name"
+		at.result, at.why = NoData, "it has no addresses, only names below it do"
 	}
 	return at
-}
-
-// missing explains why a name below an existing service doesn't exist.
-func missing(n Name, set *index.Set) string {
-	switch {
-	case strings.HasPrefix(n.Labels, "_"):
-		return "no endpoint and no port of the service has that name"
-	case set.Source == index.SourceClusterSetIPs:
-		return "a ClusterSetIP service has nothing below its name but ports (KEP-1645, specification 2.3.4)"
-	case n.Dialect == index.MCS && !set.Headless:
-		return "in this zone a service with a ClusterIP has nothing below its name but ports; svc.global has clusters there"
-	default:
-		return "no ready endpoint and no live cluster of the service within the boundary has that name"
-	}
 }
 
 // hides reports whether an endpoint isn't behind the name, because the name belongs to another host, cluster or zone.

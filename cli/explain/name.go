@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -15,7 +16,7 @@ const DefaultZone = "clusterset.local"
 type Name struct {
 	Key     index.ServiceKey
 	Labels  string // before the service's name: a port, a host or a cluster
-	Zone    string // the part after svc, without its final dot; empty for the root
+	Zone    string // the part after svc, without its final dot
 	Dialect index.Dialect
 	// Short says that the name was SERVICE.NAMESPACE or SERVICE.NAMESPACE.svc: in a pod that is a Service of its own cluster, if there is one.
 	Short bool
@@ -26,11 +27,7 @@ func (n Name) Own() Name { return Name{Key: n.Key, Zone: OwnZone, Dialect: n.Dia
 
 // String returns the name as in a query, with the final dot, so that a resolver doesn't use its search path.
 func (n Name) String() string {
-	s := n.below() + "."
-	if n.Zone != "" {
-		s += n.Zone + "."
-	}
-	return s
+	return n.below() + "." + n.Zone + "."
 }
 
 func (n Name) below() string {
@@ -51,9 +48,7 @@ func ParseName(s string) (Name, error) {
 		service, namespace = name, namespaceFirst
 	} else {
 		before, zone, ok := cutSvc(lower)
-		if ok && (zone != "" || strings.HasSuffix(s, ".")) {
-			n.Zone = zone
-		}
+		n.Zone = cmp.Or(zone, DefaultZone)
 		labels := strings.Split(before, ".")
 		if len(labels) < 2 || !ok && len(labels) > 2 {
 			return Name{}, fmt.Errorf("%q isn't the name of a service: want NAMESPACE/SERVICE, SERVICE.NAMESPACE or SERVICE.NAMESPACE.svc.%s", s, DefaultZone)

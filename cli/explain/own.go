@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -47,19 +46,11 @@ func FetchOwn(ctx context.Context, c *objects.Cluster, n Name) (*Own, error) {
 	return own, nil
 }
 
-// Asks reports whether the Service asks for endpoints of other clusters.
-func (o *Own) Asks() bool { return o != nil && desired.AsksToBeExtended(o.Service) }
-
-// Name returns the Service's own name.
-func (o *Own) Name() string {
-	return o.Service.Name + "." + o.Service.Namespace + ".svc." + OwnZone
-}
-
 // because says whether the Service is extended, and what to do if it isn't.
 func (o *Own) because() string {
 	key := o.Service.Namespace + " " + o.Service.Name
 	switch {
-	case !o.Asks():
+	case !desired.AsksToBeExtended(o.Service):
 		return fmt.Sprintf("a Service of this cluster alone; to let its clients reach other clusters while it has no ready endpoint, kubectl annotate service -n %s %s=%s", key, api.KeyExtend, api.ExtendTrue)
 	case !slices.ContainsFunc(o.Slices, func(s discoveryv1.EndpointSlice) bool { return desired.Extends(&s) }):
 		return "it asks to be extended, and no other cluster has a ready endpoint for it; kubectl describe service -n " + key + " has an Event if there is another reason"
@@ -68,9 +59,9 @@ func (o *Own) because() string {
 }
 
 // Explain says which endpoints the Service's address leads to, as kube-proxy chooses them.
-func (o *Own) Explain(now time.Time) *Explanation {
+func (o *Own) Explain() *Explanation {
 	e := &Explanation{
-		Name: o.Name() + ".", Time: now, Result: Answer, Addresses: desired.ClusterIPs(o.Service),
+		Name: o.Service.Name + "." + o.Service.Namespace + ".svc." + OwnZone + ".", Result: Answer, Addresses: desired.ClusterIPs(o.Service),
 		Source: "Service " + o.Service.Namespace + "/" + o.Service.Name, Because: o.because(),
 	}
 	if len(e.Addresses) == 0 {
@@ -90,9 +81,6 @@ func (o *Own) Explain(now time.Time) *Explanation {
 	slices.SortStableFunc(e.Endpoints, func(a, b Endpoint) int { // the cluster's own first
 		return boolean(b.Cluster == o.Cluster) - boolean(a.Cluster == o.Cluster)
 	})
-	if o.Asks() {
-		e.Notes = keepsHere(o.Service)
-	}
 	return e
 }
 
@@ -115,19 +103,4 @@ func (o *Own) endpoint(s *discoveryv1.EndpointSlice, e *discoveryv1.Endpoint, an
 		at.Used, at.Reason = true, "of last resort: no other is ready"
 	}
 	return at
-}
-
-// keepsHere returns what in a Service that is extended to other clusters keeps some clients here, one sentence each.
-func keepsHere(svc *corev1.Service) (all []string) {
-	s := &svc.Spec
-	if p := s.InternalTrafficPolicy; p != nil && *p == corev1.ServiceInternalTrafficPolicyLocal {
-		all = append(all, "internalTrafficPolicy is Local: clients in this cluster reach only pods of their own node")
-	}
-	if s.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal {
-		all = append(all, "externalTrafficPolicy is Local: connections from outside reach only pods of the node that they come to")
-	}
-	if s.PublishNotReadyAddresses {
-		all = append(all, "publishNotReadyAddresses: its pods always count as ready, so other clusters are reached only if there are none")
-	}
-	return all
 }

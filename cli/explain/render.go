@@ -2,10 +2,8 @@ package explain
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 
-	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/cli/place"
 	"github.com/clusterset/clusterset/cli/screen"
 )
@@ -30,10 +28,6 @@ func (s Screen) Render(e *Explanation) string {
 	if len(e.Endpoints) > 0 {
 		w.Blank()
 		s.endpoints(w, e.Endpoints)
-	}
-	if len(e.Clusters) > 0 {
-		w.Blank()
-		clusters(w, e)
 	}
 	if len(e.Networks) > 0 {
 		w.Blank()
@@ -128,34 +122,4 @@ func (s Screen) endpoints(w *screen.Writer, all []Endpoint) {
 		cells[i][0].Colour, cells[i][6].Colour = colour, colour
 	}
 	w.Table(head, cells)
-}
-
-func clusters(w *screen.Writer, e *Explanation) {
-	rows := make([][]screen.Cell, len(e.Clusters))
-	for i, c := range e.Clusters {
-		phase, heartbeat := c.Phase, "never"
-		if c.Phase == string(clustersetv1alpha1.MemberReady) {
-			heartbeat = "-" // it has a recent heartbeat, which only the hub knows
-		}
-		if c.Drain {
-			phase += ", drained"
-		}
-		if c.Unreachable {
-			phase += ", unreachable from here"
-		}
-		if c.LastHeartbeat != nil {
-			heartbeat = screen.Age(e.Time.Sub(*c.LastHeartbeat)) + " ago"
-		}
-		rows[i] = screen.T(c.Cluster, phase, heartbeat, strconv.Itoa(e.usedBy(c.Cluster)))
-	}
-	w.Table([]string{"CLUSTER", "PHASE", "HEARTBEAT", "USED"}, rows)
-}
-
-func (e *Explanation) usedBy(cluster string) (n int) {
-	for i := range e.Endpoints {
-		if e.Endpoints[i].Used && e.Endpoints[i].Cluster == cluster {
-			n++
-		}
-	}
-	return n
 }

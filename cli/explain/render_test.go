@@ -19,19 +19,14 @@ import (
 
 var now = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 
-// cities returns the objects in dir, with heartbeats, which a file can't contain.
+// cities returns the objects in dir.
 func cities(t *testing.T, dir string) Facts {
 	t.Helper()
 	located, notes, err := manifests.Read(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := FromManifests(located, notes)
-	f.Now = now
-	for i := range f.Members {
-		f.Members[i].Status.LastHeartbeatTime = &metav1.Time{Time: now.Add(-time.Duration(1+i*100) * time.Second)}
-	}
-	return *f
+	return *FromManifests(located, notes)
 }
 
 func TestRender(t *testing.T) {

@@ -114,13 +114,6 @@ func PeerRules() []rbacv1.PolicyRule {
 	}
 }
 
-// ReaderRole returns the ClusterRole that all members share. Confined, it is without what PeerRules give.
-func ReaderRole(confined bool) *rbacv1.ClusterRole {
-	role := ClusterRole()
-	Confine(role, confined)
-	return role
-}
-
 // Confine takes out of the ClusterRole that all members share what PeerRules give, or puts it back.
 func Confine(role *rbacv1.ClusterRole, confined bool) {
 	role.Rules = ReaderRules()

@@ -55,7 +55,8 @@ func TestBindings(t *testing.T) {
 		{"all are lost", nil, accounts("a", "b"), true, ""},
 		{"the last in a community has left", map[string]*clustersetv1alpha1.MemberCluster{"a": member(), "b": member()}, accounts("a", "b"), true, ""},
 	} {
-		s := &state{members: c.members, accounts: c.accounts, reader: access.ReaderRole(c.confined)}
+		s := &state{members: c.members, accounts: c.accounts, reader: access.ClusterRole()}
+		access.Confine(s.reader, c.confined)
 		if got := bound(s); got != c.want {
 			t.Errorf("%s: bound %q, want %q", c.name, got, c.want)
 		}

@@ -5,8 +5,9 @@ import "github.com/clusterset/clusterset/internal/topology"
 // Ranked is an endpoint with the result of ranking it.
 type Ranked struct {
 	Endpoint
-	// Cluster is the endpoint's, Region its own, empty for the cluster's.
+	// Cluster is the endpoint's, Region its own, empty for the cluster's. Member is what is known of the cluster.
 	Cluster, Region string
+	Member          topology.Member
 	// Rank is the endpoint's rank if it were ready, and Tier the tier in which it would be used.
 	Rank topology.Rank
 	Tier topology.Tier
@@ -28,11 +29,15 @@ func (x *Index) Ranking(svc *Service, d Dialect) []Ranked {
 	for i := range in.groups {
 		g := &in.groups[i]
 		elsewhere := in.source == SourceGlobalService && !in.headless && g.elsewhere(in.ports)
+		var member topology.Member
+		if c := r.clusters[g.Cluster]; c != nil {
+			member = c.Member
+		}
 		for k := range g.Endpoints {
 			e := &g.Endpoints[k]
 			rank := r.rankOf(&v, in.headless, g, e)
 			all = append(all, Ranked{
-				Endpoint: *e, Cluster: g.Cluster, Region: g.Region, Rank: rank, Tier: v.Tier(rank),
+				Endpoint: *e, Cluster: g.Cluster, Region: g.Region, Member: member, Rank: rank, Tier: v.Tier(rank),
 				Used: in.source != SourceClusterSetIPs && e.Ready && rank.Usable() && rank <= last && !elsewhere,
 			})
 		}

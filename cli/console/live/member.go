@@ -44,7 +44,7 @@ func NewMember(config *rest.Config, name, flags string, to *console.Server) (*Me
 	m := &Member{pods: pods}
 	m.source = add(to, console.Source{Role: console.RoleMember, Context: name, Server: c.Server, Counted: m.counted})
 	// It reads no Secret, and asks for no rights: what the account may not read shows anyway.
-	asks := &doctor.Gatherer{Cluster: config, ClusterFlags: flags, Zones: doctor.Zones, ClusterDNS: doctor.ClusterDNS, NodeLocalDNS: doctor.NodeLocalDNS}
+	asks := &doctor.Gatherer{Cluster: config, ClusterFlags: flags, Zones: doctor.Zones, ClusterDNS: doctor.ClusterDNS}
 	m.cluster, m.controllers, m.asks = c, []string{"clusterset-exporter", "clusterset-importer"}, asks.Ask
 	return m, nil
 }
