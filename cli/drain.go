@@ -61,11 +61,8 @@ func (d *drainCommand) command(cmd *cobra.Command) *cobra.Command {
 }
 
 func (d *drainCommand) run(ctx context.Context, name string, stdout, stderr io.Writer) error {
-	if err := d.noWait(d.waiting); err != nil {
-		return err
-	}
 	hub, err := d.change(ctx, name, stdout, stderr)
-	if err != nil || !d.wait {
+	if err != nil || !d.wait || d.dryRun {
 		return err
 	}
 	if err := d.followed(ctx, hub, name); err != nil {
@@ -109,9 +106,6 @@ func (d *drainCommand) change(ctx context.Context, name string, stdout, stderr i
 	if err := d.say(stdout, d.patch(ctx, hub, mc)); err != nil {
 		return hub, err
 	}
-	if d.drain && !othersServe(members, name) {
-		_, _ = fmt.Fprintf(stderr, "clusterset: warning: no other cluster is healthy and undrained, so %s is still answered\n", name)
-	}
 	if !d.dryRun {
 		_, err = io.WriteString(stdout, d.done(mc))
 	}
@@ -129,22 +123,7 @@ func (d *drainCommand) done(mc *clustersetv1alpha1.MemberCluster) string {
 	if d.drain {
 		return fmt.Sprintf("%s is drained: spec.drain of its MemberCluster was false and is true. Its endpoints now rank last; clusterset undrain %s undoes it.\n", mc.Name, mc.Name)
 	}
-	text := fmt.Sprintf("%s is no longer drained: spec.drain of its MemberCluster was true and is false.", mc.Name)
-	if silent(mc) {
-		return text + fmt.Sprintf(" But its phase is %s: it is used when it is Ready again.\n", mc.Status.Phase)
-	}
-	return text + " Its endpoints rank by their distance again.\n"
-}
-
-// othersServe reports whether another cluster is healthy and undrained.
-func othersServe(members []clustersetv1alpha1.MemberCluster, name string) bool {
-	return slices.ContainsFunc(members, func(mc clustersetv1alpha1.MemberCluster) bool {
-		return mc.Name != name && !mc.Left() && !mc.Spec.Drain && mc.Status.Phase == clustersetv1alpha1.MemberReady
-	})
-}
-
-func silent(mc *clustersetv1alpha1.MemberCluster) bool {
-	return mc.Status.Phase == clustersetv1alpha1.MemberSuspect || mc.Status.Phase == clustersetv1alpha1.MemberExpired
+	return fmt.Sprintf("%s is no longer drained: spec.drain of its MemberCluster was true and is false. Its endpoints rank by their distance again while it is Ready.\n", mc.Name)
 }
 
 func present(hub *objects.Cluster, name string, members []clustersetv1alpha1.MemberCluster) (*clustersetv1alpha1.MemberCluster, error) {

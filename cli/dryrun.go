@@ -20,17 +20,9 @@ func (d *dry) addDryRun(flags *pflag.FlagSet) {
 	flags.BoolVar(&d.dryRun, "dry-run", false, "say what would change, object by object, let the API servers check it, and change nothing")
 }
 
-// noWait refuses to wait for what doesn't happen.
-func (d *dry) noWait(w waiting) error {
-	if d.dryRun && w.wait {
-		return usagef("--dry-run and --wait can't be used together: a dry run changes nothing that could be waited for")
-	}
-	return nil
-}
-
 // rehearse makes what is written to a cluster a dry run, with --dry-run. where is the cluster in words, such as "On the hub".
 func (d *dry) rehearse(c *objects.Cluster, where string) {
-	if d.dryRun && c != nil {
+	if d.dryRun {
 		var says func() string
 		c.Client, says = dryrun.New(c.Client, where+" at "+c.Server)
 		d.says = append(d.says, says)

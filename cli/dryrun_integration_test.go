@@ -92,8 +92,6 @@ func TestDryRunsChangeNothing(t *testing.T) {
 	do(append(hub, "drain", "beijing")...)
 	rehearse(0, hub, "undrain", "beijing")
 	rehearse(0, both, "leave", "beijing")
-	rehearse(0, []string{"--kubeconfig", s.member.Kubeconfig()}, "test", "--context", "default", "--image", "clusterset:test")
-	rehearse(exitUsage, hub, "drain", "shanghai", "--wait")
 
 	// What the API server would refuse is said.
 	reader, err := s.hub.KubeconfigFor("reader")

@@ -107,8 +107,6 @@ Nothing depends on this process. While it is down, every member stays as it was.
 
 func (h *hubCommand) checkMembers() error {
 	switch u, err := url.Parse(h.server); {
-	case h.server != "" && !h.manageMembers:
-		return usagef("--hub-server requires --manage-members")
 	case h.server != "" && (err != nil || u.Scheme != "https" || u.Host == ""):
 		return usagef("--hub-server is %q; want a URL such as https://hub.example.com:6443", h.server)
 	case h.server == "" && h.manageMembers && h.kubeconfig == "" && os.Getenv("KUBERNETES_SERVICE_HOST") != "":

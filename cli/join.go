@@ -2,17 +2,13 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -28,9 +24,7 @@ import (
 // joinCommand is `clusterset join`.
 type joinCommand struct {
 	membership
-	set         string
 	installCRDs bool
-	services    bool // whether --cidrs has the word services
 	options     join.Options
 }
 
@@ -57,9 +51,6 @@ func (m *membership) addFlags(flags *pflag.FlagSet, kubeconfig, secret, until st
 
 // open checks the flags and opens the clusters. It contacts neither yet.
 func (m *membership) open() (err error) {
-	if err := m.noWait(m.waiting); err != nil {
-		return err
-	}
 	if m.secret, err = parseKey(m.secretFlag); err != nil {
 		return usagef("--secret: %w", err)
 	}
@@ -71,6 +62,7 @@ func (m *membership) open() (err error) {
 		return usagef("--hub-kubeconfig or --hub-context is required: the kubeconfig of an administrator of the hub")
 	}
 	m.hub.Rights = "use the kubeconfig of an administrator of the hub"
+	m.rehearse(m.hub, "On the hub")
 	if !m.hasLocal() {
 		return nil
 	}
@@ -78,11 +70,19 @@ func (m *membership) open() (err error) {
 		return err
 	}
 	m.member.What, m.member.Rights = "member", "use the kubeconfig of an administrator of the member"
+	m.rehearse(m.member, "In the member")
 	return nil
 }
 
-// checkMember checks that the member can be reached and is the intended one.
-func (m *membership) checkMember(ctx context.Context, name string) error {
+// check checks, before anything is changed, that the hub isn't a member, whose importer would undo the change, and that the member can be reached
+// and is the intended one.
+func (m *membership) check(ctx context.Context, name string) error {
+	if _, err := m.hub.HubMembers(ctx); err != nil && !objects.NotServed(err) { // its kinds may be installed later
+		return err
+	}
+	if m.member == nil {
+		return nil
+	}
 	is, err := join.MemberName(ctx, m.member, m.secret)
 	if err != nil {
 		return m.member.Words(err)
@@ -91,18 +91,6 @@ func (m *membership) checkMember(ctx context.Context, name string) error {
 		return fmt.Errorf("the member at %s is %s, not %s: its Secret %s says so; check %s, or run clusterset leave %[2]s first", m.member.Server, is, name, m.secret, localFlags)
 	}
 	return nil
-}
-
-func (m *membership) rehearseAll() {
-	m.rehearse(m.hub, "On the hub")
-	m.rehearse(m.member, "In the member")
-}
-
-func (m *membership) explain(err error) error {
-	if errors.Is(err, join.ErrNotTheHub) {
-		return fmt.Errorf("the cluster at %s can't be the hub: %w; check %s", m.hub.Server, join.ErrNotTheHub, hubFlags)
-	}
-	return m.hub.Explain(err)
 }
 
 func written(c *objects.Cluster) join.Server { return join.Server{Config: c.Config, Client: c.Client} }
@@ -130,16 +118,15 @@ A name that is in use is refused. clusterset leave undoes it.`,
 	cmd.Args = oneArg("CLUSTER", "the cluster's name in the set, a DNS label such as beijing")
 	flags := cmd.Flags()
 	flags.StringVar(&j.options.Server, "hub-server", "", "`address` of the hub as the member reaches it (default: the one in --hub-kubeconfig)")
-	flags.StringVar(&j.options.Zone, "zone", "", "`zone` of the cluster, for endpoints without their own (default: unknown)")
-	flags.StringVar(&j.options.Region, "region", "", "`region` of the cluster (default: unknown)")
-	flags.StringSliceVar(&j.options.CIDRs, "cidrs", nil, "`networks` of the cluster's pods and Services, for policies; the word services stands for those of its ClusterIPs, read from its ServiceCIDRs (Kubernetes 1.33) with --kubeconfig (default: any)")
-	flags.StringVar(&j.options.Network, "network", "", "`network` that the cluster is in; between networks only external addresses of Services are used (default: one network)")
-	flags.StringSliceVar(&j.options.ExternalCIDRs, "external-cidrs", nil, "`networks` of the external addresses of the cluster's Services: load balancers, or nodes (default: none are used)")
-	flags.StringSliceVar(&j.options.Communities, "community", nil, "a `community` of the cluster, a DNS label; it imports from clusters with a common community. Repeat it for several (default: the community default)")
+	flags.StringVar(&j.options.Spec.Zone, "zone", "", "`zone` of the cluster, for endpoints without their own (default: unknown)")
+	flags.StringVar(&j.options.Spec.Region, "region", "", "`region` of the cluster (default: unknown)")
+	flags.StringSliceVar(&j.options.Spec.CIDRs, "cidrs", nil, "`networks` of the cluster's pods and Services, for policies (default: any)")
+	flags.StringVar(&j.options.Spec.Network, "network", "", "`network` that the cluster is in; between networks only external addresses of Services are used (default: one network)")
+	flags.StringSliceVar(&j.options.Spec.ExternalCIDRs, "external-cidrs", nil, "`networks` of the external addresses of the cluster's Services: load balancers, or nodes (default: none are used)")
+	flags.StringSliceVar(&j.options.Spec.Communities, "community", nil, "a `community` of the cluster, a DNS label; it imports from clusters with a common community. Repeat it for several (default: the community default)")
 	flags.DurationVar(&j.options.TokenLifetime, "token-lifetime", access.DefaultTokenLifetime, "how long the member's token is valid; its agent renews it after half of that")
 	flags.BoolVar(&j.options.Rejoin, "rejoin", false, "reuse an existing membership, and give it a new token")
 	flags.BoolVar(&j.options.Revoke, "revoke", false, "with --rejoin: revoke all earlier tokens of the member, for example after a theft. Its agent is cut off from the hub until it has the new one; names are still answered")
-	flags.StringVar(&j.set, "set-name", "", "`name` of the set, for the member's ClusterProperty "+api.ClusterSetProperty+" (default: the UID of the hub's kube-system)")
 	flags.BoolVar(&j.installCRDs, "install-crds", false, "install clusterset's CRDs on the hub and, with --kubeconfig, in the member, there also those of the Multi-Cluster Services API if missing")
 	j.membership.addFlags(flags, "to install the Secret there (default: print the agent's kubeconfig)", "the Secret",
 		"the hub has heard the member's agent since, and it is Ready")
@@ -147,25 +134,14 @@ A name that is in use is refused. clusterset leave undoes it.`,
 }
 
 func (j *joinCommand) run(ctx context.Context, stdout, stderr io.Writer) error {
-	if j.services = slices.Contains(j.options.CIDRs, servicesWord); j.services && !j.hasLocal() {
-		return usagef("--cidrs %s requires --kubeconfig or --context: the member's ServiceCIDRs are read", servicesWord)
-	}
-	j.options.CIDRs = slices.DeleteFunc(j.options.CIDRs, func(cidr string) bool { return cidr == servicesWord })
 	if err := j.options.Validate(); err != nil {
 		return usageError{err}
 	}
 	if err := j.open(); err != nil {
 		return err
 	}
-	j.rehearseAll()
-	if j.member != nil {
-		// Before anything is created on the hub: a cluster that can't be reached would become a member without an agent.
-		if err := j.checkMember(ctx, j.options.Cluster); err != nil {
-			return err
-		}
-		if err := j.networks(ctx, stdout); err != nil {
-			return err
-		}
+	if err := j.check(ctx, j.options.Cluster); err != nil {
+		return err
 	}
 	return j.say(stdout, j.join(ctx, stdout, stderr))
 }
@@ -187,15 +163,10 @@ func (j *joinCommand) join(ctx context.Context, stdout, stderr io.Writer) (err e
 			return member.Explain(err)
 		}
 	}
-	j.options.Took = func(spec clustersetv1alpha1.MemberClusterSpec) {
-		words, _ := json.Marshal(spec) // strings, numbers and lists
-		said := strings.ReplaceAll(strings.Trim(strings.ReplaceAll(string(words), `"`, ""), "{}"), ",", ", ")
-		_, _ = fmt.Fprintf(stderr, "clusterset: its MemberCluster on the hub is new, and says what its last one did unless flags say otherwise: %s\n", said)
-	}
-	before := j.lastHeartbeat(ctx)
+	before, _ := heartbeat(ctx, hub, j.options.Cluster) // of an earlier membership; join says what is wrong
 	kubeconfig, err := join.Join(ctx, written(hub), j.options)
 	if err != nil {
-		return j.explain(err)
+		return hub.Explain(err)
 	}
 	name := j.options.Cluster
 	if member == nil {
@@ -239,27 +210,15 @@ func validUntil(kubeconfig []byte) string {
 	return fmt.Sprintf(", valid until %s and renewed before that,", connect.Expires(config.BearerToken).Format(time.DateOnly))
 }
 
-// lastHeartbeat returns the heartbeat that an earlier membership left, with --wait.
-func (j *joinCommand) lastHeartbeat(ctx context.Context) *metav1.MicroTime {
-	if !j.wait {
-		return nil
-	}
-	lease, err := heartbeat(ctx, j.hub, j.options.Cluster)
-	if err != nil || lease == nil {
-		return nil // join says what is wrong
-	}
-	return lease.Spec.RenewTime
-}
-
 // heard waits until the hub has heard a heartbeat other than the one before, and the member is Ready.
-func (j *joinCommand) heard(ctx context.Context, before *metav1.MicroTime) error {
+func (j *joinCommand) heard(ctx context.Context, before *coordinationv1.Lease) error {
 	name := j.options.Cluster
 	return j.until(ctx, func(ctx context.Context) (string, error) {
 		lease, err := heartbeat(ctx, j.hub, name)
 		if err != nil {
 			return "", err
 		}
-		if lease == nil || lease.Spec.RenewTime.Equal(before) {
+		if lease == nil || before != nil && lease.Spec.RenewTime.Equal(before.Spec.RenewTime) {
 			return fmt.Sprintf("the hub hasn't heard %s yet; check that its agent runs (clusterset member), and read its log", name), nil
 		}
 		mc := &clustersetv1alpha1.MemberCluster{}
@@ -273,49 +232,11 @@ func (j *joinCommand) heard(ctx context.Context, before *metav1.MicroTime) error
 	})
 }
 
-// writeProperties writes ClusterProperties for other programs; clusterset doesn't read them.
-func (j *joinCommand) writeProperties(ctx context.Context) (err error) {
-	set := j.set
-	if set == "" {
-		if set, err = join.SetID(ctx, j.hub); err != nil {
-			return err
-		}
-	}
-	return join.WriteProperties(ctx, j.member, j.options.Cluster, set)
-}
-
-// servicesWord stands for the networks of the member's ClusterIPs in --cidrs.
-const servicesWord = "services"
-
-// networks replaces the word services in --cidrs by what the member states, and says where each network comes from. Only if it was asked for:
-// in one network the ClusterIPs of clusters often overlap, where only pods are reached.
-func (j *joinCommand) networks(ctx context.Context, stdout io.Writer) error {
-	if !j.services {
-		return nil
-	}
-	stated, err := join.ServiceNetworks(ctx, j.member)
-	switch {
-	case errors.Is(err, join.ErrNoServiceCIDR):
-		return fmt.Errorf("--cidrs %s: the API server at %s has %w; write the networks of its ClusterIPs instead of %s: they are kube-apiserver's --service-cluster-ip-range",
-			servicesWord, j.member.Server, err, servicesWord)
-	case err != nil:
-		return j.member.Explain(err)
-	case len(stated) == 0:
-		return fmt.Errorf("--cidrs %s: the API server at %s has no ServiceCIDR yet; try again in a moment", servicesWord, j.member.Server)
-	}
-	var said []string
-	for _, cidr := range j.options.CIDRs {
-		said = append(said, cidr+" (--cidrs)")
-	}
-	for _, n := range stated {
-		if !slices.Contains(j.options.CIDRs, n.CIDR) {
-			j.options.CIDRs = append(j.options.CIDRs, n.CIDR)
-			said = append(said, n.CIDR+" ("+n.From+")")
-		}
-	}
-	if err := j.options.Validate(); err != nil {
+// writeProperties writes ClusterProperties for other programs.
+func (j *joinCommand) writeProperties(ctx context.Context) error {
+	set, err := join.SetID(ctx, j.hub)
+	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(stdout, "The networks of %s: %s.\n", j.options.Cluster, strings.Join(said, ", "))
-	return err
+	return join.WriteProperties(ctx, j.member, j.options.Cluster, set)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
@@ -26,9 +27,8 @@ import (
 // leaveCommand is `clusterset leave`.
 type leaveCommand struct {
 	membership
-	cluster     string
-	keepImports bool
-	yes, force  bool
+	cluster    string
+	yes, force bool
 }
 
 func newLeave() *cobra.Command {
@@ -56,7 +56,6 @@ endpoint it asks for confirmation, and without a terminal it refuses.`,
 	flags := cmd.Flags()
 	flags.BoolVar(&l.force, "force", false, "leave although the member's agent may run: it imports everything again, until it notices or is stopped")
 	flags.BoolVar(&l.yes, "yes", false, "don't ask, even if names lose their last endpoint")
-	flags.BoolVar(&l.keepImports, "keep-imports", false, "keep what the agent imported; names are still answered from its last state")
 	l.membership.addFlags(flags, "to clean up there as well (default: don't)", "the agent's Secret in the member",
 		"every other cluster that the hub hears from has dropped the member")
 	return cmd
@@ -69,25 +68,14 @@ func (l *leaveCommand) run(ctx context.Context, stdout io.Writer) error {
 	if err := l.open(); err != nil {
 		return err
 	}
-	if l.dryRun {
-		members, err := l.hub.MemberClusters(ctx)
-		if err != nil {
-			return err
-		}
-		if !slices.Contains(memberNames(members), l.cluster) {
-			return unknownMember(l.hub, l.cluster, members)
-		}
+	if err := l.check(ctx, l.cluster); err != nil {
+		return err
 	}
 	if l.member != nil {
-		// Before anything is deleted: with another member's kubeconfig, that member's imports would be deleted.
-		if err := l.checkMember(ctx, l.cluster); err != nil {
-			return err
-		}
 		if err := l.stopped(ctx); err != nil {
 			return err
 		}
 	}
-	l.rehearseAll()
 	if err := l.ask(ctx, stdout); err != nil {
 		return err
 	}
@@ -97,7 +85,7 @@ func (l *leaveCommand) run(ctx context.Context, stdout io.Writer) error {
 func (l *leaveCommand) leave(ctx context.Context, stdout io.Writer) error {
 	found, err := join.Leave(ctx, written(l.hub), l.cluster)
 	if err != nil {
-		return l.explain(err)
+		return l.hub.Explain(err)
 	}
 	if l.member != nil {
 		if err := l.cleanUp(ctx); err != nil {
@@ -107,10 +95,21 @@ func (l *leaveCommand) leave(ctx context.Context, stdout io.Writer) error {
 			return fmt.Errorf("%s has left the hub, but the member wasn't cleaned up completely: %w", l.cluster, err)
 		}
 	}
+	if !found && l.member == nil {
+		members, err := l.hub.MemberClusters(ctx)
+		if err != nil {
+			return err
+		}
+		return unknownMember(l.hub, l.cluster, members)
+	}
 	if l.dryRun {
 		return nil
 	}
-	if err := l.tell(ctx, found, stdout); err != nil || !l.wait {
+	text := "%s has left.\n"
+	if !found {
+		text = "%s isn't a member of this hub; the member itself is cleaned up.\n"
+	}
+	if _, err := fmt.Fprintf(stdout, text, l.cluster); err != nil || !l.wait {
 		return err
 	}
 	if err := l.followed(ctx, l.hub, l.cluster); err != nil {
@@ -120,48 +119,30 @@ func (l *leaveCommand) leave(ctx context.Context, stdout io.Writer) error {
 	return err
 }
 
-func (l *leaveCommand) tell(ctx context.Context, found bool, stdout io.Writer) (err error) {
-	switch {
-	case found:
-		_, err = fmt.Fprintf(stdout, "%s has left.\n", l.cluster)
-	case l.member != nil:
-		_, err = fmt.Fprintf(stdout, "%s isn't a member of this hub; the member itself is cleaned up.\n", l.cluster)
-	default:
-		members, err := l.hub.MemberClusters(ctx)
-		if err != nil {
-			return err
-		}
-		return unknownMember(l.hub, l.cluster, members)
-	}
-	return err
-}
-
 // stopped returns an error if the member's agent renews its Lease. Only a change shows that: the time in the Lease is by the member's clock.
 func (l *leaveCommand) stopped(ctx context.Context) error {
 	mc := &clustersetv1alpha1.MemberCluster{}
-	if l.force || l.dryRun || l.hub.Get(ctx, client.ObjectKey{Name: l.cluster}, mc) == nil && silent(mc) { // for longer than this would wait
+	silent := []clustersetv1alpha1.MemberClusterPhase{clustersetv1alpha1.MemberSuspect, clustersetv1alpha1.MemberExpired} // for longer than this would wait
+	if l.force || l.dryRun || l.hub.Get(ctx, client.ObjectKey{Name: l.cluster}, mc) == nil && slices.Contains(silent, mc.Status.Phase) {
 		return nil
 	}
-	lease, err := heartbeat(ctx, l.hub, l.cluster)
-	if err != nil || lease == nil {
+	was, err := heartbeat(ctx, l.hub, l.cluster)
+	if err != nil || was == nil {
 		return err
 	}
-	was := lease.Spec.RenewTime
-	for began := time.Now(); time.Since(began) < between(lease); {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(time.Second):
-		}
-		if lease, err = heartbeat(ctx, l.hub, l.cluster); err != nil || lease == nil {
-			return err
-		}
-		if !lease.Spec.RenewTime.Equal(was) {
-			return fmt.Errorf("%s hasn't left: its agent runs, and would import everything again; stop it (kubectl -n %s scale deployment clusterset-member --replicas 0) and repeat, "+
-				"or leave with --force, or without its --kubeconfig, which cleans up nothing there", l.cluster, api.SystemNamespace)
-		}
+	valid := time.Duration(ptr.Deref(was.Spec.LeaseDurationSeconds, 40)) * time.Second // the time of four heartbeats
+	err = wait.PollUntilContextTimeout(ctx, time.Second, valid/2+5*time.Second, false, func(ctx context.Context) (bool, error) {
+		is, err := heartbeat(ctx, l.hub, l.cluster)
+		return err == nil && is != nil && !is.Spec.RenewTime.Equal(was.Spec.RenewTime), err
+	})
+	switch {
+	case err == nil:
+		return fmt.Errorf("%s hasn't left: its agent runs, and would import everything again; stop it (kubectl -n %s scale deployment clusterset-member --replicas 0) and repeat, "+
+			"or leave with --force, or without its --kubeconfig, which cleans up nothing there", l.cluster, api.SystemNamespace)
+	case wait.Interrupted(err) && ctx.Err() == nil:
+		return nil
 	}
-	return nil
+	return err
 }
 
 // heartbeat returns a member's Lease, nil if it has never been renewed.
@@ -171,12 +152,6 @@ func heartbeat(ctx context.Context, hub *objects.Cluster, cluster string) (*coor
 		return nil, hub.Words(err)
 	}
 	return lease, nil
-}
-
-// between is longer than an agent that runs lets pass between two heartbeats: its Lease is valid for four of them.
-func between(lease *coordinationv1.Lease) time.Duration {
-	valid := time.Duration(ptr.Deref(lease.Spec.LeaseDurationSeconds, 40)) * time.Second
-	return valid/2 + 5*time.Second
 }
 
 // ask shows what changes, for the others and for the member's own clients, and returns nil if the user agrees.
@@ -200,13 +175,11 @@ func (l *leaveCommand) ask(ctx context.Context, stdout io.Writer) error {
 }
 
 func (l *leaveCommand) own(ctx context.Context) string {
-	if l.member == nil || l.keepImports {
+	if l.member == nil {
 		return fmt.Sprintf("Nothing is deleted in %s: its own clients go on getting the last answers, also from clusters that are gone by then.", l.cluster)
 	}
+	text := fmt.Sprintf("The names of the set end for the clients in %s, and its Services no longer fail over to other clusters.", l.cluster)
 	imports, err := l.member.ServiceImports(ctx)
-	if err != nil || len(imports) == 0 {
-		return fmt.Sprintf("The names of the set end for the clients in %s.", l.cluster)
-	}
 	var elsewhere []string
 	for i := range imports {
 		here := func(c mcsv1beta1.ClusterStatus) bool { return c.Cluster == l.cluster }
@@ -214,19 +187,17 @@ func (l *leaveCommand) own(ctx context.Context) string {
 			elsewhere = append(elsewhere, imports[i].Namespace+"/"+imports[i].Name)
 		}
 	}
-	text := fmt.Sprintf("Clients in %s lose the names of the set, of %s", l.cluster, screen.Counted(len(imports), "service"))
-	if len(elsewhere) == 0 {
-		return text + ", all of which it has itself. Its Services no longer fail over to other clusters."
+	if err != nil || len(elsewhere) == 0 {
+		return text
 	}
-	return fmt.Sprintf("%s; %s only elsewhere: %s. Its Services no longer fail over to other clusters.",
-		text, map[bool]string{true: "1 runs", false: fmt.Sprint(len(elsewhere), " run")}[len(elsewhere) == 1], screen.Several(elsewhere, 3, ", "))
+	return text + " Of these it hasn't itself: " + screen.Several(elsewhere, 3, ", ") + "."
 }
 
 func (l *leaveCommand) cleanUp(ctx context.Context) error {
 	if err := join.RemoveSecret(ctx, l.member, l.secret); err != nil {
 		return err
 	}
-	if err := join.RemoveProperties(ctx, l.member); err != nil || l.keepImports {
+	if err := join.RemoveProperties(ctx, l.member); err != nil {
 		return err
 	}
 	return join.RemoveTraces(ctx, l.member)

@@ -86,11 +86,12 @@ func TestLeaveKnowsAMemberByItsKubeconfig(t *testing.T) {
 	}
 	key := client.ObjectKeyFromObject(secret)
 	member := &objects.Cluster{Client: fake.NewClientBuilder().WithScheme(connect.NewScheme()).WithObjects(secret).Build()}
-	l := leaveCommand{membership: membership{member: member, secret: key}}
-	if err := l.checkMember(t.Context(), "shanghai"); err == nil || !strings.Contains(err.Error(), "is beijing, not shanghai") {
+	hub := &objects.Cluster{Client: fake.NewClientBuilder().WithScheme(connect.NewScheme()).Build()}
+	l := leaveCommand{membership: membership{hub: hub, member: member, secret: key}}
+	if err := l.check(t.Context(), "shanghai"); err == nil || !strings.Contains(err.Error(), "is beijing, not shanghai") {
 		t.Errorf("leave shanghai, in beijing: %v", err)
 	}
-	if err := l.checkMember(t.Context(), "beijing"); err != nil {
+	if err := l.check(t.Context(), "beijing"); err != nil {
 		t.Errorf("leave beijing: %v", err)
 	}
 	if err := l.cleanUp(t.Context()); err != nil {
@@ -108,17 +109,14 @@ func TestLeaveSaysWhatOwnClientsLose(t *testing.T) {
 		t.Fatal(err)
 	}
 	web := &mcsv1beta1.ServiceImport{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}
+	db := &mcsv1beta1.ServiceImport{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "db"}}
 	web.Status.Clusters = []mcsv1beta1.ClusterStatus{{Cluster: "beijing"}, {Cluster: "shanghai"}}
-	for want, c := range map[string]struct {
-		keep bool
-		all  []client.Object
-	}{
-		"of 1 service, all of which it has itself": {false, []client.Object{web}},
-		"The names of the set end":                 {},
-		"Nothing is deleted in beijing":            {true, []client.Object{web}},
+	for want, all := range map[string][]client.Object{
+		"to other clusters. Of these it hasn't itself: shop/db.": {web, db},
+		"The names of the set end":                               {web},
 	} {
-		l := leaveCommand{cluster: "beijing", keepImports: c.keep}
-		l.member = &objects.Cluster{Client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(c.all...).Build()}
+		l := leaveCommand{cluster: "beijing"}
+		l.member = &objects.Cluster{Client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(all...).Build()}
 		if got := l.own(t.Context()); !strings.Contains(got, want) {
 			t.Errorf("%q doesn't say %q", got, want)
 		}

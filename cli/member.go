@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"fmt"
@@ -42,12 +43,9 @@ type member struct {
 	process
 	hubKubeconfig string
 	hubSecret     string
-	cluster       string
 	dataPath      string
 	prefer        string
 	boundary      string
-	heartbeat     time.Duration
-	workers       int
 
 	beaconBind      string
 	beaconService   string
@@ -55,11 +53,9 @@ type member struct {
 	beaconLinger    time.Duration
 	announcer       prober.Announcer
 
-	holdWithdrawals time.Duration
-	maxPerNamespace int
-	recordMemory    int // MiB
-	exportFrom      namespaces.Filter
-	imports         importer.Options
+	recordMemory int // MiB
+	exports      exporter.Options
+	imports      importer.Options
 }
 
 func newMember() *cobra.Command {
@@ -91,15 +87,15 @@ are answered. clusterset join creates the kubeconfig for the hub. With --hub-sec
 	m.addFlags(flags, "this cluster")
 	flags.StringVar(&m.hubKubeconfig, "hub-kubeconfig", "", "kubeconfig `file` for the hub (required). It is read again when it changes")
 	flags.StringVar(&m.hubSecret, "hub-secret", "", "`namespace/name` of the Secret in this cluster that the file comes from. A renewed token is saved there (default: nowhere, it ends with this process)")
-	flags.StringVar(&m.cluster, "cluster", "", "this cluster's `name` in the set (default: the one the hub kubeconfig was made for)")
-	flags.DurationVar(&m.heartbeat, "heartbeat-interval", exporter.DefaultHeartbeatInterval, "how often to renew this cluster's Lease on the hub. The hub suspects a cluster after 40s of silence")
-	flags.IntVar(&m.workers, "workers", exporter.DefaultWorkers, "how many services to export in parallel; the chart sets 4")
+	flags.StringVar(&m.exports.Cluster, "cluster", "", "this cluster's `name` in the set (default: the one the hub kubeconfig was made for)")
+	flags.DurationVar(&m.exports.HeartbeatInterval, "heartbeat-interval", exporter.DefaultHeartbeatInterval, "how often to renew this cluster's Lease on the hub. The hub suspects a cluster after 40s of silence")
+	flags.IntVar(&m.exports.Workers, "workers", exporter.DefaultWorkers, "how many services to export in parallel; the chart sets 4")
 	flags.IntVar(&m.imports.Concurrency, "import-workers", importer.DefaultConcurrency, "how many services to import in parallel")
-	flags.DurationVar(&m.holdWithdrawals, "hold-withdrawals", exporter.DefaultHoldWithdrawals,
+	flags.DurationVar(&m.exports.HoldWithdrawals, "hold-withdrawals", exporter.DefaultHoldWithdrawals,
 		"how long Services stay exported if more than ten ServiceExports are deleted within half a minute, or their CustomResourceDefinition is; 0: not at all")
-	flags.StringSliceVar(&m.exportFrom.Include, "export-namespaces", nil, "`namespaces` to export from, as names or patterns such as team-* (default: all). ServiceExports elsewhere are refused and report it")
-	flags.StringSliceVar(&m.exportFrom.Exclude, "exclude-export-namespaces", namespaces.System, "`namespaces` not to export from; overrides --export-namespaces")
-	flags.IntVar(&m.maxPerNamespace, "max-exports-per-namespace", exporter.DefaultMaxPerNamespace, "how many services of one namespace to export, so that no tenant can use up what the others take from this cluster. ServiceExports beyond it are refused and report it")
+	flags.StringSliceVar(&m.exports.IncludeNamespaces, "export-namespaces", nil, "`namespaces` to export from, as names or patterns such as team-* (default: all). ServiceExports elsewhere are refused and report it")
+	flags.StringSliceVar(&m.exports.ExcludeNamespaces, "exclude-export-namespaces", namespaces.System, "`namespaces` not to export from; overrides --export-namespaces")
+	flags.IntVar(&m.exports.MaxPerNamespace, "max-exports-per-namespace", exporter.DefaultMaxPerNamespace, "how many services of one namespace to export, so that no tenant can use up what the others take from this cluster. ServiceExports beyond it are refused and report it")
 	flags.StringVar(&m.dataPath, "data-path", string(desired.DataPathPods),
 		"the data `path` of imported ClusterSetIPs: pods (a pod network that all clusters share), clusterips (a service network that is routed between them) or none (DNS only, no ClusterSetIPs)")
 	flags.StringVar(&m.prefer, "prefer", topology.FormatPrefer(topology.DefaultPrefer),
@@ -146,7 +142,7 @@ func (m *member) complete() error {
 		}
 	}
 	for flag, patterns := range map[string][]string{
-		"export-namespaces": m.exportFrom.Include, "exclude-export-namespaces": m.exportFrom.Exclude,
+		"export-namespaces": m.exports.IncludeNamespaces, "exclude-export-namespaces": m.exports.ExcludeNamespaces,
 		"import-namespaces": m.imports.IncludeNamespaces, "exclude-namespaces": m.imports.ExcludeNamespaces,
 	} {
 		if err := namespaces.Check(patterns); err != nil {
@@ -165,15 +161,12 @@ func (m *member) complete() error {
 		}
 		m.announcer.Addresses = append(m.announcer.Addresses, at)
 	}
-	if m.beaconLinger < 0 {
-		return usagef("--beacon-linger is %s; it must not be negative", m.beaconLinger)
-	}
-	if m.heartbeat < time.Second {
-		return usagef("--heartbeat-interval is %s; it must be at least 1s", m.heartbeat)
+	if m.exports.HeartbeatInterval < time.Second {
+		return usagef("--heartbeat-interval is %s; it must be at least 1s", m.exports.HeartbeatInterval)
 	}
 	for flag, is := range map[string]int{
-		"max-exports-per-namespace": m.maxPerNamespace, "max-services": m.imports.MaxServices, "max-namespaces": m.imports.MaxNamespaces,
-		"max-record-memory": m.recordMemory, "import-workers": m.imports.Concurrency, "workers": m.workers,
+		"max-exports-per-namespace": m.exports.MaxPerNamespace, "max-services": m.imports.MaxServices, "max-namespaces": m.imports.MaxNamespaces,
+		"max-record-memory": m.recordMemory, "import-workers": m.imports.Concurrency, "workers": m.exports.Workers,
 	} {
 		if is < 1 {
 			return usagef("--%s is %d; it must be at least 1", flag, is)
@@ -199,32 +192,20 @@ func (m *member) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if m.cluster == "" {
-		m.cluster = connection.Cluster()
-	}
-	options := exporter.Options{
-		Cluster:           m.cluster,
-		HeartbeatInterval: m.heartbeat,
-		Workers:           m.workers,
-		HoldWithdrawals:   m.holdWithdrawals,
-		MaxPerNamespace:   m.maxPerNamespace,
-		IncludeNamespaces: m.exportFrom.Include,
-		ExcludeNamespaces: m.exportFrom.Exclude,
-		Version:           version.String(),
-	}
-	if err := options.Validate(); err != nil {
+	m.exports.Cluster, m.exports.Version = cmp.Or(m.exports.Cluster, connection.Cluster()), version.String()
+	if err := m.exports.Validate(); err != nil {
 		return usagef("--cluster: %w", err)
 	}
 	// Before the process is ready, so that a rollout onto a hub that is too old stops and the running agent stays.
 	if err := schema.CheckHub(ctx, connection.Config()); err != nil {
 		return err
 	}
-	mgr, err := m.set(config, connection, options)
+	mgr, err := m.set(config, connection)
 	if err != nil {
 		return err
 	}
 	answered := m.serveBeacon(ctx)
-	log.Log.Info("Starting member", "cluster", m.cluster, "version", version.String())
+	log.Log.Info("Starting member", "cluster", m.exports.Cluster, "version", version.String())
 	err = mgr.Start(ctx)
 	if err == nil {
 		<-answered
@@ -248,7 +229,7 @@ func (m *member) serveBeacon(ctx context.Context) <-chan struct{} {
 		return ended
 	}
 	go func() {
-		if err := beacon.Serve(ctx, l, m.cluster, rand.Text()); err != nil {
+		if err := beacon.Serve(ctx, l, m.exports.Cluster, rand.Text()); err != nil {
 			log.Log.Error(err, "Other clusters can't measure any more whether they reach this one")
 		}
 	}()
@@ -261,7 +242,7 @@ func (m *member) serveBeacon(ctx context.Context) <-chan struct{} {
 	return ended
 }
 
-func (m *member) set(config *rest.Config, connection *connect.Connection, options exporter.Options) (manager.Manager, error) {
+func (m *member) set(config *rest.Config, connection *connect.Connection) (manager.Manager, error) {
 	scheme := connect.NewScheme()
 	if err := importer.AddToScheme(scheme); err != nil {
 		return nil, fmt.Errorf("set up member: %w", err)
@@ -272,15 +253,15 @@ func (m *member) set(config *rest.Config, connection *connect.Connection, option
 	}
 	hubConfig := connection.Config()
 	hubConfig.QPS, hubConfig.UserAgent = -1, config.UserAgent
-	m.imports.Cluster, m.imports.RecordMemory = m.cluster, m.recordMemory<<20
+	m.imports.Cluster, m.imports.RecordMemory = m.exports.Cluster, m.recordMemory<<20
 	hub, err := connect.NewHub(hubConfig, importer.StoreOptions(mgr, m.imports))
 	if err != nil {
 		return nil, fmt.Errorf("set up hub client: %w", err)
 	}
 	m.announcer.Here = mgr.GetCache()
 	avoid := prober.Avoid(mgr.GetCache(), hubConfig.Host, config.Host)
-	options.Nodes = nodes.New()
-	m.imports.Nodes = options.Nodes
+	m.exports.Nodes = nodes.New()
+	m.imports.Nodes = m.exports.Nodes
 	m.imports.Avoid = func(ctx context.Context) []netip.Addr {
 		return append(avoid(ctx), m.imports.Nodes.IPs()...)
 	}
@@ -289,18 +270,18 @@ func (m *member) set(config *rest.Config, connection *connect.Connection, option
 		return nil, fmt.Errorf("set up client: %w", err)
 	}
 	measures := prober.New(prober.Options{
-		Cluster: m.cluster, Services: m.imports.DataPath == desired.DataPathClusterIPs,
+		Cluster: m.exports.Cluster, Services: m.imports.DataPath == desired.DataPathClusterIPs,
 		Here: mgr.GetCache(), Live: member, Hub: hub, Avoid: avoid,
 	})
 	m.imports.Unreachable, m.imports.Reached, m.imports.Moved = measures.Unreachable, measures.Loaded(), measures.Changed()
 	m.imports.Facts = &importer.Facts{}
-	options.Report = func(ctx context.Context, report *clustersetv1alpha1.MemberReportSpec) {
+	m.exports.Report = func(ctx context.Context, report *clustersetv1alpha1.MemberReportSpec) {
 		m.announcer.Report(ctx, report)
 		measures.Report(report)
 		m.imports.Facts.Report(ctx, report)
 	}
 	secret, _ := parseKey(m.hubSecret) // it was checked; without one there is nowhere to save a token
-	if _, err := exporter.Setup(mgr, hub, options); err != nil {
+	if _, err := exporter.Setup(mgr, hub, m.exports); err != nil {
 		return nil, err
 	}
 	m.imports.HubRefuses = connection.Refused
@@ -313,9 +294,9 @@ func (m *member) set(config *rest.Config, connection *connect.Connection, option
 		measures,
 		everywhere(connection.Watch),
 		everywhere(func(ctx context.Context) error { return schema.AwaitHub(ctx, connection.Config()) }),
-		&connect.Renewer{Connection: connection, Cluster: m.cluster, Store: connect.SecretStore{Client: member, Key: secret}},
+		&connect.Renewer{Connection: connection, Cluster: m.exports.Cluster, Store: connect.SecretStore{Client: member, Key: secret}},
 		manager.RunnableFunc(func(ctx context.Context) error {
-			if err := join.WriteProperties(ctx, member, m.cluster, ""); err != nil {
+			if err := join.WriteProperties(ctx, member, m.exports.Cluster, ""); err != nil {
 				log.FromContext(ctx).Info("Can't write this cluster's ClusterProperty; nothing in clusterset depends on it", "reason", err.Error())
 			}
 			return nil

@@ -46,7 +46,7 @@ type process struct {
 	elect           bool
 	electIn         string
 	logFormat       string
-	logLevel        string
+	logLevel        slog.Level
 }
 
 func (p *process) addFlags(flags *pflag.FlagSet, whose string) {
@@ -56,16 +56,12 @@ func (p *process) addFlags(flags *pflag.FlagSet, whose string) {
 	flags.BoolVar(&p.elect, "leader-elect", false, "let only one of several replicas work; the others wait to take over")
 	flags.StringVar(&p.electIn, "leader-elect-namespace", "", "`namespace` of the leader's Lease (default: the pod's own, else "+api.SystemNamespace+")")
 	flags.StringVar(&p.logFormat, "log-format", "text", "text or json")
-	flags.StringVar(&p.logLevel, "log-level", "info", "debug, info, warn or error")
+	flags.TextVar(&p.logLevel, "log-level", slog.LevelInfo, "debug, info, warn or error")
 }
 
 // setUpLogs sends our own logs, controller-runtime's and client-go's to w.
 func (p *process) setUpLogs(w io.Writer) error {
-	var level slog.Level
-	if err := level.UnmarshalText([]byte(p.logLevel)); err != nil {
-		return usagef("--log-level is %q; want debug, info, warn or error", p.logLevel)
-	}
-	options := &slog.HandlerOptions{Level: level}
+	options := &slog.HandlerOptions{Level: p.logLevel}
 	var handler slog.Handler
 	switch p.logFormat {
 	case "text":

@@ -125,7 +125,8 @@ func TestBeaconLingers(t *testing.T) {
 	for _, linger := range []time.Duration{0, time.Hour} {
 		t.Run(linger.String(), func(t *testing.T) {
 			at := netip.MustParseAddrPort("127.0.0.1:" + freeport.For(t))
-			m := &member{cluster: "beijing", beaconBind: at.String(), beaconAddresses: []string{"192.0.2.1:9471"}, beaconLinger: linger}
+			m := &member{beaconBind: at.String(), beaconAddresses: []string{"192.0.2.1:9471"}, beaconLinger: linger}
+			m.exports.Cluster = "beijing"
 			ctx, stop := context.WithCancel(t.Context())
 			ended := m.serveBeacon(ctx)
 			if _, err := beacon.Dial(t.Context(), at, "beijing"); err != nil {

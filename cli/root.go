@@ -41,7 +41,7 @@ func Main() {
 	tuneMemory()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the process whatever it waits for
-	code := run(ctx, commandLine(os.Args), os.Stdout, os.Stderr)
+	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)
 }
@@ -78,8 +78,7 @@ func newRoot() *cobra.Command {
 Each cluster of the set is a member: it exports Services to a hub, which is any Kubernetes API server, and imports what
 the others export. CoreDNS with the clusterset plugin answers the names from what is imported.
 
-Installed or linked as kubectl-clusterset in the PATH it is also kubectl clusterset. As kubectl_complete-clusterset it completes
-that command line.
+Installed or linked as kubectl-clusterset in the PATH it is also kubectl clusterset.
 
 Exit codes: 0 success; 1 failure; 2 usage error; 3 (preview only) a name would lose its last endpoint. An error is one
 line on stderr.`,
@@ -123,37 +122,13 @@ const gcRoom = 80 << 20
 
 func tuneMemory() { heap.Tune(100, gcRoom) }
 
-// asPlugin makes the help say `kubectl clusterset` if the program was started as kubectl's plugin, that is by the plugin's file
+// asPlugin makes the usage say `kubectl clusterset` if the program was started as kubectl's plugin, that is by the plugin's file
 // name.
 func asPlugin(root *cobra.Command, started string) {
-	if programName(started) != "kubectl-clusterset" {
+	if strings.TrimSuffix(filepath.Base(started), ".exe") != "kubectl-clusterset" {
 		return
 	}
-	const name = "kubectl clusterset"
-	root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: name}
-	all := []*cobra.Command{root}
-	for i := 0; i < len(all); i++ {
-		cmd := all[i]
-		all = append(all, cmd.Commands()...)
-		cmd.Example = strings.ReplaceAll(cmd.Example, "clusterset ", name+" ")
-		for _, child := range root.Commands() {
-			cmd.Long = strings.ReplaceAll(cmd.Long, "clusterset "+child.Name(), name+" "+child.Name())
-		}
-	}
-}
-
-// commandLine returns the arguments of a program that was started with args, its own name first. To complete a command line of
-// `kubectl clusterset`, kubectl runs a program kubectl_complete-clusterset with it
-// (https://kubernetes.io/docs/tasks/extend-kubectl/kubectl-plugins/), which can be a link to this one.
-func commandLine(args []string) []string {
-	if len(args) > 0 && programName(args[0]) == "kubectl_complete-clusterset" {
-		return append([]string{cobra.ShellCompRequestCmd}, args[1:]...)
-	}
-	return args[1:]
-}
-
-func programName(started string) string {
-	return strings.TrimSuffix(filepath.Base(started), ".exe")
+	root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl clusterset"}
 }
 
 // environmentHelp is part of the help of every command that reads the environment.

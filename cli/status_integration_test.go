@@ -109,15 +109,6 @@ func testDrain(t *testing.T, s lookedAt) {
 		all.WriteString("$ clusterset " + step.command + " beijing\n" + stdout)
 	}
 	s.same(t, "drain.txt", all.String())
-
-	// Drain the last healthy cluster.
-	cli(t, append([]string{"drain", "shanghai"}, hub...)...)
-	if code, _, stderr := cli(t, append([]string{"drain", "beijing"}, hub...)...); code != 0 || !strings.Contains(stderr, "no other cluster is healthy") {
-		t.Errorf("drain of the last: exit code %d, %q", code, stderr)
-	}
-	for _, name := range []string{"beijing", "shanghai"} {
-		cli(t, append([]string{"undrain", name}, hub...)...)
-	}
 }
 
 func testDoctor(t *testing.T, s lookedAt) {

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/clusterset/clusterset/api"
 	"github.com/clusterset/clusterset/cli/connectivity"
@@ -25,7 +24,6 @@ import (
 type testCommand struct {
 	clusters
 	output
-	dry
 	contexts []string
 	test     connectivity.Test
 }
@@ -46,8 +44,7 @@ cluster ask for what every cluster exports, in each IP family:
 A table shows which pairs of clusters work. What doesn't work comes with its cause, as far as it can be told, and what to do.
 
 The pods need no rights and run under the Pod Security level "restricted". Everything is deleted at the end, also after Ctrl-C. The
-kubeconfig's account must be allowed to create a namespace and Services, Pods, ServiceAccounts and ServiceExports in it, and to read them, EndpointSlices
-and logs.
+kubeconfig's account must be allowed to create a namespace and Services, Pods, ServiceAccounts and ServiceExports in it, and to read them and logs.
 
 Exit codes: 0 everything works; 1 something doesn't, or the test failed; 2 usage error.`,
 		Example: `  clusterset test --context beijing --context shanghai
@@ -65,7 +62,6 @@ Exit codes: 0 everything works; 1 something doesn't, or the test failed; 2 usage
 	flags.StringVar(&t.test.Zone, "zone", "clusterset.local", "`zone` of the names")
 	flags.DurationVar(&t.test.Timeout, "timeout", 2*time.Minute, "how long the test may take, without cleaning up")
 	flags.BoolVar(&t.test.Keep, "keep", false, "leave everything as it is at the end, to look into what doesn't work")
-	t.addDryRun(flags)
 	cmd.AddCommand(newTestServer(), newTestClient())
 	return cmd
 }
@@ -93,15 +89,7 @@ func (t *testCommand) run(ctx context.Context, stdout, stderr io.Writer) error {
 				return usagef("contexts %s and %s lead to the same cluster, %s", other.Context, name, c.Name)
 			}
 		}
-		t.rehearse(c.Cluster, "In "+c.Name)
 		t.test.Clusters = append(t.test.Clusters, c)
-	}
-	if t.dryRun {
-		if err := t.say(stdout, t.test.Create(ctx)); err != nil {
-			return err
-		}
-		_, err := io.WriteString(stdout, "After that, a pod named client would ask in each cluster, and the namespaces would be deleted.\n")
-		return err
 	}
 	t.test.Progress = stderr
 	report, err := t.test.Run(ctx)
@@ -123,8 +111,6 @@ func (t *testCommand) validate() error {
 		return usagef("--context is required: the clusters to test, such as --context beijing --context shanghai")
 	case t.test.Image == "":
 		return usagef("--image is required, because this build isn't a release: the image of this version of clusterset, as the clusters pull it")
-	case len(validation.IsDNS1123Label(t.test.Namespace)) > 0:
-		return usagef("--namespace is %q; want the name of a new namespace, such as %s", t.test.Namespace, connectivity.DefaultNamespace)
 	case t.test.Timeout < 20*time.Second:
 		return usagef("--timeout is %s; it must be at least 20s, so that pods can start", t.test.Timeout)
 	}
@@ -152,9 +138,8 @@ func (t *testCommand) open(ctx context.Context, name string) (*connectivity.Clus
 // newTestServer is what the test's servers run.
 func newTestServer() *cobra.Command {
 	var name string
-	var port uint16
 	cmd := &cobra.Command{Use: "server", Hidden: true, Short: "Answer what clusterset test asks", Args: noArgs, RunE: func(cmd *cobra.Command, _ []string) error {
-		l, err := (&net.ListenConfig{}).Listen(cmd.Context(), "tcp", ":"+strconv.Itoa(int(port)))
+		l, err := (&net.ListenConfig{}).Listen(cmd.Context(), "tcp", ":"+strconv.Itoa(connectivity.Port))
 		if err != nil {
 			return err
 		}
@@ -162,7 +147,6 @@ func newTestServer() *cobra.Command {
 		return beacon.Serve(cmd.Context(), l, name, "test")
 	}}
 	cmd.Flags().StringVar(&name, "name", "", "the cluster's `name`")
-	cmd.Flags().Uint16Var(&port, "port", 8080, "`port` to listen on")
 	return cmd
 }
 

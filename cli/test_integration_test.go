@@ -139,7 +139,6 @@ func TestTestCleansUp(t *testing.T) {
 	t.Run("wrong flags", func(t *testing.T) {
 		for want, args := range map[string][]string{
 			"--context is required":    {"test", "--image", "i"},
-			"--namespace is":           command("No", "--context", "b"),
 			"lead to the same cluster": command("same", "--context", "s", "--context", "s"),
 			"--timeout is 1s":          command("fast", "--context", "s", "--timeout", "1s"),
 			"--image is required":      {"test", "--context", "s", "--image", ""},

@@ -53,27 +53,21 @@ func (w waiting) until(ctx context.Context, look func(context.Context) (missing 
 // followed waits until every member that the hub hears, other than the one that is changed, acts on the drains and leaves of the hub's
 // MemberClusters (C76).
 func (w waiting) followed(ctx context.Context, hub *objects.Cluster, changed string) error {
-	return w.until(ctx, func(ctx context.Context) (string, error) {
-		behind, err := behind(ctx, hub, changed)
-		if err != nil || len(behind) == 0 {
-			return "", err
-		}
-		return strings.Join(behind, "; "), nil
-	})
+	return w.until(ctx, func(ctx context.Context) (string, error) { return behind(ctx, hub, changed) })
 }
 
-// behind returns, as sentences, the members that are Ready and don't act on what the hub's MemberClusters say, and why.
-func behind(ctx context.Context, hub *objects.Cluster, changed string) ([]string, error) {
+// behind says which members are Ready and don't act on what the hub's MemberClusters say, and why.
+func behind(ctx context.Context, hub *objects.Cluster, changed string) (string, error) {
 	members, err := hub.MemberClusters(ctx)
 	if err != nil {
-		return nil, err
+		return "", err
 	}
 	heard, err := view.Heartbeats(ctx, hub)
 	switch {
 	case err != nil:
-		return nil, err
+		return "", err
 	case heard == nil:
-		return nil, fmt.Errorf("can't wait: the account may not read the Leases and MemberReports on the hub at %s; use an administrator's", hub.Server)
+		return "", fmt.Errorf("can't wait: the account may not read the Leases and MemberReports on the hub at %s; use an administrator's", hub.Server)
 	}
 	want := clustersetv1alpha1.DrainsAndLeaves(members)
 	var slow, stuck []string
@@ -90,12 +84,9 @@ func behind(ctx context.Context, hub *objects.Cluster, changed string) ([]string
 	}
 	slices.Sort(slow)
 	slices.Sort(stuck)
-	text := "the agents of %s haven't followed the change yet; read their logs, or wait longer with --timeout"
-	switch len(slow) {
-	case 0:
-		return stuck, nil
-	case 1:
-		text = "the agent of %s hasn't followed the change yet; read its log, or wait longer with --timeout"
+	if len(slow) > 0 {
+		text := "agents haven't followed the change yet, of " + strings.Join(slow, ", ") + "; read their logs, or wait longer with --timeout"
+		stuck = append([]string{text}, stuck...)
 	}
-	return append([]string{fmt.Sprintf(text, strings.Join(slow, ", "))}, stuck...), nil
+	return strings.Join(stuck, "; "), nil
 }

@@ -3,7 +3,6 @@ package connectivity
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"net/netip"
 	"slices"
@@ -14,17 +13,14 @@ import (
 	"github.com/clusterset/clusterset/internal/beacon"
 )
 
-// Family is an IP family, as Go's resolver calls it.
+// Family is an IP family.
 type Family string
 
 // The families.
 const (
-	IPv4 Family = "ip4"
-	IPv6 Family = "ip6"
+	IPv4 Family = "IPv4"
+	IPv6 Family = "IPv6"
 )
-
-// String returns the family as people write it.
-func (f Family) String() string { return strings.Replace(string(f), "ip", "IPv", 1) }
 
 // Ask is one question: does a name, or an address, lead to a cluster?
 type Ask struct {
@@ -45,12 +41,9 @@ type Outcome string
 // The outcomes.
 const (
 	Works       Outcome = "Works"
-	NoName      Outcome = "NoName"      // there is no such name, or it has no address of the family
-	DNSFails    Outcome = "DNSFails"    // the DNS server answers SERVFAIL or REFUSED
-	DNSSilent   Outcome = "DNSSilent"   // no DNS server answers
+	Unresolved  Outcome = "Unresolved"  // the name has no address of the family, or the DNS server doesn't answer or fails
 	OtherAnswer Outcome = "OtherAnswer" // the name has other addresses than it must
-	NoAnswer    Outcome = "NoAnswer"    // nothing answers at the address
-	Refused     Outcome = "Refused"     // something at the address or before it refuses
+	NoAnswer    Outcome = "NoAnswer"    // nothing answers at the address, or something there or before it refuses
 	WrongServer Outcome = "WrongServer" // another cluster's server answers
 )
 
@@ -61,7 +54,7 @@ type Answer struct {
 	Addresses []string `json:"addresses,omitempty"`
 	// At is the address that failed.
 	At string `json:"at,omitempty"`
-	// Error is what the resolver says.
+	// Error is what the resolver or the network says.
 	Error string `json:"error,omitempty"`
 }
 
@@ -79,9 +72,10 @@ func AnswerAll(ctx context.Context, asks []Ask, patience time.Duration) []Answer
 	})
 }
 
-type lookUp func(ctx context.Context, network, host string) ([]netip.Addr, error)
-
-type dial func(ctx context.Context, at netip.AddrPort, cluster string) error
+type (
+	lookUp func(ctx context.Context, network, host string) ([]netip.Addr, error)
+	dial   func(ctx context.Context, at netip.AddrPort, cluster string) error
+)
 
 func answerAll(ctx context.Context, asks []Ask, patience time.Duration, look lookUp, dial dial) []Answer {
 	until := time.Now().Add(patience)
@@ -115,9 +109,9 @@ func (q Ask) once(ctx context.Context, look lookUp, dial dial) Answer {
 		a.Addresses = nil
 		ctx, cancel := context.WithTimeout(ctx, each)
 		defer cancel()
-		addresses, err := look(ctx, string(q.Family), q.Host)
+		addresses, err := look(ctx, strings.Replace(string(q.Family), "IPv", "ip", 1), q.Host)
 		if err != nil {
-			a.Outcome, a.Error = ofDNS(err), err.Error()
+			a.Outcome, a.Error = Unresolved, err.Error()
 			return a
 		}
 		for _, found := range addresses {
@@ -138,35 +132,15 @@ func (q Ask) once(ctx context.Context, look lookUp, dial dial) Answer {
 			a.Outcome, a.Error = NoAnswer, err.Error()
 			return a
 		}
-		if err := dial(ctx, netip.AddrPortFrom(at, port), q.To); err != nil {
-			a.Outcome, a.At = ofDial(err), net.JoinHostPort(address, fmt.Sprint(port))
+		if err := dial(ctx, netip.AddrPortFrom(at, Port), q.To); err != nil {
+			a.Outcome, a.At, a.Error = NoAnswer, netip.AddrPortFrom(at, Port).String(), err.Error()
+			if errors.Is(err, beacon.ErrWrongCluster) {
+				a.Outcome = WrongServer
+			}
 			return a
 		}
 	}
 	return a
-}
-
-// ofDNS returns the outcome of a name that isn't resolved. Only an answer can say that a name doesn't exist: Go's resolver also calls a
-// temporary failure so where a search path is used up.
-func ofDNS(err error) Outcome {
-	var dns *net.DNSError
-	switch {
-	case !errors.As(err, &dns), dns.IsTimeout:
-		return DNSSilent
-	case dns.IsNotFound:
-		return NoName
-	}
-	return DNSFails
-}
-
-func ofDial(err error) Outcome {
-	switch {
-	case errors.Is(err, beacon.ErrWrongCluster):
-		return WrongServer
-	case errors.Is(err, beacon.ErrRefused):
-		return Refused
-	}
-	return NoAnswer
 }
 
 // asksFor returns what a cluster's client is asked, from what was seen in the clusters.
@@ -183,8 +157,8 @@ func asksFor(here *Facts, all []*Facts, namespace, zone string) []Ask {
 					asks = append(asks, Ask{To: to, Kind: OwnName, Family: f, Host: serviceOf(to), Connect: true})
 				}
 			}
-			if here.Imports[headlessOf(to)].There {
-				asks = append(asks, Ask{To: to, Kind: Headless, Family: f, Host: name(headlessOf(to)), Connect: to == here.Cluster || !here.Routed[to]})
+			if _, there := here.Imports[headlessOf(to)]; there {
+				asks = append(asks, Ask{To: to, Kind: Headless, Family: f, Host: name(headlessOf(to)), Connect: true})
 			}
 		}
 	}

@@ -2,19 +2,18 @@ package connectivity
 
 import (
 	"encoding/json"
-	"fmt"
-	"strconv"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset/clusterset/api"
+	"github.com/clusterset/clusterset/internal/mcs"
 )
 
 const (
@@ -22,7 +21,8 @@ const (
 	DefaultNamespace = "clusterset-test"
 	// labelTest marks what belongs to the test, above all its namespace: no other is touched.
 	labelTest = api.Domain + "/test"
-	port      = 8080
+	// Port is where the test's servers listen.
+	Port = 8080
 	// podsEnd is when the kubelet ends the test's pods, should nobody delete them.
 	podsEnd = 3600
 
@@ -42,7 +42,7 @@ func namespaceObject(name string) *corev1.Namespace {
 
 // objectsFor returns what is created in a cluster's namespace before anything is asked, in this order: a server, the Services it answers for and
 // their exports, and for each other cluster a Service of the name that it exports, without a pod, which asks to be extended.
-func objectsFor(namespace, cluster, image string, all []string) []client.Object {
+func objectsFor(namespace, cluster, image string, all []string, version mcs.Version) []client.Object {
 	list := []client.Object{
 		&corev1.ServiceAccount{ObjectMeta: object(namespace, account), AutomountServiceAccountToken: ptr.To(false)},
 		serverPod(namespace, cluster, image),
@@ -57,7 +57,7 @@ func objectsFor(namespace, cluster, image string, all []string) []client.Object 
 		}
 		headless := service(namespace, headlessOf(c))
 		headless.Spec.ClusterIP = corev1.ClusterIPNone
-		list = append(list, svc, headless, export(namespace, svc.Name), export(namespace, headless.Name))
+		list = append(list, svc, headless, export(version, svc), export(version, headless))
 	}
 	return list
 }
@@ -70,18 +70,24 @@ func service(namespace, name string) *corev1.Service {
 	return &corev1.Service{ObjectMeta: object(namespace, name), Spec: corev1.ServiceSpec{
 		Selector:       map[string]string{labelTest: "true", "app": server},
 		IPFamilyPolicy: ptr.To(corev1.IPFamilyPolicyPreferDualStack),
-		Ports:          []corev1.ServicePort{{Name: "test", Port: port, TargetPort: intstr.FromString("test")}},
+		Ports:          []corev1.ServicePort{{Name: "test", Port: Port, TargetPort: intstr.FromString("test")}},
 	}}
 }
 
-func export(namespace, name string) *mcsv1beta1.ServiceExport {
-	return &mcsv1beta1.ServiceExport{ObjectMeta: object(namespace, name)}
+// export returns a Service's export in the version that is served, whose type the client needn't know.
+func export(version mcs.Version, of *corev1.Service) *unstructured.Unstructured {
+	export := &unstructured.Unstructured{}
+	export.SetGroupVersionKind(version.Kind("ServiceExport"))
+	export.SetNamespace(of.Namespace)
+	export.SetName(of.Name)
+	export.SetLabels(of.Labels)
+	return export
 }
 
 func serverPod(namespace, cluster, image string) *corev1.Pod {
-	p := pod(namespace, server, image, "server", "--name", cluster, "--port", strconv.Itoa(port))
+	p := pod(namespace, server, image, "server", "--name", cluster)
 	c := &p.Spec.Containers[0]
-	c.Ports = []corev1.ContainerPort{{Name: "test", ContainerPort: port}}
+	c.Ports = []corev1.ContainerPort{{Name: "test", ContainerPort: Port}}
 	c.ReadinessProbe = &corev1.Probe{
 		ProbeHandler:  corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromString("test")}},
 		PeriodSeconds: 2,
@@ -90,16 +96,13 @@ func serverPod(namespace, cluster, image string) *corev1.Pod {
 }
 
 // clientFor returns the pod that asks the questions: a kilobyte for each other cluster.
-func clientFor(namespace, image string, asks []Ask, patience time.Duration) (*corev1.Pod, error) {
+func clientFor(namespace, image string, asks []Ask, patience time.Duration) *corev1.Pod {
 	args := []string{"client", "--patience", patience.String()}
 	for _, a := range asks {
-		content, err := json.Marshal(a)
-		if err != nil {
-			return nil, fmt.Errorf("encode question: %w", err)
-		}
+		content, _ := json.Marshal(a) // it has only strings and a bool
 		args = append(args, "--ask", string(content))
 	}
-	return pod(namespace, clientPod, image, args...), nil
+	return pod(namespace, clientPod, image, args...)
 }
 
 // pod returns a pod that the Pod Security level "restricted" admits. Who runs it is for the image, or the cluster, to say.

@@ -17,11 +17,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset/clusterset/api"
 	"github.com/clusterset/clusterset/cli/objects"
@@ -59,7 +58,7 @@ func (t *Test) Run(ctx context.Context) (report Report, err error) {
 	defer func() {
 		err = errors.Join(err, t.cleanUp(context.WithoutCancel(ctx)))
 	}()
-	if err := t.Create(ctx); err != nil {
+	if err := t.create(ctx); err != nil {
 		return report, err
 	}
 	until := time.Now().Add(t.Timeout)
@@ -72,10 +71,12 @@ func (t *Test) Run(ctx context.Context) (report Report, err error) {
 			return report, err
 		}
 	}
-	if all, err = t.wait(ctx, "the answers", until, unanswered); err != nil {
+	after, err := t.wait(ctx, "the answers", until, unanswered)
+	if err != nil {
 		return report, err
 	}
 	for i, c := range t.Clusters {
+		all[i].Client = after[i].Client // the rest is what the questions are about
 		if all[i].Answers, err = t.answers(ctx, c, all[i]); err != nil {
 			all[i].Client.Why = err.Error()
 		}
@@ -85,21 +86,18 @@ func (t *Test) Run(ctx context.Context) (report Report, err error) {
 
 func unanswered(all []*Facts) (missing []string) {
 	for _, f := range all {
-		if !f.Gone && !f.Client.Done && f.Client.Why != notThere {
+		if !f.Client.Done && f.Client.Why != notThere {
 			missing = append(missing, f.Cluster)
 		}
 	}
 	return missing
 }
 
-// Create creates everything but the clients. It makes the namespace in every cluster before anything is exported, because services are imported only into namespaces that exist.
-func (t *Test) Create(ctx context.Context) error {
+// create creates everything but the clients. It makes the namespace in every cluster before anything is exported, because services are imported only into namespaces that exist.
+func (t *Test) create(ctx context.Context) error {
 	var names []string
 	for _, c := range t.Clusters {
 		names = append(names, c.Name)
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
 		// An interrupt doesn't end this request: then nobody would know whether there is a namespace to clean up.
 		switch err := c.Create(context.WithoutCancel(ctx), namespaceObject(t.Namespace), client.FieldOwner(api.FieldManagerCLI)); {
 		case apierrors.IsAlreadyExists(err):
@@ -111,8 +109,12 @@ func (t *Test) Create(ctx context.Context) error {
 		t.created = append(t.created, c)
 	}
 	for _, c := range t.Clusters {
-		for _, o := range objectsFor(t.Namespace, c.Name, t.Image, names) {
-			if err := c.create(ctx, o); err != nil {
+		version, err := mcs.Served(c.RESTMapper(), "ServiceExport")
+		if err != nil {
+			return c.Words(err)
+		}
+		for _, o := range objectsFor(t.Namespace, c.Name, t.Image, names, version) {
+			if err := c.Create(ctx, o, client.FieldOwner(api.FieldManagerCLI)); err != nil {
 				return fmt.Errorf("create %T %s in %s: %w", o, o.GetName(), c.Name, c.Words(err))
 			}
 		}
@@ -120,32 +122,12 @@ func (t *Test) Create(ctx context.Context) error {
 	return nil
 }
 
-// create creates an object, a ServiceExport in the version that is served.
-func (c *Cluster) create(ctx context.Context, o client.Object) error {
-	if _, ok := o.(*mcsv1beta1.ServiceExport); ok {
-		version, err := mcs.Served(c.RESTMapper(), "ServiceExport")
-		if err != nil {
-			return err
-		}
-		served := &unstructured.Unstructured{}
-		served.SetGroupVersionKind(version.Kind("ServiceExport"))
-		served.SetNamespace(o.GetNamespace())
-		served.SetName(o.GetName())
-		served.SetLabels(o.GetLabels())
-		o = served
-	}
-	return c.Create(ctx, o, client.FieldOwner(api.FieldManagerCLI))
-}
-
 func (t *Test) ask(ctx context.Context, c *Cluster, asks []Ask) error {
 	if len(asks) == 0 {
 		return nil
 	}
-	pod, err := clientFor(t.Namespace, t.Image, asks, t.Timeout/4)
-	if err != nil {
-		return err
-	}
-	if err := c.Create(ctx, pod, client.FieldOwner(api.FieldManagerCLI)); err != nil && !apierrors.IsNotFound(err) && !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+	pod := clientFor(t.Namespace, t.Image, asks, t.Timeout/4)
+	if err := c.Create(ctx, pod, client.FieldOwner(api.FieldManagerCLI)); err != nil {
 		return fmt.Errorf("create the client in %s: %w", c.Name, c.Words(err))
 	}
 	return nil
@@ -232,18 +214,15 @@ func (c *Cluster) cleanUp(ctx context.Context, namespace string) error {
 	if err := client.IgnoreNotFound(c.Delete(ctx, ns)); err != nil {
 		return left(c.Words(err))
 	}
-	for {
+	err := wait.PollUntilContextCancel(ctx, pollEvery, true, func(ctx context.Context) (bool, error) {
 		err := c.Get(ctx, client.ObjectKeyFromObject(ns), ns)
-		switch {
-		case apierrors.IsNotFound(err):
-			return nil
-		case err != nil:
-			return left(c.Words(err))
-		}
-		select {
-		case <-ctx.Done():
-			return left(fmt.Errorf("still being deleted after %s", cleanFor))
-		case <-time.After(pollEvery):
-		}
+		return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
+	})
+	switch {
+	case wait.Interrupted(err):
+		return left(fmt.Errorf("still being deleted after %s", cleanFor))
+	case err != nil:
+		return left(c.Words(err))
 	}
+	return nil
 }

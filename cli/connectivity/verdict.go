@@ -34,18 +34,10 @@ type Report struct {
 
 // Pair is what a cluster's pods found out about a cluster's services.
 type Pair struct {
-	From     string  `json:"from"`
-	To       string  `json:"to"`
-	Checks   []Check `json:"checks,omitempty"`
-	NotTried string  `json:"notTried,omitempty"`
-}
-
-// Check is one question and its answer.
-type Check struct {
-	Kind      Kind     `json:"kind"`
-	Family    string   `json:"family"`
-	Outcome   Outcome  `json:"outcome"`
-	Addresses []string `json:"addresses,omitempty"`
+	From     string   `json:"from"`
+	To       string   `json:"to"`
+	Checks   []Answer `json:"checks,omitempty"`
+	NotTried string   `json:"notTried,omitempty"`
 }
 
 // Problem is something that doesn't work, and what to do about it.
@@ -95,10 +87,6 @@ func (j *judge) kubectl(f *Facts, format string, args ...any) string {
 func (j *judge) cluster(f *Facts) {
 	service, headless := f.Exports[serviceOf(f.Cluster)], f.Exports[headlessOf(f.Cluster)]
 	switch {
-	case f.Gone:
-		j.broken[f.Cluster] = "its namespace is missing"
-		j.problem("find out who deletes namespaces there; services are imported only into namespaces that exist",
-			"%s has no namespace %s any more: it was deleted while the test ran", f.Cluster, j.namespace)
 	case !f.Server.Ready:
 		j.broken[f.Cluster] = "its server doesn't run"
 		j.problem(j.kubectl(f, "-n %s describe pod %s (run the test with --keep)", j.namespace, server),
@@ -115,21 +103,26 @@ func (j *judge) cluster(f *Facts) {
 }
 
 func (j *judge) from(here *Facts) {
-	if len(here.Answers) == 0 && !here.Gone && here.Server.Ready && slices.ContainsFunc(j.all, func(f *Facts) bool { return here.Imports[serviceOf(f.Cluster)].There }) {
+	if len(here.Answers) == 0 && here.Server.Ready && len(here.Imports) > 0 {
 		j.problem(j.kubectl(here, "-n %s describe pod %s (run the test with --keep)", j.namespace, clientPod),
 			"the client in %s didn't answer: %s", here.Cluster, cmp.Or(here.Client.Why, "its pod didn't end in time"))
 	}
 	dead := j.names(here)
 	for _, there := range j.all {
 		pair := Pair{From: here.Cluster, To: there.Cluster}
-		switch service, headless := here.Imports[serviceOf(there.Cluster)], here.Imports[headlessOf(there.Cluster)]; {
+		_, service := here.Imports[serviceOf(there.Cluster)]
+		_, headless := here.Imports[headlessOf(there.Cluster)]
+		switch {
 		case j.broken[there.Cluster] != "":
 			pair.NotTried = there.Cluster + ": " + j.broken[there.Cluster]
-		case here.Gone || !here.Server.Ready:
+		case !here.Server.Ready:
 			pair.NotTried = here.Cluster + ": " + j.broken[here.Cluster]
-		case !service.There || !headless.There:
+		case !service || !headless:
 			pair.NotTried = "not imported"
-			j.notImported(here, there)
+			if j.broken[here.Cluster] == "" { // else one cause is enough: its agent doesn't run
+				j.problem(fmt.Sprintf("the agent's flags --import-namespaces and --exclude-namespaces, communities, and its connection to the hub decide that; clusterset status --context %s says more", here.Context),
+					"%s doesn't import what %s exports: it lacks a ServiceImport in %s", here.Cluster, there.Cluster, j.namespace)
+			}
 		case len(here.Answers) == 0:
 			pair.NotTried = "the client didn't answer"
 		default:
@@ -139,74 +132,46 @@ func (j *judge) from(here *Facts) {
 	}
 }
 
-func (j *judge) notImported(here, there *Facts) {
-	if j.broken[here.Cluster] != "" {
-		return // one cause is enough: its agent doesn't run
-	}
-	missing := serviceOf(there.Cluster)
-	if here.Imports[missing].There {
-		missing = headlessOf(there.Cluster)
-	}
-	j.problem(fmt.Sprintf("the agent's flags --import-namespaces and --exclude-namespaces, communities, and its connection to the hub decide that; clusterset status --context %s says more", here.Context),
-		"%s doesn't import what %s exports: it has no ServiceImport %s/%s", here.Cluster, there.Cluster, j.namespace, missing)
-}
-
-// names finds what is wrong with all names of the zone in a cluster, and returns that outcome.
-func (j *judge) names(here *Facts) Outcome {
-	var first Outcome
+// names reports whether a cluster resolves no name of the zone at all.
+func (j *judge) names(here *Facts) (dead bool) {
+	var why string
 	for _, a := range here.Answers {
 		if a.Kind != Name && a.Kind != Headless {
 			continue
 		}
-		if first = cmp.Or(first, a.Outcome); a.Outcome != first {
-			return ""
+		if a.Outcome != Unresolved {
+			return false
 		}
+		why = a.Error
 	}
-	forwarding := fmt.Sprintf("let the cluster DNS forward %s to clusterset's servers: docs/forwarding.md. clusterset doctor --context %s checks that", j.zone, here.Context)
-	switch first {
-	case NoName:
-		j.problem(forwarding, "pods in %s can't resolve %s: their DNS server says that there are no such names, although the services are imported", here.Cluster, j.zone)
-	case DNSFails:
-		j.problem("see whether clusterset's DNS servers run and are ready, and whether the cluster DNS forwards to their address: docs/forwarding.md",
-			"pods in %s can't resolve %s: their DNS server answers with a failure", here.Cluster, j.zone)
-	case DNSSilent:
-		j.problem("see whether the cluster DNS, and clusterset's DNS servers that it forwards to, run and are ready; a network policy may also block port 53",
-			"pods in %s can't resolve %s: no DNS server answers", here.Cluster, j.zone)
-	default:
-		return ""
+	if why != "" {
+		j.problem(fmt.Sprintf("the cluster DNS must forward %s to clusterset's servers, both must run, and no network policy may block port 53: docs/forwarding.md. clusterset doctor --context %s checks that", j.zone, here.Context),
+			"pods in %s can't resolve %s: %s", here.Cluster, j.zone, why)
 	}
-	return first
+	return why != ""
 }
 
-// pair judges the answers of a cluster about another. dead is an outcome of all names that has been reported.
-func (j *judge) pair(pair *Pair, here, there *Facts, dead Outcome) {
+// pair judges the answers of a cluster about another. dead means that no name is resolved, which has been reported.
+func (j *judge) pair(pair *Pair, here, there *Facts, dead bool) {
 	for _, a := range here.Answers {
 		if a.To != there.Cluster {
 			continue
 		}
-		pair.Checks = append(pair.Checks, Check{Kind: a.Kind, Family: a.Family.String(), Outcome: a.Outcome, Addresses: a.Addresses})
-		if a.Outcome == Works || a.Outcome == dead && (a.Kind == Name || a.Kind == Headless || dead == DNSSilent) {
-			continue
+		if a.Kind == Headless && a.At != "" && j.outcome(here, there, ClusterSetIP, a.Family) == Works {
+			a.Outcome = Works // the name is resolved, and pods of other clusters needn't answer
+			j.note("%s reaches Services, not pods, of other clusters (data path clusterips), so it only resolves the names of their headless services", here.Cluster)
 		}
-		j.failed(here, there, a)
-	}
-	imp := here.Imports[serviceOf(there.Cluster)]
-	for _, f := range here.families(there) {
-		asked := func(kind Kind) bool {
-			return slices.ContainsFunc(pair.Checks, func(c Check) bool { return c.Kind == kind && c.Family == f.String() })
-		}
-		if !asked(Headless) || addressOf(f, imp.IPs) != "" && !asked(Name) {
-			j.problem("run the test again with a longer --timeout", "%s imported what %s exports only after the questions were asked", here.Cluster, there.Cluster)
+		pair.Checks = append(pair.Checks, a)
+		if a.Outcome != Works && (a.Outcome != Unresolved || !dead) {
+			j.failed(here, there, a)
 		}
 	}
-	switch {
-	case !imp.Unaddressed && len(imp.IPs) == 0:
-		j.problem(j.kubectl(here, "get events -A --field-selector reason=ForeignObject")+" may say more", "%s has no ClusterSetIP for what %s exports: %s", here.Cluster, there.Cluster, cmp.Or(imp.Message, "the ServiceImport isn't ready"))
-	case imp.Unaddressed:
+	switch imp := here.Imports[serviceOf(there.Cluster)]; {
+	case len(imp.IPs) > 0:
+	case imp.Ready:
 		j.note("%s has no ClusterSetIPs (data path none), so only headless services are asked there", here.Cluster)
-	}
-	if here.Routed[there.Cluster] {
-		j.note("%s reaches Services, not pods, of other clusters (data path clusterips), so it only resolves the names of their headless services", here.Cluster)
+	default:
+		j.problem(j.kubectl(here, "get events -A --field-selector reason=ForeignObject")+" may say more", "%s has no ClusterSetIP for what %s exports: %s", here.Cluster, there.Cluster, cmp.Or(imp.Message, "the ServiceImport isn't ready"))
 	}
 	if len(here.families(there)) == 0 {
 		j.problem("give them a family in common", "the pods of %s and %s have no IP family in common", here.Cluster, there.Cluster)
@@ -216,7 +181,7 @@ func (j *judge) pair(pair *Pair, here, there *Facts, dead Outcome) {
 func (j *judge) failed(here, there *Facts, a Answer) {
 	way := fmt.Sprintf("from %s to %s by %s", here.Cluster, there.Cluster, a.Family)
 	switch a.Outcome {
-	case NoAnswer, Refused:
+	case NoAnswer:
 		j.unreached(here, there, a, way)
 	case WrongServer:
 		j.problem("the clusters' pod networks overlap, or with data path clusterips their Service networks; they must not", "%s: another server than %s's answers at %s", way, there.Cluster, a.At)
@@ -225,41 +190,29 @@ func (j *judge) failed(here, there *Facts, a Answer) {
 			"%s: the name %s has the address %s, but the ClusterSetIP is %s", way, a.Host, strings.Join(a.Addresses, ", "), a.Want)
 	default:
 		j.problem(fmt.Sprintf("clusterset explain %s --context %s (run the test with --keep)", strings.TrimSuffix(a.Host, "."), here.Context),
-			"%s: the name %s isn't resolved (%s)", way, a.Host, cmp.Or(a.Error, string(a.Outcome)))
+			"%s: the name %s isn't resolved: %s", way, a.Host, a.Error)
 	}
 }
 
-// unreached says why an address doesn't answer, as far as that can be told. Its own cluster's pods, and what the agents measure, tell a
-// network that isn't there from a port that is blocked.
+// unreached says why an address doesn't answer, as far as that can be told. The pods behind a Service tell the network from kube-proxy.
 func (j *judge) unreached(here, there *Facts, a Answer, way string) {
-	what := "doesn't answer"
-	if a.Outcome == Refused {
-		what = "refuses connections"
-	}
-	pods := j.outcome(here, there, Headless, a.Family)
 	switch {
-	case a.Kind != Headless && here.lacksEndpoints(there, a.Family):
-		j.problem(fmt.Sprintf("its agent imports them from the hub; clusterset status --context %s says more", here.Context),
-			"%s: %s %s, because %s doesn't have the endpoints of what %s exports (yet)", way, a.At, what, here.Cluster, there.Cluster)
-	case a.Kind != Headless && pods == Works && a.Kind == ClusterSetIP:
-		j.problem("see whether this cluster's kube-proxy, or what replaces it, uses EndpointSlices of Services without a selector: docs/data-planes.md",
-			"%s: the pods answer, but the ClusterSetIP %s %s", way, a.At, what)
-	case a.Kind != Headless && pods == Works:
-		j.problem("see whether this cluster's kube-proxy, or what replaces it, uses serving, terminating endpoints: docs/data-planes.md; an Event on the Service says if it isn't extended (run the test with --keep)",
-			"%s: the pods answer, but the Service's own address %s %s", way, a.At, what)
-	case a.Kind != Headless && (pods == NoAnswer || pods == Refused):
-		// The pods are reported.
-	case here.Reached[there.Cluster]:
-		j.problem(fmt.Sprintf("a network policy or a firewall between the clusters blocks TCP port %d; the agents' own port answers, so there is a route", port),
-			"%s: %s %s, although the clusters reach each other", way, a.At, what)
-	default:
-		j.problem(fmt.Sprintf("routes between the clusters' pod networks, firewalls and network policies decide that; clusterset only names addresses. The test uses TCP port %d", port),
-			"%s: the name leads to %s, which %s", way, a.At, what)
+	case a.Kind == Headless:
+		j.problem(fmt.Sprintf("routes between the clusters' pod networks, firewalls and network policies decide that; clusterset only names addresses. The test uses TCP port %d", Port),
+			"%s: the name leads to %s, which doesn't answer (%s)", way, a.At, a.Error)
+	case j.outcome(here, there, Headless, a.Family) == Works: // else that is reported
+		what := "ClusterSetIP"
+		cure := fmt.Sprintf("see whether this cluster's kube-proxy, or what replaces it, uses the EndpointSlices of such Services: docs/data-planes.md; clusterset status --context %s says whether its agent is cut off from the hub", here.Context)
+		if a.Kind == OwnName {
+			what = "Service's own address"
+			cure += ", an Event on the Service whether it isn't extended (run the test with --keep)"
+		}
+		j.problem(cure, "%s: the pods answer, but the %s %s doesn't (%s)", way, what, a.At, a.Error)
 	}
 }
 
 func (j *judge) outcome(here, there *Facts, kind Kind, family Family) Outcome {
-	at := slices.IndexFunc(here.Answers, func(a Answer) bool { return a.To == there.Cluster && a.Kind == kind && a.Family == family && a.Connect })
+	at := slices.IndexFunc(here.Answers, func(a Answer) bool { return a.To == there.Cluster && a.Kind == kind && a.Family == family })
 	if at < 0 {
 		return ""
 	}
@@ -301,9 +254,9 @@ func (p *Pair) cell(kind Kind) screen.Cell {
 		switch {
 		case c.Kind != kind:
 		case c.Outcome == Works:
-			works = append(works, c.Family)
+			works = append(works, string(c.Family))
 		default:
-			fails = append(fails, "no "+c.Family)
+			fails = append(fails, "no "+string(c.Family))
 		}
 	}
 	all := slices.Concat(works, fails)

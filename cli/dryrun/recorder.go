@@ -3,7 +3,6 @@ package dryrun
 
 import (
 	"context"
-	"errors"
 	"reflect"
 	"slices"
 	"strings"
@@ -12,7 +11,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -22,7 +20,7 @@ import (
 
 // recorder reads what the cluster has, without what was deleted. Writes of a status are checked, and not listed.
 type recorder struct {
-	client.Client // sends dry runs
+	client.Client // sends dry runs. Commands use Patch, not Apply, which isn't recorded
 	writes        []write
 	there         map[string]bool // by kind and name: true if it was created, false if it was deleted
 }
@@ -91,11 +89,6 @@ func (r *recorder) DeleteAllOf(ctx context.Context, obj client.Object, opts ...c
 		err = r.record("delete", &all.Items[i], "", nil)
 	}
 	return err
-}
-
-// Apply isn't recorded, so it isn't sent either: commands use Patch.
-func (r *recorder) Apply(context.Context, runtime.ApplyConfiguration, ...client.ApplyOption) error {
-	return errors.ErrUnsupported
 }
 
 // change is a write after which obj is what would be there.

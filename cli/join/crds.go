@@ -3,11 +3,15 @@ package join
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -69,25 +73,23 @@ func install(ctx context.Context, server Server, wanted func(*unstructured.Unstr
 	if dryrun.InstallsKinds(c) {
 		return nil
 	}
-	for _, name := range names {
-		if err := await(ctx, "CRD "+name+" to be served", func(ctx context.Context) (bool, error) { return established(ctx, c, name) }); err != nil {
-			return err
-		}
-	}
-	for _, group := range []string{clustersetv1alpha1.GroupName, fabedgev1alpha1.GroupName} {
-		// For a moment the API server uses the definitions that it had, and drops new fields.
-		err := await(ctx, "the new CRDs of "+group+" to be used", func(ctx context.Context) (bool, error) {
-			lacking, err := schema.Lacking(ctx, server.Config, group)
-			for _, fields := range lacking {
-				if len(fields) > 0 {
-					return false, err
-				}
+	err = wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, 30*time.Second, true, func(ctx context.Context) (bool, error) {
+		for _, name := range names {
+			if served, err := established(ctx, c, name); !served || err != nil {
+				return false, err
 			}
-			return true, err
-		})
-		if err != nil {
-			return err
 		}
+		for _, group := range []string{clustersetv1alpha1.GroupName, fabedgev1alpha1.GroupName} {
+			// For a moment the API server uses the definitions that it had, and drops new fields.
+			lacking, err := schema.Lacking(ctx, server.Config, group)
+			if err != nil || slices.ContainsFunc(slices.Collect(maps.Values(lacking)), func(fields []string) bool { return len(fields) > 0 }) {
+				return false, err
+			}
+		}
+		return true, nil
+	})
+	if err != nil {
+		return fmt.Errorf("wait for the new CRDs to be used: %w", err)
 	}
 	return nil
 }
@@ -95,13 +97,6 @@ func install(ctx context.Context, server Server, wanted func(*unstructured.Unstr
 func groupOf(crd *unstructured.Unstructured) string {
 	group, _, _ := unstructured.NestedString(crd.Object, "spec", "group")
 	return group
-}
-
-func await(ctx context.Context, what string, is func(context.Context) (bool, error)) error {
-	if err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, 30*time.Second, true, is); err != nil {
-		return fmt.Errorf("wait for %s: %w", what, err)
-	}
-	return nil
 }
 
 // established reports whether a CRD is served. Until then the API server answers 404 for its kind.
@@ -112,9 +107,11 @@ func established(ctx context.Context, c client.Client, name string) (bool, error
 	if err := c.Get(ctx, client.ObjectKey{Name: name}, crd); err != nil {
 		return false, err
 	}
-	conditions, _, _ := unstructured.NestedSlice(crd.Object, "status", "conditions")
-	return slices.ContainsFunc(conditions, func(c any) bool {
-		condition, ok := c.(map[string]any)
-		return ok && condition["type"] == "Established" && condition["status"] == "True"
-	}), nil
+	var read struct {
+		Status struct {
+			Conditions []metav1.Condition `json:"conditions"`
+		} `json:"status"`
+	}
+	err := runtime.DefaultUnstructuredConverter.FromUnstructured(crd.Object, &read)
+	return meta.IsStatusConditionTrue(read.Status.Conditions, "Established"), err
 }

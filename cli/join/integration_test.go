@@ -88,7 +88,7 @@ func recordOn(t *testing.T, admin client.Client) *clustersetv1alpha1.ExportedSer
 func TestJoinMakesAMemberAndLeaveUndoesIt(t *testing.T) {
 	hub, admin := newHub(t)
 	ctx := t.Context()
-	kubeconfig := mustJoin(t, hub, join.Options{Cluster: "beijing", Zone: "cn-north-1a", Region: "cn-north-1"})
+	kubeconfig := mustJoin(t, hub, join.Options{Cluster: "beijing", Spec: clustersetv1alpha1.MemberClusterSpec{Zone: "cn-north-1a", Region: "cn-north-1"}})
 
 	mc := &clustersetv1alpha1.MemberCluster{}
 	if err := admin.Get(ctx, types.NamespacedName{Name: "beijing"}, mc); err != nil || mc.Spec.Zone != "cn-north-1a" || mc.Spec.Region != "cn-north-1" {
@@ -100,7 +100,7 @@ func TestJoinMakesAMemberAndLeaveUndoesIt(t *testing.T) {
 	}
 
 	t.Run("a name in use is refused", func(t *testing.T) {
-		if _, err := join.Join(ctx, join.At(hub.Config()), join.Options{Cluster: "beijing", Zone: "elsewhere"}); !errors.Is(err, join.ErrNameInUse) {
+		if _, err := join.Join(ctx, join.At(hub.Config()), join.Options{Cluster: "beijing", Spec: clustersetv1alpha1.MemberClusterSpec{Zone: "elsewhere"}}); !errors.Is(err, join.ErrNameInUse) {
 			t.Errorf("got %v", err)
 		}
 		if err := admin.Get(ctx, types.NamespacedName{Name: "beijing"}, mc); err != nil || mc.Spec.Zone != "cn-north-1a" {
@@ -114,7 +114,7 @@ func TestJoinMakesAMemberAndLeaveUndoesIt(t *testing.T) {
 		}
 	})
 	t.Run("rejoin takes it up", func(t *testing.T) {
-		again := mustJoin(t, hub, join.Options{Cluster: "beijing", Region: "cn-north-2", Rejoin: true})
+		again := mustJoin(t, hub, join.Options{Cluster: "beijing", Spec: clustersetv1alpha1.MemberClusterSpec{Region: "cn-north-2"}, Rejoin: true})
 		if err := newClient(t, configOf(t, again)).List(ctx, &clustersetv1alpha1.ExportedServiceList{}); err != nil {
 			t.Error(err)
 		}
@@ -139,7 +139,6 @@ func TestJoinMakesAMemberAndLeaveUndoesIt(t *testing.T) {
 			&rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: "clusterset-member-beijing", Name: api.MemberRole}},
 			&rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "clusterset-member-beijing", Name: api.MemberRole}},
 			&rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "clusterset-member-beijing"}},
-			&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: api.MemberClusterRole}},
 			record("beijing"),
 		} {
 			if err := admin.Get(ctx, client.ObjectKeyFromObject(gone), gone); !apierrors.IsNotFound(err) {
@@ -155,7 +154,7 @@ func TestJoinMakesAMemberAndLeaveUndoesIt(t *testing.T) {
 			}
 			return nil
 		})
-		if found, err := join.Leave(ctx, join.At(hub.Config()), "beijing"); err != nil || found {
+		if found, err := join.Leave(ctx, join.At(hub.Config()), "beijing"); err != nil || !found {
 			t.Errorf("leaving again: found %v, %v", found, err)
 		}
 		mustJoin(t, hub, join.Options{Cluster: "beijing"})
@@ -181,20 +180,19 @@ func TestJoinMakesAMemberAndLeaveUndoesIt(t *testing.T) {
 			t.Errorf("somebody else's account: %v", err)
 		}
 	})
-	t.Run("what a deleted MemberCluster said is taken over, and told", func(t *testing.T) {
+	t.Run("what a deleted MemberCluster said is taken over", func(t *testing.T) {
 		was := clustersetv1alpha1.MemberClusterSpec{
 			Zone: "cn-north-1a", Zones: []string{"cn-north-1b"}, Region: "cn-north-1", Drain: true, Weight: ptr.To(int32(7)), CIDRs: []string{"10.1.0.0/16"},
 			Network: "core", ExternalCIDRs: []string{"192.0.2.0/24"}, Communities: []string{"default", "payments"},
 		}
-		var told *clustersetv1alpha1.MemberClusterSpec
-		again := join.Options{Cluster: "beijing", Region: "cn-north-2", Rejoin: true, Took: func(spec clustersetv1alpha1.MemberClusterSpec) { told = &spec }}
+		again := join.Options{Cluster: "beijing", Spec: clustersetv1alpha1.MemberClusterSpec{Region: "cn-north-2"}, Rejoin: true}
 		want := was
 		want.Region = "cn-north-2"
 		for _, how := range []string{"it has left", "the hub has lost it"} {
 			if err := admin.Get(ctx, types.NamespacedName{Name: "beijing"}, mc); err != nil {
 				t.Fatal(err)
 			}
-			mc.Spec, told = was, nil
+			mc.Spec = was
 			if err := errors.Join(admin.Update(ctx, mc), admin.Delete(ctx, mc)); err != nil {
 				t.Fatal(err)
 			}
@@ -209,13 +207,6 @@ func TestJoinMakesAMemberAndLeaveUndoesIt(t *testing.T) {
 			if err := admin.Get(ctx, types.NamespacedName{Name: "beijing"}, mc); err != nil || !reflect.DeepEqual(mc.Spec, want) {
 				t.Errorf("%s: %+v, %v, want %+v", how, mc.Spec, err, want)
 			}
-			if told == nil || !reflect.DeepEqual(*told, want) {
-				t.Errorf("%s: told %+v", how, told)
-			}
-		}
-		told = nil
-		if mustJoin(t, hub, again); told != nil {
-			t.Errorf("its MemberCluster was there, and it is told that %+v was taken over", told)
 		}
 	})
 }
@@ -303,37 +294,5 @@ spec: {type: ClusterSetIP, ips: [10.96.0.77], ports: [{port: 80}]}
 	}
 	if err := c.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "derived-x"}, &corev1.Service{}); !apierrors.IsNotFound(err) {
 		t.Errorf("the derived Service: %v", err)
-	}
-}
-
-// Join and leave with a member's kubeconfig instead of the hub's change nothing there. A hub that is also a member is
-// recognised as a hub.
-func TestAMemberIsNotTakenForTheHub(t *testing.T) {
-	hub, admin := newHub(t)
-	ctx := t.Context()
-	copied := &clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{
-		Name: "lyon", Labels: map[string]string{api.LabelManagedBy: api.ManagedByImporter},
-	}}
-	if err := admin.Create(ctx, copied); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := join.Join(ctx, join.At(hub.Config()), join.Options{Cluster: "beijing"}); !errors.Is(err, join.ErrNotTheHub) {
-		t.Errorf("join: %v", err)
-	}
-	if _, err := join.Leave(ctx, join.At(hub.Config()), "lyon"); !errors.Is(err, join.ErrNotTheHub) {
-		t.Errorf("leave: %v", err)
-	}
-	if err := admin.Create(ctx, &clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "turin"}}); err != nil {
-		t.Fatal(err)
-	}
-	mustJoin(t, hub, join.Options{Cluster: "beijing"})
-	if _, err := join.Leave(ctx, join.At(hub.Config()), "lyon"); !errors.Is(err, join.ErrNotTheHub) {
-		t.Errorf("leave of a copy: %v", err)
-	}
-	if found, err := join.Leave(ctx, join.At(hub.Config()), "beijing"); err != nil || !found {
-		t.Errorf("leave: %v, %v", found, err)
-	}
-	if err := admin.Get(ctx, client.ObjectKeyFromObject(copied), copied); err != nil {
-		t.Error(err)
 	}
 }

@@ -11,8 +11,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"reflect"
-	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -36,22 +34,12 @@ import (
 // ErrNameInUse is why a name is refused: two clusters with one name would overwrite each other's records.
 var ErrNameInUse = errors.New("the name is in use")
 
-// ErrNotTheHub is why an API server is refused: it is a member's, and its MemberClusters are copies of a hub's.
-var ErrNotTheHub = errors.New("its MemberClusters are copies, so it is a member and not the hub")
-
 // Options describe the cluster that joins.
 type Options struct {
 	// Cluster is its name in the set.
 	Cluster string
-	// Zone and Region are its location. Empty means unknown.
-	Zone, Region string
-	// CIDRs are the networks of its endpoints, for policies. Empty means any.
-	CIDRs []string
-	// Network is the network that it is in, and ExternalCIDRs those of its external addresses.
-	Network       string
-	ExternalCIDRs []string
-	// Communities are those that it is in. If empty: the default one or, with Rejoin, the previous ones.
-	Communities []string
+	// Spec is its location, networks and communities. What it leaves out is, with Rejoin, as it was.
+	Spec clustersetv1alpha1.MemberClusterSpec
 	// TokenLifetime is how long its token is valid. The hub's API server may limit it. Default if zero: access.DefaultTokenLifetime.
 	TokenLifetime time.Duration
 	// Server is the hub's address as the member reaches it. Default: the address in Join's configuration.
@@ -59,9 +47,8 @@ type Options struct {
 	// Joined is when the cluster joined a hub that has since lost its MemberCluster, so that its exports keep their age
 	// (Recall). If zero, it joins now. An existing MemberCluster keeps its time.
 	Joined time.Time
-	// Previous is what that MemberCluster said, which Rejoin takes where these options say nothing. Took is told what the MemberCluster says then. Optional.
+	// Previous is what that MemberCluster said, which Rejoin takes where these options say nothing.
 	Previous clustersetv1alpha1.MemberClusterSpec
-	Took     func(clustersetv1alpha1.MemberClusterSpec)
 	// Rejoin reuses an existing membership, made by hand or by an interrupted join, and gives it a new token.
 	Rejoin bool
 	// Revoke, with Rejoin, invalidates every earlier token of the member, including stolen ones. Its agent is cut off until it
@@ -104,14 +91,11 @@ func (s Server) client() (client.Client, error) {
 	return connect.NewClient(s.Config)
 }
 
-// Join makes a cluster a member of the hub and returns a kubeconfig for its agent.
+// Join makes a cluster a member of the hub and returns a kubeconfig for its agent. The options must be valid, and the hub no member.
 //
 // The MemberCluster is created first, which takes the name: of two joins with one name, one fails before it has done anything.
 // After a join that is interrupted later, use Rejoin or Leave.
 func Join(ctx context.Context, hub Server, o Options) (kubeconfig []byte, err error) {
-	if err := o.Validate(); err != nil {
-		return nil, fmt.Errorf("join: %w", err)
-	}
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("join %s: %w", o.Cluster, err)
@@ -119,9 +103,6 @@ func Join(ctx context.Context, hub Server, o Options) (kubeconfig []byte, err er
 	}()
 	c, err := hub.client()
 	if err != nil {
-		return nil, err
-	}
-	if err := refuseMember(ctx, c, ""); err != nil {
 		return nil, err
 	}
 	if !dryrun.InstallsKinds(c) {
@@ -135,7 +116,7 @@ func Join(ctx context.Context, hub Server, o Options) (kubeconfig []byte, err er
 	}
 	if o.Revoke {
 		// Tokens belong to one account and not to its name, so they end with it.
-		if _, err := remove(ctx, c, access.ServiceAccount(o.Cluster)); err != nil {
+		if err := remove(ctx, c, access.ServiceAccount(o.Cluster)); err != nil {
 			return nil, fmt.Errorf("revoke its tokens: %w", err)
 		}
 	}
@@ -153,28 +134,6 @@ func Join(ctx context.Context, hub Server, o Options) (kubeconfig []byte, err er
 
 func halfDone(err error) error {
 	return fmt.Errorf("%w (join again with --rejoin, or undo what was done with clusterset leave)", err)
-}
-
-// refuseMember returns ErrNotTheHub if the API server is a member's. A member's kubeconfig is easily mistaken for the hub's,
-// and the importer would undo what a join or leave does there, or DNS would answer by it. A member that is the hub itself has
-// no copies, except one that its importer is about to remove. cluster is a name that must not be a copy, or empty.
-func refuseMember(ctx context.Context, c client.Client, cluster string) error {
-	var all clustersetv1alpha1.MemberClusterList
-	err := c.List(ctx, &all)
-	switch {
-	case absent(err): // there are none
-		return nil
-	case err != nil:
-		return fmt.Errorf("list MemberClusters: %w", err)
-	}
-	copies := slices.DeleteFunc(slices.Clone(all.Items), func(mc clustersetv1alpha1.MemberCluster) bool {
-		return mc.Labels[api.LabelManagedBy] != api.ManagedByImporter
-	})
-	named := slices.ContainsFunc(copies, func(mc clustersetv1alpha1.MemberCluster) bool { return mc.Name == cluster })
-	if named || len(copies) > 0 && len(copies) == len(all.Items) {
-		return ErrNotTheHub
-	}
-	return nil
 }
 
 // takeName creates the MemberCluster, and returns it. It refuses if there is one, or if its namespace exists without it.
@@ -203,9 +162,6 @@ func takeName(ctx context.Context, c client.Client, o Options) (*clustersetv1alp
 	err = c.Create(ctx, want, client.FieldOwner(api.FieldManagerCLI))
 	switch {
 	case err == nil:
-		if given := o.over(clustersetv1alpha1.MemberClusterSpec{}); o.Rejoin && o.Took != nil && !reflect.DeepEqual(want.Spec, given) {
-			o.Took(want.Spec)
-		}
 		return want, nil
 	case absent(err):
 		return nil, errors.New("the hub doesn't know MemberCluster; install clusterset's CRDs there with --install-crds")
@@ -240,16 +196,14 @@ func removeLeft(ctx context.Context, c client.Client, cluster string) (was *clus
 	if err != nil || !found || !was.Left() && was.DeletionTimestamp == nil { // without the kind, creating it says what to do
 		return nil, err
 	}
-	if _, err := removeRights(ctx, c, cluster); err != nil {
+	if err := removeRights(ctx, c, cluster); err != nil {
 		return nil, err
 	}
 	if err := removeRecords(ctx, c, cluster); err != nil {
 		return nil, err
 	}
-	if was.DeletionTimestamp == nil { // leave was interrupted
-		if _, err := remove(ctx, c, was.DeepCopy()); err != nil {
-			return nil, err
-		}
+	if err := remove(ctx, c, was.DeepCopy()); err != nil { // leave may have been interrupted
+		return nil, err
 	}
 	err = wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, 10*time.Second, true, func(ctx context.Context) (bool, error) {
 		mc := &clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: cluster}}
@@ -272,7 +226,7 @@ func outrun(err error) bool { return apierrors.IsAlreadyExists(err) || apierrors
 
 // ensure creates an object, or corrects the one that is there.
 func ensure(ctx context.Context, c client.Client, want client.Object) error {
-	return again("create "+kindOf(c, want)+" "+access.NameOf(want), func() error {
+	return again("create "+access.KindOf(c, want)+" "+access.NameOf(want), func() error {
 		have := want.DeepCopyObject().(client.Object)
 		_, err := controllerutil.CreateOrUpdate(ctx, c, have, func() error {
 			have.SetLabels(labels.Merge(have.GetLabels(), want.GetLabels(), nil))
@@ -302,36 +256,24 @@ func get(ctx context.Context, c client.Client, obj client.Object) (found bool, e
 	case absent(err):
 		return false, nil
 	default:
-		return false, fmt.Errorf("get %s %s: %w", kindOf(c, obj), name, err)
+		return false, fmt.Errorf("get %s %s: %w", access.KindOf(c, obj), name, err)
 	}
 }
 
-// remove deletes an object and reports whether it existed.
-func remove(ctx context.Context, c client.Client, obj client.Object) (existed bool, err error) {
-	switch err := c.Delete(ctx, obj); {
-	case err == nil:
-		return true, nil
-	case absent(err):
-		return false, nil
-	default:
-		return false, fmt.Errorf("delete %s %s: %w", kindOf(c, obj), access.NameOf(obj), err)
+// remove deletes an object if it is there.
+func remove(ctx context.Context, c client.Client, obj client.Object) error {
+	if err := c.Delete(ctx, obj); err != nil && !absent(err) {
+		return fmt.Errorf("delete %s %s: %w", access.KindOf(c, obj), access.NameOf(obj), err)
 	}
+	return nil
 }
 
 // removeIf is remove for an object that is ours. Another owner's object of the same name stays.
-func removeIf(ctx context.Context, c client.Client, obj client.Object, ours func(client.Object) bool) (existed bool, err error) {
+func removeIf(ctx context.Context, c client.Client, obj client.Object, ours func(client.Object) bool) error {
 	if found, err := get(ctx, c, obj); err != nil || !found || !ours(obj) {
-		return false, err
+		return err
 	}
 	return remove(ctx, c, obj)
-}
-
-func kindOf(c client.Client, o client.Object) string {
-	gvk, err := c.GroupVersionKindFor(o)
-	if err != nil {
-		return fmt.Sprintf("%T", o)
-	}
-	return gvk.Kind
 }
 
 func memberCluster(o Options) *clustersetv1alpha1.MemberCluster {
@@ -350,8 +292,10 @@ func memberCluster(o Options) *clustersetv1alpha1.MemberCluster {
 
 // over returns a spec with what the options say in place of what it said; the rest, which may have been set by hand, stays.
 func (o Options) over(spec clustersetv1alpha1.MemberClusterSpec) clustersetv1alpha1.MemberClusterSpec {
-	spec.Zone, spec.Region, spec.Network = cmp.Or(o.Zone, spec.Zone), cmp.Or(o.Region, spec.Region), cmp.Or(o.Network, spec.Network)
-	for _, list := range []struct{ want, have *[]string }{{&o.CIDRs, &spec.CIDRs}, {&o.ExternalCIDRs, &spec.ExternalCIDRs}, {&o.Communities, &spec.Communities}} {
+	spec.Zone, spec.Region, spec.Network = cmp.Or(o.Spec.Zone, spec.Zone), cmp.Or(o.Spec.Region, spec.Region), cmp.Or(o.Spec.Network, spec.Network)
+	for _, list := range []struct{ want, have *[]string }{
+		{&o.Spec.CIDRs, &spec.CIDRs}, {&o.Spec.ExternalCIDRs, &spec.ExternalCIDRs}, {&o.Spec.Communities, &spec.Communities},
+	} {
 		if len(*list.want) > 0 {
 			*list.have = *list.want
 		}

@@ -8,7 +8,6 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -23,14 +22,11 @@ import (
 
 // Leave removes a member from the hub: its credentials, its records, its namespace and its MemberCluster, which is deleted but
 // stays for a while so that all members see it (api.MemberFinalizer). It works for a cluster that is still running and for one
-// that will never return, and can be repeated if interrupted. found reports whether there was anything to remove.
+// that will never return, and can be repeated if interrupted. found reports whether there was its MemberCluster.
 //
 // The credentials are deleted first, so that an agent that is still running can't rewrite what is being deleted. The records
 // are deleted after the leave is announced, so that no member considers them lost. If this ends in between, the hub process does the rest.
 func Leave(ctx context.Context, hub Server, cluster string) (found bool, err error) {
-	if err := api.CheckMemberName(cluster); err != nil {
-		return false, fmt.Errorf("leave: cluster name %q %w", cluster, err)
-	}
 	defer func() {
 		if err != nil {
 			found, err = false, fmt.Errorf("leave %s: %w", cluster, err)
@@ -40,42 +36,28 @@ func Leave(ctx context.Context, hub Server, cluster string) (found bool, err err
 	if err != nil {
 		return false, err
 	}
-	if err := refuseMember(ctx, c, cluster); err != nil {
-		return false, err
-	}
 	mc := memberCluster(Options{Cluster: cluster})
-	there, err := get(ctx, c, mc)
-	if err != nil {
+	if found, err = get(ctx, c, mc); err != nil {
 		return false, err
 	}
-	left := there && mc.Left()
-	if found, err = removeRights(ctx, c, cluster); err != nil {
+	if err := removeRights(ctx, c, cluster); err != nil {
 		return false, err
 	}
-	if there {
-		if err := announce(ctx, c, mc); err != nil {
+	if found {
+		if err := errors.Join(announce(ctx, c, mc), remove(ctx, c, mc)); err != nil {
 			return false, err
 		}
 	}
-	existed, err := remove(ctx, c, mc)
-	if err != nil {
-		return false, err
-	}
-	found = found || existed && !left
 	if err := removeRecords(ctx, c, cluster); err != nil {
 		return false, err
 	}
 	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace(cluster), Name: api.RecordsQuota}}
 	for _, obj := range []client.Object{access.Networks(cluster, &clustersetv1alpha1.MemberClusterSpec{}), quota} {
-		if _, err := remove(ctx, c, obj); err != nil {
+		if err := remove(ctx, c, obj); err != nil {
 			return false, err
 		}
 	}
-	if existed, err = removeIf(ctx, c, access.Namespace(cluster), access.Ours); err != nil {
-		return false, err
-	}
-	found = found || existed
-	if err := removeUnusedClusterRoles(ctx, c, cluster); err != nil {
+	if err := removeIf(ctx, c, access.Namespace(cluster), access.Ours); err != nil {
 		return false, err
 	}
 	return found, awaitNamespaceGone(ctx, c, cluster)
@@ -102,18 +84,16 @@ func announce(ctx context.Context, c client.Client, mc *clustersetv1alpha1.Membe
 	return nil
 }
 
-// removeRights deletes a member's account and what it may do, and reports whether there was any of it.
-func removeRights(ctx context.Context, c client.Client, cluster string) (found bool, err error) {
+// removeRights deletes a member's account and what it may do. The roles that all members share stay: without a binding they are nobody's.
+func removeRights(ctx context.Context, c client.Client, cluster string) error {
 	for _, obj := range []client.Object{
 		access.ClusterRoleBinding(cluster), access.RoleBinding(cluster), access.PeersBinding(cluster), access.Role(cluster), access.ServiceAccount(cluster),
 	} {
-		existed, err := removeIf(ctx, c, obj, access.Ours)
-		if err != nil {
-			return false, err
+		if err := removeIf(ctx, c, obj, access.Ours); err != nil {
+			return err
 		}
-		found = found || existed
 	}
-	return found, nil
+	return nil
 }
 
 // removeRecords deletes a member's records, its report and its heartbeat. We set no finalizers on them; if a member does, they would still be answered
@@ -141,25 +121,6 @@ func removeRecords(ctx context.Context, c client.Client, cluster string) error {
 			if err := client.IgnoreNotFound(c.Patch(ctx, o, free, client.FieldOwner(api.FieldManagerCLI))); err != nil {
 				return fmt.Errorf("remove finalizers from %s %s: %w", gvk.Kind, access.NameOf(o), err)
 			}
-		}
-	}
-	return nil
-}
-
-// removeUnusedClusterRoles deletes the roles that all members share once no other member is bound to them.
-func removeUnusedClusterRoles(ctx context.Context, c client.Client, cluster string) error {
-	var bindings rbacv1.ClusterRoleBindingList
-	if err := c.List(ctx, &bindings, client.HasLabels{api.LabelManagedBy}); err != nil {
-		return fmt.Errorf("list ClusterRoleBindings: %w", err)
-	}
-	for i := range bindings.Items {
-		if b := &bindings.Items[i]; b.Name != api.MemberNamespace(cluster) && b.RoleRef.Name == api.MemberClusterRole && len(b.Subjects) > 0 {
-			return nil
-		}
-	}
-	for _, role := range []client.Object{access.ClusterRole(), access.PeerRole()} {
-		if _, err := remove(ctx, c, role); err != nil {
-			return err
 		}
 	}
 	return nil

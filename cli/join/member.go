@@ -1,15 +1,11 @@
 package join
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
-	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -93,8 +89,7 @@ func InstallSecret(ctx context.Context, member client.Client, key types.Namespac
 // RemoveSecret deletes the Secret with the member's credentials. One that holds something else stays.
 func RemoveSecret(ctx context.Context, member client.Client, key types.NamespacedName) error {
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
-	_, err := removeIf(ctx, member, secret, func(client.Object) bool { return nameIn(secret) != "" })
-	return err
+	return removeIf(ctx, member, secret, func(client.Object) bool { return nameIn(secret) != "" })
 }
 
 func byJoin(o client.Object) bool { return o.GetLabels()[api.LabelManagedBy] == api.ManagedByJoin }
@@ -141,7 +136,7 @@ func RemoveProperties(ctx context.Context, member client.Client) error {
 		return err
 	}
 	for _, name := range []string{api.ClusterProperty, api.ClusterSetProperty} {
-		if _, err := removeIf(ctx, member, namedProperty(gvk, name), byJoin); err != nil {
+		if err := removeIf(ctx, member, namedProperty(gvk, name), byJoin); err != nil {
 			return err
 		}
 	}
@@ -172,31 +167,6 @@ func SetID(ctx context.Context, hub client.Client) (string, error) {
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: metav1.NamespaceSystem}}
 	_, err := get(ctx, hub, ns)
 	return string(ns.UID), err
-}
-
-// ErrNoServiceCIDR is why a cluster can't be asked for the networks of its ClusterIPs: its Kubernetes is older than 1.33.
-var ErrNoServiceCIDR = errors.New("no ServiceCIDRs, which Kubernetes has since 1.33")
-
-// StatedNetwork is a network that an object of a cluster states.
-type StatedNetwork struct{ CIDR, From string }
-
-// ServiceNetworks returns the networks of a member's ClusterIPs, as its ServiceCIDRs state them. One that is being deleted is among them for
-// as long as Services have addresses in it.
-func ServiceNetworks(ctx context.Context, member client.Reader) (all []StatedNetwork, err error) {
-	var list networkingv1.ServiceCIDRList
-	switch err := member.List(ctx, &list); {
-	case absent(err):
-		return nil, ErrNoServiceCIDR
-	case err != nil:
-		return nil, fmt.Errorf("list ServiceCIDRs: %w", err)
-	}
-	slices.SortFunc(list.Items, func(a, b networkingv1.ServiceCIDR) int { return cmp.Compare(a.Name, b.Name) })
-	for i := range list.Items {
-		for _, cidr := range list.Items[i].Spec.CIDRs {
-			all = append(all, StatedNetwork{CIDR: cidr, From: "ServiceCIDR " + list.Items[i].Name})
-		}
-	}
-	return all, nil
 }
 
 // traces are the kinds that our agent writes in a member, and the label that identifies our objects. Owners come first: if an

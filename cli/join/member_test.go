@@ -3,18 +3,14 @@ package join_test
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"maps"
 	"os"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -82,36 +78,6 @@ func TestRejoinOfTheOldHubKeepsTheAgeOfItsExports(t *testing.T) {
 			t.Errorf("%s: %v, %v, want %v", name, o.Joined, err, c.want)
 		}
 	}
-}
-
-// A cluster's ServiceCIDRs say where its ClusterIPs are: the one that the API server makes of its flags, and others. Before Kubernetes 1.33,
-// which make test-oldest runs, there are none.
-func TestServiceNetworks(t *testing.T) {
-	t.Parallel()
-	plane := kube.Start(t, kube.WithServiceCIDRs("10.96.0.0/16", "fd00:10:96::/112"))
-	c := newClient(t, plane.Config())
-	if _, err := c.RESTMapper().RESTMapping(networkingv1.SchemeGroupVersion.WithKind("ServiceCIDR").GroupKind(), "v1"); meta.IsNoMatchError(err) {
-		if all, err := join.ServiceNetworks(t.Context(), c); !errors.Is(err, join.ErrNoServiceCIDR) {
-			t.Errorf("%v, %v; want %v", all, err, join.ErrNoServiceCIDR)
-		}
-		return
-	}
-	more := &networkingv1.ServiceCIDR{ObjectMeta: metav1.ObjectMeta{Name: "later"}, Spec: networkingv1.ServiceCIDRSpec{CIDRs: []string{"10.97.0.0/24"}}}
-	if err := c.Create(t.Context(), more); err != nil {
-		t.Fatal(err)
-	}
-	want := []join.StatedNetwork{
-		{CIDR: "10.96.0.0/16", From: "ServiceCIDR kubernetes"},
-		{CIDR: "fd00:10:96::/112", From: "ServiceCIDR kubernetes"},
-		{CIDR: "10.97.0.0/24", From: "ServiceCIDR later"},
-	}
-	kube.Eventually(t, func() error { // the API server makes the first one a moment after its start
-		all, err := join.ServiceNetworks(t.Context(), c)
-		if err != nil || !slices.Equal(all, want) {
-			return fmt.Errorf("%v, %w; want %v", all, err, want)
-		}
-		return nil
-	})
 }
 
 const foreignProperty = `{apiVersion: about.k8s.io/v1beta1, kind: ClusterProperty, metadata: {name: clusterset.k8s.io}, spec: {value: theirs}}`

@@ -120,7 +120,7 @@ func (a *exporting) key(n int) client.ObjectKey {
 
 // make joins a cluster, and makes what it exports.
 func (s *storms) make(ctx context.Context, _ int, a *exporting) error {
-	kubeconfig, err := join.Join(ctx, join.At(s.hub.Plane.Config()), join.Options{Cluster: a.cluster, Zone: a.cluster})
+	kubeconfig, err := join.Join(ctx, join.At(s.hub.Plane.Config()), join.Options{Cluster: a.cluster, Spec: clustersetv1alpha1.MemberClusterSpec{Zone: a.cluster}})
 	if err != nil {
 		return err
 	}

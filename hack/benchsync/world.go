@@ -147,7 +147,7 @@ func (e *exportedSlice) record() *clustersetv1alpha1.ExportedEndpoints {
 func (w *world) fill(ctx context.Context, b *bench) error {
 	b.say("filling the hub: %s", w)
 	err := inParallel(ctx, w.clusters, func(ctx context.Context, _ int, cluster string) error {
-		_, err := join.Join(ctx, join.At(b.hub.Plane.Config()), join.Options{Cluster: cluster, Zone: cluster})
+		_, err := join.Join(ctx, join.At(b.hub.Plane.Config()), join.Options{Cluster: cluster, Spec: clustersetv1alpha1.MemberClusterSpec{Zone: cluster}})
 		return err
 	})
 	if err != nil {

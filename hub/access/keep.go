@@ -40,21 +40,23 @@ func NameOf(o client.Object) string {
 	return strings.TrimPrefix(client.ObjectKeyFromObject(o).String(), "/")
 }
 
+// KindOf returns the kind of an object that the client knows.
+func KindOf(c client.Client, o client.Object) string {
+	kind, _ := c.GroupVersionKindFor(o)
+	return kind.Kind
+}
+
 // Keep creates an object, or lets mend correct the one of that name if it is OursFor the cluster. The object is then as it is on the hub.
 func Keep(ctx context.Context, c client.Client, cluster string, o client.Object, mend func()) (wrote bool, err error) {
-	kind, err := c.GroupVersionKindFor(o)
-	if err != nil {
-		return false, fmt.Errorf("find the kind of %T: %w", o, err)
-	}
 	result, err := controllerutil.CreateOrUpdate(ctx, c, o, func() error {
 		if o.GetResourceVersion() != "" && !OursFor(o, cluster) {
-			return &ForeignError{kind.Kind, NameOf(o)}
+			return &ForeignError{KindOf(c, o), NameOf(o)}
 		}
 		mend()
 		return nil
 	})
 	if err != nil {
-		return false, fmt.Errorf("write %s %s: %w", kind.Kind, NameOf(o), err)
+		return false, fmt.Errorf("write %s %s: %w", KindOf(c, o), NameOf(o), err)
 	}
 	return result != controllerutil.OperationResultNone, nil
 }

@@ -61,18 +61,13 @@ type reconciler struct {
 // Reconcile implements reconcile.Reconciler. The request names a MemberCluster.
 func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	cluster := req.Name
-	if api.CheckMemberName(cluster) != nil {
-		return reconcile.Result{}, nil //nolint:nilerr // it describes a cluster of another MCS implementation
-	}
 	mc := &clustersetv1alpha1.MemberCluster{}
 	switch err := r.client.Get(ctx, client.ObjectKey{Name: cluster}, mc); {
 	case apierrors.IsNotFound(err) || err == nil && mc.Left():
 		return reconcile.Result{}, r.keepReaders(ctx)
 	case err != nil:
 		return reconcile.Result{}, fmt.Errorf("get MemberCluster %s: %w", cluster, err)
-	case mc.Labels[api.LabelManagedBy] == api.ManagedByImporter: // a copy that its importer is about to delete
-		return reconcile.Result{}, nil
-	case mc.DeletionTimestamp != nil: // package hub makes it say that it has left, unless its kind goes
+	case !access.IsMember(mc) || mc.DeletionTimestamp != nil: // package hub makes one that is deleted say that it has left, unless its kind goes
 		return reconcile.Result{}, nil
 	}
 	joined := metav1.Condition{Type: clustersetv1alpha1.ConditionJoined, Status: metav1.ConditionFalse, Reason: clustersetv1alpha1.ReasonNotOurs}

@@ -18,8 +18,7 @@ import (
 func (r *reconciler) ensure(ctx context.Context, cluster string, o client.Object) error {
 	_, err := access.Restored(ctx, r.client, cluster, o)
 	if apierrors.IsAlreadyExists(err) && r.live.Get(ctx, client.ObjectKeyFromObject(o), o) == nil && !access.OursFor(o, cluster) {
-		kind, _ := r.client.GroupVersionKindFor(o) // the cache has only namespaces with our label
-		return &access.ForeignError{Kind: kind.Kind, Name: access.NameOf(o)}
+		return &access.ForeignError{Kind: access.KindOf(r.client, o), Name: access.NameOf(o)} // the cache has only namespaces with our label
 	}
 	return err
 }

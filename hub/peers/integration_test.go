@@ -47,7 +47,7 @@ func newWorld(t *testing.T, opts ...kube.Option) *world {
 // join joins a cluster that has a running agent and one service on the hub.
 func (w *world) join(name string, communities ...string) {
 	w.Helper()
-	kubeconfig, err := join.Join(w.Context(), join.At(w.plane.Config()), join.Options{Cluster: name, Communities: communities})
+	kubeconfig, err := join.Join(w.Context(), join.At(w.plane.Config()), join.Options{Cluster: name, Spec: clustersetv1alpha1.MemberClusterSpec{Communities: communities}})
 	if err != nil {
 		w.Fatal(err)
 	}
