@@ -38,8 +38,7 @@ func newConsole() *cobra.Command {
 and why, and what would change if clusters went down, were drained, left or moved, or a service had another policy.
 
 It reads the hub with the rights of your kubeconfig, and changes nothing. With --context it also reads members: the problems that
-clusterset status and doctor find there, and what their DNS servers answer. Only this machine can open the page, and only with the address that is
-printed. It ends with the command.
+clusterset status and doctor find there. Only this machine can open the page, and only with the address that is printed. It ends with the command.
 
 --manifests shows what a hub has from files, as written by
 kubectl get memberclusters,exportedservices,exportedendpoints,memberreports -A -o yaml on the hub.` + exitHelp,
@@ -105,7 +104,8 @@ func (c *consoleCommand) sources(page *console.Server) (run []func(context.Conte
 		}
 		_, found, err := readState(c.manifests)
 		if err == nil {
-			live.Files(page, c.manifests, found)
+			page.AddSource(console.Source{Role: console.RoleFiles, Context: c.manifests, State: console.Live, LastAnswer: time.Now()})
+			page.SetRecords(found)
 		}
 		return nil, err
 	}
@@ -116,7 +116,7 @@ func (c *consoleCommand) sources(page *console.Server) (run []func(context.Conte
 	case config == nil:
 		return nil, usagef("--hub-kubeconfig, --hub-context or --manifests is required: the console shows the hub's records")
 	}
-	hub, err := live.NewHub(config, c.hubContext, hubFlags, page)
+	hub, err := live.Hub(config, c.hubContext, hubFlags, page)
 	if err != nil {
 		return nil, err
 	}
@@ -126,7 +126,7 @@ func (c *consoleCommand) sources(page *console.Server) (run []func(context.Conte
 		if err != nil {
 			return nil, err
 		}
-		m, err := live.NewMember(config, name, localFlags, page)
+		m, err := live.Member(config, name, localFlags, page)
 		if err != nil {
 			return nil, err
 		}

@@ -38,7 +38,7 @@ func TestRedact(t *testing.T) {
 	}
 }
 
-// Any pod can have the labels of ours, and send what it likes: the answer is cut off. TestMetricsThatRedirect in cli/console/live tests the rest.
+// Any pod can have the labels of ours, and send what it likes: the answer is cut off. TestPodsThatRedirect in cli/objects tests the rest.
 func TestMetricsOfAHostilePod(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		line := strings.Repeat("x", 1<<20)

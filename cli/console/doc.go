@@ -5,11 +5,11 @@
 // passes on what it has read. guard.go decides who may use it, and server.go keeps what is shown.
 //
 // GET / and below are the page's files, below web, which ask again every few seconds for GET /api/map, services, problems,
-// service, endpoints, whatif, links, history and traffic.
+// service, endpoints, whatif and links.
 //
 // The parameter changes of map, service, endpoints, links and whatif is a JSON array of preview.Change. The answers then have both the current
 // state and the state after the changes. Parameters: service=NAMESPACE/NAME; place and from=CLUSTER/ZONE/REGION, - for an unknown part; zone=mcs or global;
-// context=NAME, for traffic; for services: q, cluster, type, conflicts, policy, empty, sort, desc, offset.
+// for services: q, cluster, type, conflicts, policy, empty, sort, desc, offset.
 //
-// Errors are {"error": "…"} with status 400 (the parameters), 404 (no such service) or 502 (an API server).
+// Errors are {"error": "…"} with status 400.
 package console

@@ -3,10 +3,8 @@ package console
 import (
 	"crypto/rand"
 	"crypto/subtle"
-	"fmt"
 	"net"
 	"net/http"
-	"strings"
 	"sync/atomic"
 )
 
@@ -34,10 +32,6 @@ const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src
 // protect passes on requests of a session.
 func (g guard) protect(address string, next http.Handler) http.Handler {
 	_, port, _ := net.SplitHostPort(address)
-	hosts := map[string]bool{"127.0.0.1:" + port: true, "localhost:" + port: true}
-	if port == "80" {
-		hosts["127.0.0.1"], hosts["localhost"] = true, true
-	}
 	cookie := "clusterset-console-" + port // a browser sends a host's cookies to all its ports
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
@@ -48,35 +42,20 @@ func (g guard) protect(address string, next http.Handler) http.Handler {
 		h.Set("Cross-Origin-Resource-Policy", "same-origin")
 		h.Set("Cache-Control", "no-store")
 		origin, site := r.Header.Get("Origin"), r.Header.Get("Sec-Fetch-Site")
-		scheme, from, _ := strings.Cut(origin, "://")
-		status, why := http.StatusOK, ""
+		session, err := r.Cookie(cookie)
 		switch {
-		case !hosts[r.Host]: // another name for this address belongs to a foreign page (DNS rebinding)
-			status, why = http.StatusMisdirectedRequest, "the clusterset console is at another address; open the one that it printed"
-		case origin != "" && (scheme != "http" || !hosts[from]), site != "" && site != "same-origin" && site != "none":
-			status, why = http.StatusForbidden, "the clusterset console answers only its own page. To open it from elsewhere, copy the address into the browser"
-		case r.Method != http.MethodGet:
-			h.Set("Allow", http.MethodGet)
-			status, why = http.StatusMethodNotAllowed, "the clusterset console only reads"
-		case r.ContentLength != 0:
-			status, why = http.StatusRequestEntityTooLarge, "a request to the clusterset console has no body"
-		case len(r.URL.RawQuery) > maxQuery:
-			status, why = http.StatusRequestURITooLong, fmt.Sprintf("the query of the address has %d bytes; the clusterset console takes %d at most", len(r.URL.RawQuery), maxQuery)
-		}
-		if why != "" {
-			http.Error(w, why, status)
-			return
-		}
-		if token := r.URL.Query().Get("token"); r.URL.Path == "/" && token != "" && g.accepts(token) {
+		case r.Host != "127.0.0.1:"+port && r.Host != "localhost:"+port: // another name for this address belongs to a foreign page (DNS rebinding)
+			http.Error(w, "the clusterset console is at another address; open the one that it printed", http.StatusMisdirectedRequest)
+		case origin != "" && origin != "http://"+r.Host, site != "" && site != "same-origin" && site != "none":
+			http.Error(w, "the clusterset console answers only its own page. To open it from elsewhere, copy the address into the browser", http.StatusForbidden)
+		case r.URL.Path == "/" && g.accepts(r.URL.Query().Get("token")):
 			http.SetCookie(w, &http.Cookie{Name: cookie, Value: g.session, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode})
 			http.Redirect(w, r, "/", http.StatusSeeOther) // the token stays out of the browser's history
-			return
-		}
-		if c, err := r.Cookie(cookie); err != nil || !equal(c.Value, g.session) {
+		case err != nil || !equal(session.Value, g.session):
 			http.Error(w, "Open the address that clusterset console printed. It begins a session in this browser.", http.StatusUnauthorized)
-			return
+		default:
+			next.ServeHTTP(w, r)
 		}
-		next.ServeHTTP(w, r)
 	})
 }
 

@@ -3,11 +3,11 @@ package console
 import (
 	"context"
 	"maps"
+	"net/url"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/clusterset/clusterset/cli/objects"
 	"github.com/clusterset/clusterset/cli/preview"
 	"github.com/clusterset/clusterset/cli/view"
 )
@@ -28,12 +28,9 @@ const maxCounted = 100_000
 type Link struct {
 	From string `json:"from"`
 	To   string `json:"to"`
-	// Services are the services of which clients in From use endpoints in To: by name, and by ClusterSetIP. LastResort are those of them for
-	// which nothing better is left.
-	Services      int `json:"services,omitempty"`
-	Names         int `json:"names,omitempty"`
-	ClusterSetIPs int `json:"clusterSetIPs,omitempty"`
-	LastResort    int `json:"lastResort,omitempty"`
+	// Services are the services of which clients in From use endpoints in To. LastResort are those of them for which nothing better is left.
+	Services   int `json:"services,omitempty"`
+	LastResort int `json:"lastResort,omitempty"`
 	// Reachable is what From's agent says: True, False or Unknown; empty if it says nothing. Reason, Since and the round trip are known of
 	// members that the console reads.
 	Reachable             metav1.ConditionStatus `json:"reachable,omitempty"`
@@ -45,14 +42,14 @@ type Link struct {
 type pair struct{ from, to string }
 
 // links answers /api/links.
-func (s *Server) links(ctx context.Context, q query) (*Links, error) {
+func (s *Server) links(ctx context.Context, q url.Values) (*Links, error) {
 	is, err := s.asked(ctx, q)
 	if err != nil {
 		return nil, err
 	}
 	all := map[pair]Link{}
 	out := &Links{Clusters: is.set.state.Clusters(), Links: []Link{}}
-	if out.Uncounted = len(is.set.keys)*len(out.Clusters) > maxCounted; !out.Uncounted {
+	if out.Uncounted = len(is.set.items)*len(out.Clusters) > maxCounted; !out.Uncounted {
 		o := s.options.Preview
 		o.All = true
 		counted, err := s.lastFlows.get(ctx, &is, o, flows)
@@ -77,18 +74,21 @@ func (s *Server) links(ctx context.Context, q query) (*Links, error) {
 func flows(result *preview.Result) map[pair]Link {
 	links := map[pair]Link{}
 	for i := range result.Services {
-		for p, by := range uses(&result.Services[i]) {
+		for p, lastResort := range uses(&result.Services[i]) {
 			l := links[p]
-			l.Services, l.Names, l.ClusterSetIPs, l.LastResort = l.Services+1, l.Names+by.Names, l.ClusterSetIPs+by.ClusterSetIPs, l.LastResort+by.LastResort
+			l.Services++
+			if lastResort {
+				l.LastResort++
+			}
 			links[p] = l
 		}
 	}
 	return links
 }
 
-// uses returns which clusters use which for a service, after the changes: the number of each way is 1 if the service is used by it.
-func uses(svc *preview.Service) map[pair]Link {
-	all := map[pair]Link{}
+// uses returns which clusters use which for a service, after the changes, and whether as the last resort.
+func uses(svc *preview.Service) map[pair]bool {
+	all := map[pair]bool{}
 	for i := range svc.Cells {
 		cell := &svc.Cells[i]
 		answers := cell.Before
@@ -98,22 +98,14 @@ func uses(svc *preview.Service) map[pair]Link {
 		if answers == nil {
 			continue
 		}
-		for way, a := range []*preview.Answer{&answers.DNS, &answers.Global, answers.ClusterSetIP} {
+		for _, a := range []*preview.Answer{&answers.DNS, &answers.Global, answers.ClusterSetIP} {
 			if a == nil { // the place has no ClusterSetIP
 				continue
 			}
 			for _, to := range a.Clusters {
 				for _, from := range cell.Places {
-					l := all[pair{from.Cluster, to.Cluster}]
-					if way < 2 {
-						l.Names = 1
-					} else {
-						l.ClusterSetIPs = 1
-					}
-					if a.Degraded {
-						l.LastResort = 1
-					}
-					all[pair{from.Cluster, to.Cluster}] = l
+					p := pair{from.Cluster, to.Cluster}
+					all[p] = all[p] || a.Degraded
 				}
 			}
 		}
@@ -130,23 +122,18 @@ func (s *shown) measured(all map[pair]Link, now time.Time) {
 			all[pair{from, name}] = l
 		}
 	}
-	for from, said := range s.heard {
-		if said.Measures && now.Sub(said.Renewed) <= view.Overdue {
-			say(from, metav1.ConditionTrue, s.set.state.Clusters()...)
-			say(from, metav1.ConditionUnknown, said.Unmeasured...)
-			say(from, metav1.ConditionFalse, said.CantReach...)
-		}
-	}
 	for _, from := range s.sources {
-		if from.Local == nil || from.Local.Reach == nil || now.Sub(from.Local.Reach.Stamp.Time).Abs() > objects.ReachabilityAge {
-			continue
-		}
-		reach := from.Local.Reach
-		for i := range reach.Clusters {
-			c := &reach.Clusters[i]
-			l := all[pair{reach.Cluster, c.Name}]
-			l.Reachable, l.Reason, l.Since, l.RoundTripMicroseconds = c.Reachable, c.Reason, &c.Since.Time, c.RoundTripMicroseconds
-			all[pair{reach.Cluster, c.Name}] = l
+		for _, c := range view.Build(*s.facts(from, now)).Clusters {
+			if from.Role != RoleMember && c.Measures {
+				say(c.Name, metav1.ConditionTrue, s.set.state.Clusters()...)
+				say(c.Name, metav1.ConditionUnknown, c.Unmeasured...)
+				say(c.Name, metav1.ConditionFalse, c.CantReach...)
+			}
+			if c.Reach != nil {
+				l := all[pair{from.Cluster, c.Name}]
+				l.Reachable, l.Reason, l.Since, l.RoundTripMicroseconds = c.Reach.State, c.Reach.Reason, &c.Reach.Since, c.Reach.RoundTripMicroseconds
+				all[pair{from.Cluster, c.Name}] = l
+			}
 		}
 	}
 }

@@ -4,16 +4,13 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
-
 	"github.com/clusterset/clusterset/api"
-	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/cli/doctor"
-	"github.com/clusterset/clusterset/cli/preview"
 	"github.com/clusterset/clusterset/cli/view"
 )
 
@@ -56,7 +53,7 @@ var later = map[string]bool{
 const whatSource, whatDoctor = "Source", "Doctor"
 
 // problems answers /api/problems.
-func (s *Server) problems(context.Context, query) (*Problems, error) {
+func (s *Server) problems(context.Context, url.Values) (*Problems, error) {
 	is := s.current()
 	out := is.found(time.Now())
 	order := map[bool]int{true: -1} // otherwise as found: what is the cause of others comes first
@@ -74,37 +71,27 @@ func (s *Server) problems(context.Context, query) (*Problems, error) {
 // found returns all problems: of the sources, of the hub with its services, and what each member has of its own.
 func (s *shown) found(now time.Time) *Problems {
 	out := &Problems{Items: []Found{}}
-	known := map[view.Problem]bool{} // in whatever words
-	add := func(to *[]Found, from *Source, problems []view.Problem) {
-		for _, p := range problems {
-			fact := view.Problem{Namespace: p.Namespace, Name: p.Name, Reason: p.Reason}
-			if from.Role == RoleMember && known[fact] {
-				continue
-			}
-			known[fact] = known[fact] || from.Role != RoleMember
-			*to = append(*to, Found{Context: from.Context, Cluster: from.Cluster, Problem: p, Urgent: to == &out.Items && !later[p.Reason]})
-		}
-	}
+	ofHub := map[view.Problem]bool{} // in whatever words
 	for _, from := range s.sources {
+		add := func(to *[]Found, problems []view.Problem) {
+			for _, p := range problems {
+				fact := view.Problem{Namespace: p.Namespace, Name: p.Name, Reason: p.Reason}
+				if from.Role == RoleMember && ofHub[fact] {
+					continue
+				}
+				ofHub[fact] = ofHub[fact] || from.Role != RoleMember
+				*to = append(*to, Found{Context: from.Context, Cluster: from.Cluster, Problem: p, Urgent: to == &out.Items && !later[p.Reason]})
+			}
+		}
 		if from.lost() {
 			p := view.Problem{Name: from.name(), What: whatSource, Reason: string(from.State), Message: from.Error, Cure: "until then, what is shown of it is what it said last"}
-			add(&out.Items, from, []view.Problem{p})
+			add(&out.Items, []view.Problem{p})
 		}
-	}
-	hub, records := s.hub(), s.records(now)
-	set := view.Build(view.Facts{Now: now, Hub: records})
-	add(&out.Items, hub, append(set.All(), s.elsewhere(records)...))
-	add(&out.Answered, hub, slices.Concat(set.Services.Conflicts, set.Services.LastResort))
-	for _, from := range s.sources {
-		var own view.Report
-		facts := s.ofMember(from, records, now)
-		if facts != nil {
-			own = view.Build(*facts)
-			own.Elsewhere = nil // which the hub knows for all
-		}
-		add(&out.Items, from, own.All())
-		add(&out.Answered, from, slices.Concat(own.Services.Conflicts, own.Services.LastResort))
-		for _, finding := range s.findings(from, facts, own) {
+		facts := s.facts(from, now)
+		report := view.Build(*facts)
+		add(&out.Items, report.All())
+		add(&out.Answered, slices.Concat(report.Services.Conflicts, report.Services.LastResort))
+		for _, finding := range s.findings(from, facts, report) {
 			to := &out.Items
 			if finding.Level == doctor.Skipped {
 				to = &out.Unchecked
@@ -115,52 +102,16 @@ func (s *shown) found(now time.Time) *Problems {
 	return out
 }
 
-// ofMember is what is known of a member, nil if nothing is.
-func (s *shown) ofMember(from *Source, records *view.HubFacts, now time.Time) *view.Facts {
-	if from.Local == nil {
-		return nil
-	}
-	facts := &view.Facts{Now: from.asOf(now), Local: from.Local}
-	if s.hub().Role == RoleHub && len(s.set.members) > 0 {
-		facts.Hub = &view.HubFacts{Read: records.Read, Members: records.Members, Heard: records.Heard}
-		for _, key := range s.set.keys { // of services whose namespaces it doesn't have
-			if from.Local.Namespaces != nil && !from.Local.Namespaces[key.Namespace] {
-				for _, r := range s.set.state.Records(key) {
-					facts.Hub.Exports = append(facts.Hub.Exports, *r)
-				}
-			}
+// facts are what is known of a source: of a member also what the hub says, once it has been read.
+func (s *shown) facts(from *Source, now time.Time) *view.Facts {
+	f := &view.Facts{Now: now, Hub: s.hub}
+	if from.Role == RoleMember {
+		f.Now, f.Local = from.asOf(now), from.Local
+		if len(s.hub.Members) == 0 {
+			f.Hub = nil
 		}
-	}
-	return facts
-}
-
-// records are what the hub has, without the exports: what they amount to is known from the set.
-func (s *shown) records(now time.Time) *view.HubFacts {
-	f := &view.HubFacts{Read: s.hub().asOf(now), Heard: s.heard, Process: s.process, Services: map[types.NamespacedName]*preview.Exported{}}
-	for _, key := range s.set.keys {
-		if i := s.set.items[key]; len(i.Conflicts) > 0 || i.Ready == 0 { // others need no attention
-			f.Services[key] = s.set.state.Exported(key)
-		}
-	}
-	for _, m := range s.set.members {
-		f.Members = append(f.Members, *m)
 	}
 	return f
-}
-
-// elsewhere are the namespaces that clusters lack by their last reports.
-func (s *shown) elsewhere(records *view.HubFacts) []view.Problem {
-	var exports []*clustersetv1alpha1.ExportedService
-	for _, key := range s.set.keys {
-		exports = append(exports, s.set.state.Records(key)...)
-	}
-	var known []string
-	for _, from := range s.sources {
-		if from.Local != nil && from.Local.Namespaces != nil {
-			known = append(known, from.Cluster)
-		}
-	}
-	return records.Elsewhere(exports, known, records.Read)
 }
 
 var (
@@ -171,15 +122,15 @@ var (
 	current = []string{"pods", "location", "reach"}
 )
 
-// findings are those of the doctor in a member, or on the hub if facts is nil, that nothing else reports. set adds what else is wrong in a member.
-func (s *shown) findings(from *Source, facts *view.Facts, set view.Report) []doctor.Finding {
+// findings are those of the doctor in a source that nothing else reports. The report adds what else is wrong in a member.
+func (s *shown) findings(from *Source, facts *view.Facts, report view.Report) []doctor.Finding {
 	if from.Asked == nil {
 		return nil
 	}
 	f := *from.Asked
 	switch {
-	case from.Role == RoleMember && facts != nil:
-		f.See(facts, set)
+	case from.Local != nil:
+		f.See(facts, report)
 	case from.Role == RoleMember:
 		f.SetErr = errors.New(cmp.Or(from.Error, "it hasn't been read"))
 	}

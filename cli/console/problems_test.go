@@ -23,7 +23,7 @@ import (
 func observed(t *testing.T) *Server {
 	t.Helper()
 	s, _ := hub(t)
-	s.SetHeard(map[string]view.Heartbeat{
+	hear(s, map[string]view.Heartbeat{
 		"beijing": {Renewed: time.Now(), Measures: true, CantReach: []string{"shanghai"}, Unmeasured: []string{"lyon"}},
 		"tianjin": {Renewed: time.Now(), Measures: true},
 	}, time.Now())
@@ -111,13 +111,14 @@ func TestAHubThatIsAwayMakesNoClusterUnwatched(t *testing.T) {
 	if got := reasons(); got["Unwatched"] == 0 || got["NoHubProcess"] != 1 || got["AgentStopped"] != 1 {
 		t.Errorf("heartbeats that stopped are no problem: %v", got)
 	}
+	s.now.hub.Read = now
 	for _, from := range s.now.sources[:2] {
 		from.State, from.LastAnswer = Away, now
 	}
 	if got := reasons(); got["Unwatched"] > 0 || got["NoHubProcess"] > 0 || got["AgentStopped"] > 0 || got[string(Away)] != 3 {
 		t.Errorf("the hub and the members are away: %v", got)
 	}
-	s.now.sources[1].State = Live
+	s.now.sources[1].State, s.now.sources[1].LastAnswer = Live, now.Add(8*time.Minute)
 	if got := reasons(); got["Unwatched"] > 0 || got["AgentStopped"] != 1 {
 		t.Errorf("the hub is away: %v", got)
 	}

@@ -3,9 +3,13 @@ package console
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"net/url"
 	"reflect"
+	"slices"
 	"strings"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -13,12 +17,6 @@ import (
 	"github.com/clusterset/clusterset/cli/preview"
 	"github.com/clusterset/clusterset/internal/topology"
 )
-
-// query has the parameters of a request.
-type query struct{ url.Values }
-
-// maxChanges limits the changes of a request.
-const maxChanges = 32
 
 // question is what a request is about: what is shown, and the changes of its parameter changes.
 type question struct {
@@ -32,28 +30,25 @@ type question struct {
 func (a *question) changed() bool { return a.after != a.set.state }
 
 // asked parses the parameter changes, reads what its exports need, and applies the changes.
-func (s *Server) asked(ctx context.Context, q query) (a question, err error) {
+func (s *Server) asked(ctx context.Context, q url.Values) (a question, err error) {
 	if text := q.Get("changes"); text != "" {
 		decoder := json.NewDecoder(strings.NewReader(text))
 		decoder.DisallowUnknownFields()
 		if err := decoder.Decode(&a.list); err != nil {
-			return a, badRequest("changes: want a list of changes, each with one of %s: %w", preview.Kinds, err)
+			return a, fmt.Errorf("changes: want a list of changes, each with one of %s: %w", preview.Kinds, err)
 		}
-	}
-	if len(a.list) > maxChanges {
-		return a, badRequest("there are %d changes; want %d at most", len(a.list), maxChanges)
 	}
 	for i := range a.list {
 		if e := a.list[i].Export; e != nil {
 			is := s.current()
-			from := is.member(func(from *Source) bool { return from.Local != nil && from.Cluster == e.From })
-			if from == nil {
-				return a, badRequest("%s: the Service is read in the cluster that would export it; start the console with --context for it", &a.list[i])
+			from := slices.IndexFunc(is.sources, func(from *Source) bool { return from.Local != nil && from.Cluster == e.From })
+			if from < 0 {
+				return a, fmt.Errorf("%s: the Service is read in the cluster that would export it; start the console with --context for it", &a.list[i])
 			}
-			e.Context = from.Context
+			e.Context = is.sources[from].Context
 			notes, err := s.options.Records(ctx, e, is.set.state.Networks(a.list...))
 			if err != nil {
-				return a, badRequest("%s: %w", &a.list[i], err)
+				return a, fmt.Errorf("%s: %w", &a.list[i], err)
 			}
 			a.notes = append(a.notes, notes...)
 		}
@@ -62,7 +57,7 @@ func (s *Server) asked(ctx context.Context, q query) (a question, err error) {
 	if a.after = a.set.state; len(a.list) > 0 {
 		after, notes, err := a.set.state.Apply(a.list...)
 		if err != nil {
-			return a, badRequest("%w", err)
+			return a, err
 		}
 		a.after, a.notes = after, append(a.notes, notes...)
 	}
@@ -70,12 +65,12 @@ func (s *Server) asked(ctx context.Context, q query) (a question, err error) {
 }
 
 // about is what a request asks about a service and a place, which is the parameter at.
-func (s *Server) about(ctx context.Context, q query, at string) (key types.NamespacedName, from topology.Location, a question, err error) {
+func (s *Server) about(ctx context.Context, q url.Values, at string) (key types.NamespacedName, from topology.Location, a question, err error) {
 	if key, err = preview.ParseService(q.Get("service")); err != nil {
-		return key, from, a, badRequest("service: %w", err)
+		return key, from, a, fmt.Errorf("service: %w", err)
 	}
 	if from, err = place.Parse(q.Get(at)); err != nil {
-		return key, from, a, badRequest("%s: %w", at, err)
+		return key, from, a, fmt.Errorf("%s: %w", at, err)
 	}
 	a, err = s.asked(ctx, q)
 	return key, from, a, err
@@ -94,8 +89,9 @@ type Changed struct {
 	Places int `json:"places,omitempty"`
 }
 
-// memory is the last value that was computed for a State and changes. Only the request that holds the place uses it.
+// memory is the last value that was computed for a State and changes. It is computed for one request at a time, as it takes seconds in a large set.
 type memory[T any] struct {
+	mu    sync.Mutex
 	of    *preview.State
 	list  []preview.Change
 	value T
@@ -103,24 +99,26 @@ type memory[T any] struct {
 
 // get returns the value for the changes, with the records of their exports: the last one, or what compute makes of the Result.
 func (m *memory[T]) get(ctx context.Context, is *question, o preview.Options, compute func(*preview.Result) T) (none T, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	if m.of != is.set.state || !reflect.DeepEqual(m.list, is.list) {
 		result, err := is.set.state.Preview(ctx, is.list, o)
 		if err != nil {
-			return none, badRequest("%w", err)
+			return none, err
 		}
-		*m = memory[T]{is.set.state, is.list, compute(result)}
+		m.of, m.list, m.value = is.set.state, is.list, compute(result)
 	}
 	return m.value, nil
 }
 
-// whatIf answers /api/whatif. It computes one answer at a time.
-func (s *Server) whatIf(ctx context.Context, q query) (*WhatIf, error) {
+// whatIf answers /api/whatif.
+func (s *Server) whatIf(ctx context.Context, q url.Values) (*WhatIf, error) {
 	is, err := s.asked(ctx, q)
 	if err != nil {
 		return nil, err
 	}
 	if len(is.list) == 0 {
-		return nil, badRequest("changes: none is given; want at least one")
+		return nil, errors.New("changes: none is given; want at least one")
 	}
 	return s.lastWhatIf.get(ctx, &is, s.options.Preview, func(result *preview.Result) *WhatIf {
 		w := &WhatIf{Summary: result.Summary, Services: []Changed{}, Notes: is.notes}

@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -169,16 +168,8 @@ func (r *reported) say(t *testing.T, hub, member *objects.Cluster, want []string
 			t.Errorf("status doesn't show %+v:\n%s", p, text)
 		}
 	}
-	records := []runtime.Object{r.endpoints}
-	for _, m := range r.hub {
-		records = append(records, m)
-	}
-	for _, e := range r.served {
-		records = append(records, e)
-	}
 	s := New(Options{})
-	s.SetRecords(records)
-	s.SetHeard(facts.Hub.Heard, time.Time{})
+	s.SetHub(facts.Hub)
 	s.AddSource(Source{Role: RoleHub, State: Live})
 	for _, o := range services.Of(facts, nil, report) {
 		for _, p := range o.Problems {

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
+	"net/url"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -29,7 +29,7 @@ type Service struct {
 }
 
 // service answers /api/service.
-func (s *Server) service(ctx context.Context, q query) (*Service, error) {
+func (s *Server) service(ctx context.Context, q url.Values) (*Service, error) {
 	key, from, is, err := s.about(ctx, q, "from")
 	if err != nil {
 		return nil, err
@@ -37,7 +37,7 @@ func (s *Server) service(ctx context.Context, q query) (*Service, error) {
 	out := &Service{Item: seen(is.set.state, key), Effects: []preview.Effect{}, Rows: []preview.Cell{}, ClusterSetIPs: map[string][]string{}, Notes: is.notes}
 	then := seen(is.after, key)
 	if out.Item == nil && then == nil {
-		return nil, problem{http.StatusNotFound, fmt.Errorf("no cluster exports %s", key)}
+		return nil, fmt.Errorf("no cluster exports %s", key)
 	}
 	if is.changed() {
 		out.ItemAfter = then
@@ -46,7 +46,7 @@ func (s *Server) service(ctx context.Context, q query) (*Service, error) {
 	o.Services, o.From, o.All = []types.NamespacedName{key}, from, true
 	result, err := is.set.state.Preview(ctx, is.list, o)
 	if err != nil {
-		return nil, badRequest("%w", err)
+		return nil, err
 	}
 	for i := range result.Services { // one, or none that has clients
 		svc := &result.Services[i]
@@ -67,14 +67,14 @@ func (s *Server) service(ctx context.Context, q query) (*Service, error) {
 
 // seen is a service with the clusters that don't see its exports, nil if no cluster exports it.
 func seen(state *preview.State, key types.NamespacedName) *Item {
-	i := item(state.Exported(key))
-	if i == nil {
+	e := state.Exported(key)
+	if e == nil {
 		return nil
 	}
-	unseen := state.Unseen(key)
+	i, unseen := item(e), state.Unseen(key)
 	for n := range i.Clusters {
 		by := &i.Clusters[n]
-		for _, u := range unseen[by.Name] {
+		for _, u := range unseen[by.Cluster] {
 			by.Unseen = append(by.Unseen, Unseen{Why: u.Why.Words("{exporter}", "{viewer}"), From: u.From})
 		}
 	}
@@ -98,10 +98,10 @@ type Endpoints struct {
 }
 
 // endpoints answers /api/endpoints.
-func (s *Server) endpoints(ctx context.Context, q query) (out Endpoints, err error) {
+func (s *Server) endpoints(ctx context.Context, q url.Values) (out Endpoints, err error) {
 	zone := map[string]string{"": explain.DefaultZone, "mcs": explain.DefaultZone, "global": "global"}[q.Get("zone")]
 	if zone == "" {
-		return out, badRequest("zone is %q; want mcs or global", q.Get("zone"))
+		return out, fmt.Errorf("zone is %q; want mcs or global", q.Get("zone"))
 	}
 	key, from, is, err := s.about(ctx, q, "place")
 	if err != nil {
@@ -109,7 +109,7 @@ func (s *Server) endpoints(ctx context.Context, q query) (out Endpoints, err err
 	}
 	name, err := explain.ParseName(key.Name + "." + key.Namespace + ".svc." + zone)
 	if err != nil {
-		return out, badRequest("service: %w", err)
+		return out, fmt.Errorf("service: %w", err)
 	}
 	ask := explain.Query{Name: name, From: from, Policy: s.options.Preview.Policy}
 	out.Before, err = s.predicted(ask, is.set.state, key)
@@ -133,7 +133,7 @@ func (s *Server) predicted(q explain.Query, state *preview.State, key types.Name
 	case errors.As(err, new(*explain.NotFoundError)):
 		return nil, nil //nolint:nilnil // that it doesn't exist is the answer
 	case err != nil:
-		return nil, badRequest("%w", err)
+		return nil, err
 	case e.Tier == "" && slices.ContainsFunc(e.Addresses, preview.IsStandIn):
 		e.Addresses = nil
 		e.Notes = append(e.Notes, "the address is the ClusterSetIP that the cluster has assigned; the hub has no record of it")

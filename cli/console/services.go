@@ -5,16 +5,16 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"net/url"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
-	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/cli/preview"
+	"github.com/clusterset/clusterset/cli/view"
 	"github.com/clusterset/clusterset/importer/desired"
 )
 
@@ -46,13 +46,7 @@ type Item struct {
 
 // Exporter is a cluster that exports a service. Its state is that of the Map.
 type Exporter struct {
-	Name       string    `json:"name"`
-	Ready      int       `json:"ready"`
-	Endpoints  int       `json:"endpoints"`
-	ExportedAt time.Time `json:"exportedAt"`
-	ClusterIPs []string  `json:"clusterIPs,omitempty"`
-	// ExportTo are the clusters and communities that its export is for. Empty: all.
-	ExportTo []string `json:"exportTo,omitempty"`
+	preview.Exporter
 	// Unseen are the clusters that don't see its export, in the answer of /api/service.
 	Unseen []Unseen `json:"unseen,omitempty"`
 }
@@ -64,29 +58,12 @@ type Unseen struct {
 	From []string `json:"from"`
 }
 
-// orders are the orders of /api/services. Equal services are ordered by namespace and name.
-var orders = map[string]func(a, b *Item) int{
-	"": func(a, b *Item) int {
-		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
-	},
-	"clusters": func(a, b *Item) int { return cmp.Compare(len(a.Clusters), len(b.Clusters)) },
-	"ready":    func(a, b *Item) int { return cmp.Compare(a.Ready, b.Ready) },
-}
-
 // services answers /api/services.
-func (s *Server) services(_ context.Context, q query) (*Services, error) {
-	offset, err := strconv.ParseUint(cmp.Or(q.Get("offset"), "0"), 10, 31)
-	if err != nil {
-		return nil, badRequest("offset: %w", err)
-	}
-	order := orders[q.Get("sort")]
-	if order == nil {
-		return nil, badRequest("sort is %q; want clusters or ready", q.Get("sort"))
-	}
+func (s *Server) services(_ context.Context, q url.Values) (*Services, error) {
 	is := s.current()
 	found, meant := []*Item{}, is.search(q.Get("q"))
-	for _, key := range is.set.keys { // by namespace and name
-		if i := is.set.items[key]; meant(key) && q.wants(i) {
+	for _, i := range is.set.items {
+		if meant(types.NamespacedName{Namespace: i.Namespace, Name: i.Name}) && wanted(q, i) {
 			found = append(found, i)
 		}
 	}
@@ -94,68 +71,60 @@ func (s *Server) services(_ context.Context, q query) (*Services, error) {
 		if q.Get("desc") != "" {
 			a, b = b, a
 		}
-		return order(a, b)
+		switch q.Get("sort") {
+		case "clusters":
+			return cmp.Compare(len(a.Clusters), len(b.Clusters))
+		case "ready":
+			return cmp.Compare(a.Ready, b.Ready)
+		}
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
-	page := found[min(int(offset), len(found)):]
+	offset, _ := strconv.Atoi(q.Get("offset"))
+	page := found[min(max(offset, 0), len(found)):]
 	return &Services{Total: len(is.set.items), Matched: len(found), Items: page[:min(pageSize, len(page))]}, nil
 }
 
-// wants reports whether the filters of the query let a service pass.
-func (q query) wants(i *Item) bool {
+// wanted reports whether the filters of a request let a service pass.
+func wanted(q url.Values, i *Item) bool {
 	cluster := q.Get("cluster")
 	return (q.Get("type") == "" || q.Get("type") == i.Type) &&
 		(q.Get("conflicts") == "" || len(i.Conflicts) > 0) &&
 		(q.Get("policy") == "" || i.Policy != "") &&
 		(q.Get("empty") == "" || i.Ready == 0) &&
-		(cluster == "" || slices.ContainsFunc(i.Clusters, func(e Exporter) bool { return e.Name == cluster }))
+		(cluster == "" || slices.ContainsFunc(i.Clusters, func(e Exporter) bool { return e.Cluster == cluster }))
 }
 
-// set is the hub's records at one time.
+// set is what the hub's records at one time amount to.
 type set struct {
-	state   *preview.State
-	members []*clustersetv1alpha1.MemberCluster
-	items   map[types.NamespacedName]*Item
-	// endpoints are those of all services.
-	endpoints []*clustersetv1alpha1.ExportedEndpoints
-	keys      []types.NamespacedName // of the items, sorted
+	of    *view.HubFacts
+	state *preview.State
+	items []*Item // by namespace and name
 }
 
-// newSet returns the set of a hub's objects. It reuses the unchanged items of an earlier set.
-func newSet(objects []runtime.Object, earlier *set) *set {
-	s := &set{state: preview.NewState(objects), items: map[types.NamespacedName]*Item{}}
-	for _, o := range objects {
-		switch o := o.(type) {
-		case *clustersetv1alpha1.MemberCluster:
-			s.members = append(s.members, o)
-		case *clustersetv1alpha1.ExportedEndpoints:
-			s.endpoints = append(s.endpoints, o)
-		}
-	}
-	slices.SortFunc(s.members, func(a, b *clustersetv1alpha1.MemberCluster) int { return cmp.Compare(a.Name, b.Name) })
+func newSet(hub *view.HubFacts) *set {
+	s := &set{of: hub, state: hub.State}
 	for _, key := range s.state.Services() {
-		i := earlier.items[key]
-		if i == nil || !s.state.SameExported(earlier.state, key) {
-			i = item(s.state.Exported(key))
-		}
-		if i != nil {
-			s.items[key] = i
-			s.keys = append(s.keys, key)
+		if e := hub.Services[key]; e != nil {
+			s.items = append(s.items, item(e))
 		}
 	}
 	return s
 }
 
-// item returns a service as it is listed, or nil if there is none.
+// same reports whether a hub has the set's records, and says the same of who can't reach whom.
+func (s *set) same(hub *view.HubFacts) bool {
+	return reflect.DeepEqual(s.of.Members, hub.Members) && reflect.DeepEqual(s.of.Exports, hub.Exports) &&
+		reflect.DeepEqual(s.of.Endpoints, hub.Endpoints) && reflect.DeepEqual(view.Unreachable(s.of.Heard), view.Unreachable(hub.Heard))
+}
+
+// item returns a service as it is listed.
 func item(e *preview.Exported) *Item {
-	if e == nil {
-		return nil
-	}
 	i := &Item{Namespace: e.Namespace, Name: e.Name, Type: string(e.Type), Winner: e.Winner, Readiness: e.Readiness, Policy: e.Policy.String()}
 	for n := range e.Conflicts {
 		i.Conflicts = append(i.Conflicts, preview.ConflictOf(&e.Conflicts[n]))
 	}
 	for _, by := range e.By {
-		i.Clusters = append(i.Clusters, Exporter{by.Cluster, by.Ready, by.Endpoints, by.ExportedAt, by.ClusterIPs, by.ExportTo, nil})
+		i.Clusters = append(i.Clusters, Exporter{Exporter: by})
 	}
 	for _, p := range e.Ports {
 		i.Ports = append(i.Ports, strings.TrimSpace(fmt.Sprintf("%s %d/%s", p.Name, p.Port, p.Protocol)))
@@ -193,16 +162,16 @@ func (s *shown) at(addr netip.Addr) map[types.NamespacedName]bool {
 			}
 		}
 	}
-	for _, e := range s.set.endpoints {
+	for i := range s.hub.Endpoints {
+		e := &s.hub.Endpoints[i]
 		key, _ := desired.ServiceOf(e)
-		for i := range e.Spec.Endpoints {
-			find(key, e.Spec.Endpoints[i].Addresses)
+		for n := range e.Spec.Endpoints {
+			find(key, e.Spec.Endpoints[n].Addresses)
 		}
 	}
-	for _, key := range s.set.keys {
-		for _, r := range s.set.state.Records(key) {
-			find(key, r.Spec.ClusterIPs)
-		}
+	for i := range s.hub.Exports {
+		key, _ := desired.ServiceOf(&s.hub.Exports[i])
+		find(key, s.hub.Exports[i].Spec.ClusterIPs)
 	}
 	for _, from := range s.sources {
 		if from.Local != nil {

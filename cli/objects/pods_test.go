@@ -1,11 +1,14 @@
 package objects
 
 import (
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
@@ -34,6 +37,24 @@ func TestPods(t *testing.T) {
 		if got := Program(&found[i].Spec, found[i].Labels[Component]).Image; got != want {
 			t.Errorf("found %s, want %s", got, want)
 		}
+	}
+}
+
+// The API server passes on a pod's redirects. The user's token must not go along.
+func TestPodsThatRedirect(t *testing.T) {
+	elsewhere := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		t.Errorf("elsewhere was asked, with Authorization %q", r.Header.Get("Authorization"))
+	}))
+	defer elsewhere.Close()
+	server := httptest.NewServer(http.RedirectHandler(elsewhere.URL, http.StatusFound))
+	defer server.Close()
+	pods, err := PodClient(&rest.Config{Host: server.URL, BearerToken: "the-users-token"}, 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = pods.CoreV1().Pods("dns").ProxyGet("http", "coredns-1", "9153", "metrics", nil).DoRaw(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "redirects") {
+		t.Errorf("got %v", err)
 	}
 }
 

@@ -42,14 +42,15 @@ func (r *Readiness) Add(ready int, of clustersetv1alpha1.MemberClusterPhase) {
 
 // Exporter is one cluster's export of a service.
 type Exporter struct {
-	Cluster    string
-	ExportedAt time.Time
-	ClusterIPs []string
+	Cluster    string    `json:"name"`
+	ExportedAt time.Time `json:"exportedAt"`
+	ClusterIPs []string  `json:"clusterIPs,omitempty"`
 	// ExportTo are the clusters and communities that it is for. Empty: all.
-	ExportTo []string
+	ExportTo []string `json:"exportTo,omitempty"`
 	// Endpoints is the number of endpoints that it exports, and Ready that of the ready ones. One with an address of each family
 	// counts once.
-	Ready, Endpoints int
+	Ready     int `json:"ready"`
+	Endpoints int `json:"endpoints"`
 }
 
 // Exported returns a service, or nil if no cluster exports it.

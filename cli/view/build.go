@@ -46,9 +46,7 @@ func Build(f Facts) Report {
 			exports[cluster]++
 		}
 	}
-	pointers := make([]*clustersetv1alpha1.MemberCluster, len(members))
 	for i := range members {
-		pointers[i] = &members[i]
 		c := clusterOf(&members[i], f.Now)
 		if asked {
 			c = OnHub(&members[i], f.Hub.Heard[members[i].Name].Renewed, exports[members[i].Name], f.hubNow())
@@ -57,7 +55,7 @@ func Build(f Facts) Report {
 		r.Clusters = append(r.Clusters, c)
 		r.Hub.ExpiryPaused = r.Hub.ExpiryPaused || meta.IsStatusConditionTrue(members[i].Status.Conditions, clustersetv1alpha1.ConditionExpiryPaused)
 	}
-	r.Hub.NotEnforced = NotEnforced(pointers)
+	r.Hub.NotEnforced = notEnforced(members)
 	slices.SortFunc(r.Clusters, func(a, b Cluster) int { return cmp.Compare(a.Name, b.Name) })
 	if f.Local != nil {
 		if f.Local.unnamed() {
@@ -190,10 +188,11 @@ var flaws = []struct {
 	},
 }
 
-// NotEnforced returns why the communities that MemberClusters name don't count, empty if they do or if there are none.
-func NotEnforced(members []*clustersetv1alpha1.MemberCluster) string {
+// notEnforced returns why the communities that MemberClusters name don't count, empty if they do or if there are none.
+func notEnforced(members []clustersetv1alpha1.MemberCluster) string {
 	set, said := communities.Set{}, false
-	for _, m := range members {
+	for i := range members {
+		m := &members[i]
 		if m.Left() {
 			continue
 		}

@@ -168,7 +168,7 @@ func (f *HubFacts) Know(endpoints []clustersetv1alpha1.ExportedEndpoints) {
 	for i := range endpoints {
 		records = append(records, &endpoints[i])
 	}
-	f.State, f.Services = preview.NewState(records), map[types.NamespacedName]*preview.Exported{}
+	f.Endpoints, f.State, f.Services = endpoints, preview.NewState(records), map[types.NamespacedName]*preview.Exported{}
 	for _, key := range f.State.Services() {
 		if e := f.State.Exported(key); e != nil {
 			f.Services[key] = e

@@ -46,8 +46,6 @@ type Pod struct {
 	Restarts int32
 	// Waits is why its container doesn't run, empty if that isn't known.
 	Waits string
-	// MetricsPort is its port called metrics, 0 if it has none.
-	MetricsPort int32
 	// Location is what a DNS server's environment says, and ZoneOfNode that it has the zone of its node.
 	Location   topology.Location
 	ZoneOfNode bool
@@ -83,11 +81,6 @@ func podOf(pod *corev1.Pod) Pod {
 	p := Pod{Part: pod.Labels[objects.Component], Namespace: pod.Namespace, Name: pod.Name}
 	c := Program(&pod.Spec, p.Part)
 	p.Version, _ = objects.ImageTag(c.Image)
-	for _, port := range c.Ports {
-		if port.Name == "metrics" {
-			p.MetricsPort = port.ContainerPort
-		}
-	}
 	for _, condition := range pod.Status.Conditions {
 		p.Ready = p.Ready || condition.Type == corev1.PodReady && condition.Status == corev1.ConditionTrue
 	}

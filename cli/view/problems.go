@@ -294,18 +294,10 @@ func (p *Problem) About() string { return strings.TrimPrefix(p.Namespace+"/"+p.N
 const MissingElsewhere = "MissingElsewhere"
 
 // elsewhere finds the namespaces that other clusters lack: with the hub those of all exports, else those that this cluster exports from.
-func elsewhere(f Facts) (all []Problem) {
+func elsewhere(f Facts) []Problem {
 	switch {
 	case f.asked():
-		exports := make([]*clustersetv1alpha1.ExportedService, len(f.Hub.Exports))
-		for i := range f.Hub.Exports {
-			exports[i] = &f.Hub.Exports[i]
-		}
-		var known []string // this cluster's are known for certain
-		if f.Local != nil && f.Local.Namespaces != nil {
-			known = append(known, f.Local.Cluster)
-		}
-		return f.Hub.Elsewhere(exports, known, f.hubNow())
+		return missingElsewhere(f)
 	case f.Local != nil:
 		return f.Local.saidOfElsewhere(f.Now)
 	}
@@ -321,19 +313,20 @@ func (f *HubFacts) Lacks(m *clustersetv1alpha1.MemberCluster, namespace string, 
 	return clustersetv1alpha1.ParseNamespaces(m.Status.Namespaces).Lack(namespace), "as of 16m ago at worst"
 }
 
-// Elsewhere finds the namespaces of exports that clusters say they lack although they would import these. Those whose namespaces are known otherwise
-// are left out.
-func (f *HubFacts) Elsewhere(exports []*clustersetv1alpha1.ExportedService, known []string, now time.Time) (all []Problem) {
-	byName, member := ByName(f.Members)
+// missingElsewhere finds the namespaces of exports that clusters say they lack although they would import these.
+func missingElsewhere(f Facts) (all []Problem) {
+	byName, member := ByName(f.Hub.Members)
 	in := map[string][]*clustersetv1alpha1.ExportedService{}
-	for _, e := range exports {
+	for i := range f.Hub.Exports {
+		e := &f.Hub.Exports[i]
 		if cluster, _ := e.SourceCluster(); byName[cluster] != nil && !byName[cluster].Left() {
 			in[e.Spec.ServiceNamespace] = append(in[e.Spec.ServiceNamespace], e)
 		}
 	}
 	without := map[string][]string{} // by namespace
 	for _, name := range slices.Sorted(maps.Keys(byName)) {
-		if slices.Contains(known, name) || byName[name].Left() {
+		own := f.Local != nil && f.Local.Namespaces != nil && name == f.Local.Cluster // its are known for certain
+		if own || byName[name].Left() {
 			continue
 		}
 		sees := merge.Sees(name, member)
@@ -342,7 +335,7 @@ func (f *HubFacts) Elsewhere(exports []*clustersetv1alpha1.ExportedService, know
 			return cluster != name && sees(cluster, e.Spec.ExportTo) == merge.Seen
 		}
 		for namespace, exports := range in {
-			if lacks, as := f.Lacks(byName[name], namespace, now); lacks && slices.ContainsFunc(exports, wants) {
+			if lacks, as := f.Hub.Lacks(byName[name], namespace, f.hubNow()); lacks && slices.ContainsFunc(exports, wants) {
 				without[namespace] = append(without[namespace], name+" ("+as+")")
 			}
 		}

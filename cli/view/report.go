@@ -240,6 +240,8 @@ type HubFacts struct {
 	// Process is when the hub process last said that it runs, zero if that isn't known.
 	Process time.Time
 	Exports []clustersetv1alpha1.ExportedService
+	// Endpoints are those behind the exports.
+	Endpoints []clustersetv1alpha1.ExportedEndpoints
 	// Services are what the exports amount to, as State, which has the records, says: at least of services that need attention.
 	Services map[types.NamespacedName]*preview.Exported
 	State    *preview.State

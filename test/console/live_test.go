@@ -24,21 +24,6 @@ func TestLive(t *testing.T) {
 	f.Hub.Apply("apiVersion: clusterset.dev/v1alpha1\nkind: MemberCluster\nmetadata: {name: beijing}\nspec: {drain: false}\n")
 	p.until(found(".tile", "beijing") + `?.innerText.includes("drained") === false`)
 
-	// The history has what the console saw, and what the hub process said.
-	p.goTo("#/history")
-	happened := func(about, reason string) string {
-		return `[...document.querySelectorAll(".happened")].some((e) => e.querySelector("b").innerText === ` + quote(about) + ` && e.innerText.includes(` + quote(reason) + `))`
-	}
-	p.until(happened("beijing", "Drained"))
-	p.until(happened("beijing", "Undrained"))
-	p.until(happened("shanghai", "HeartbeatSeen"))
-	p.fill("#search", "undrained")
-	p.until(`document.querySelectorAll(".happened").length === 1`)
-	p.accessible()
-	p.narrow()
-	p.accessible()
-	p.size(1280, 900)
-
 	p.goTo("#/services")
 	beijing, shanghai := f.Member("beijing"), f.Member("shanghai")
 	beijing.Apply(service(t, 2, true))
@@ -78,8 +63,6 @@ func TestAway(t *testing.T) {
 	f.links["hub"].Set(faultproxy.Condition{})
 	p.seesNot("doesn't answer")
 	p.until(`document.querySelector(".liveness").innerText === "Live"`)
-	p.goTo("#/history")
-	p.sees("can't be reached", "it answers again")
 }
 
 // Problems has what the doctor finds, with lines to paste and the age, and what it couldn't check.

@@ -59,7 +59,7 @@ func inProcess(t *testing.T, objects []runtime.Object) *consoled {
 	t.Helper()
 	chromium(t)
 	server := console.New(console.Options{})
-	server.AddSource(console.Source{Role: console.RoleFiles, State: console.Live, Since: time.Now(), LastAnswer: time.Now()})
+	server.AddSource(console.Source{Role: console.RoleFiles, State: console.Live, LastAnswer: time.Now()})
 	server.SetRecords(objects)
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp4", "127.0.0.1:0")
 	if err != nil {

@@ -5,7 +5,6 @@ import { chips, fromAddress, toParameter, toWords } from "./changes.js";
 import { serverNow, setServerTime, useApi, useConnection } from "./live.js";
 import { Announcer, announce, Choice, Effect, Icon, useClock } from "./parts.js";
 import { severity, sourceName, span } from "./words.js";
-import { HistoryView } from "./history.js";
 import { LinksView } from "./links.js";
 import { MapView } from "./map.js";
 import { ProblemsView } from "./problems.js";
@@ -14,7 +13,7 @@ import { ServiceView } from "./service.js";
 import { WhatIfView } from "./whatif.js";
 
 const views = {
-  map: ["Map", MapView, "1"], services: ["Services", ServicesView, "2"], problems: ["Problems", ProblemsView, "3"], links: ["Links", LinksView, "4"], whatif: ["What if", WhatIfView, "5"], history: ["History", HistoryView, "6"],
+  map: ["Map", MapView, "1"], services: ["Services", ServicesView, "2"], problems: ["Problems", ProblemsView, "3"], links: ["Links", LinksView, "4"], whatif: ["What if", WhatIfView, "5"],
   service: ["Service", ServiceView],
 };
 const themes = { "": "Auto", light: "Light", dark: "Dark" };
@@ -196,7 +195,7 @@ function useShortcuts() {
 
 function Help({ singleKeys }) {
   const keys = [
-    ["1 2 3 4 5 6", "Map, Services, Problems, Links, What if, History"], ["/", "go to the search field"], ["Tab", "next part of the page"],
+    ["1 2 3 4 5", "Map, Services, Problems, Links, What if"], ["/", "go to the search field"], ["Tab", "next part of the page"],
     ["↑ ↓ ← → Home End", "move in the map, a list or a matrix"], ["Enter", "open what has the focus"], ["Esc", "close the details, or this"], ["t", "theme: auto, light, dark"], ["?", "this"],
   ];
   return html`<dialog id="help" aria-labelledby="help-title" onClick=${(e) => e.target.id === "help" && e.target.close()}>

@@ -40,7 +40,7 @@ export function LinksView({ address, map, parameter }) {
 
 /** table is the links as CSV. */
 export function table(links) {
-  const fields = ["from", "to", "services", "names", "clusterSetIPs", "lastResort", "reachable", "reason", "roundTripMicroseconds"];
+  const fields = ["from", "to", "services", "lastResort", "reachable", "reason", "roundTripMicroseconds"];
   return [fields, ...links.map((l) => fields.map((f) => l[f] ?? ""))].map((row) => row.join() + "\n").join("");
 }
 
@@ -51,7 +51,7 @@ function inWords(l) {
   const reach = { True: "reached", False: "not reached", Unknown: "not measured" }[l.reachable];
   const trip = l.roundTripMicroseconds ? ` in ${trips(l)}` : "";
   const since = l.reachable === "False" && l.since ? `, for ${span(serverNow() - Date.parse(l.since))}` : "";
-  return [`${l.from} to ${l.to}: ` + (l.services ? `${count(l.services, "service")} (${count(l.names, "name")}, ${count(l.clusterSetIPs, "ClusterSetIP")})` : "no service"),
+  return [`${l.from} to ${l.to}: ` + (l.services ? count(l.services, "service") : "no service"),
     l.lastResort && `${l.lastResort} as the last resort`, reach && reach + trip + (l.reason && l.reason !== "Answers" ? ` (${l.reason})` : "") + since].filter(Boolean).join("; ");
 }
 

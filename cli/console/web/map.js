@@ -161,10 +161,9 @@ function Sources({ sources, problems, open }) {
   const state = { Live: ["ready", "good"], Loading: ["unknown", "calm"], Away: ["expired", "bad"], Refused: ["cross", "bad"] };
   return html`<details class="sources" open=${open || sources.length <= 4}>
     <summary>What this page reads: ${count(sources.length, "source")}</summary>
-    <${Table} label="Sources" head=${["Source", "State", "Since", "Last answer", "Services", "Server"]}>${sources.map((s, i) => html`<tr key=${i}>
+    <${Table} label="Sources" head=${["Source", "State", "Last answer", "Services", "Server"]}>${sources.map((s, i) => html`<tr key=${i}>
         <th scope="row">${sourceName(s)}</th>
         <td><${Tag} icon=${state[s.state]?.[0] ?? "unknown"} tone=${state[s.state]?.[1] ?? "calm"}>${s.state}<//>${s.error && html`<div class="faint">${s.error}</div>`}</td>
-        <td>${s.since && html`<${Age} time=${s.since} />`}</td>
         <td>${s.lastAnswer && html`<${Age} time=${s.lastAnswer} />`}</td>
         <td>${s.role === "member" && s.lastAnswer && [`${s.imported ?? 0} imported, ${s.exported ?? 0} exported`, wrong(s) && count(wrong(s), "problem")].filter(Boolean).join(", ")}</td>
         <td class="faint">${s.server}</td>

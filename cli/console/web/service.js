@@ -74,8 +74,7 @@ export function ServiceView({ address, map, problems, changes, parameter }) {
 function Access({ data, namespace, name, type, map }) {
   const service = namespace + "/" + name, ips = data.clusterSetIPs ?? {};
   const members = map?.sources.filter((s) => s.role === "member" && s.context in ips) ?? [];
-  const extended = members.filter((s) => s.extended?.includes(service));
-  const zones = ["clusterset.local", ...(data.rows.some((r) => r.before && r.before.global.result !== "NXDOMAIN") ? ["global"] : []), ...(extended.length ? ["cluster.local"] : [])];
+  const zones = ["clusterset.local", ...(data.rows.some((r) => r.before && r.before.global.result !== "NXDOMAIN") ? ["global"] : [])];
   const names = zones.map((zone) => `${name}.${namespace}.svc.${zone}`);
   const at = members.length ? members.map((m) => [...given(map.flags, "kubeconfig"), "--context", m.context]) : [[]];
   const commands = [...names.map((n) => inShell("dig", "+short", n)), ...at.map((where) => inShell("clusterset", "explain", service, ...where))];
@@ -83,7 +82,6 @@ function Access({ data, namespace, name, type, map }) {
       <div><dt>Names</dt><dd>${names.map((n) => html`<div key=${n}><code>${n}</code></div>`)}</dd></div>
       ${type !== "Headless" && html`<div><dt>ClusterSetIPs</dt><dd>${members.map((m) => html`<div key=${m.context}>${m.cluster || m.context}: ${ips[m.context]?.length ? html`<code>${ips[m.context].join(", ")}</code>` : html`<span class="faint">none</span>`}</div>`)}
         ${members.length === 0 && html`<span class="faint">Each cluster assigns its own. Start the console with --context to see those of a cluster.</span>`}</dd></div>`}
-      ${extended.length > 0 && html`<div><dt>Own name</dt><dd>${extended.map((m) => html`<div key=${m.context}>${m.cluster}: <${Tag} icon="out" tone="good">extended<//> leads to other clusters while it has no ready endpoint</div>`)}</dd></div>`}
     </dl>
     <p class="faint small above">In a pod of a member, and in your shell:</p>
     ${commands.map((c) => html`<${Command} key=${c} text=${c} />`)}`;

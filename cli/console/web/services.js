@@ -46,7 +46,7 @@ export function ServicesView({ address, map, whatif }) {
         <${Column} name="clusters" text="Exported by" params=${params} />
         <${Column} name="ready" text="Ready" params=${params} />
         <span role="columnheader">Policy and state</span>`,
-      row: (i, at, rove) => html`<${Row} key=${i} s=${list.items.get(i)} at=${at} effects=${effects} sources=${map.data?.sources ?? []} rove=${rove} />`,
+      row: (i, at, rove) => html`<${Row} key=${i} s=${list.items.get(i)} at=${at} effects=${effects} rove=${rove} />`,
     })}
     ${list.matched === 0 && html`<p class="notice">No service matches.</p>`}`;
 }
@@ -60,10 +60,9 @@ function Column({ name, text, params, first }) {
   return html`<span role="columnheader" aria-sort=${on ? (desc ? "descending" : "ascending") : undefined}><a href=${here(next)}>${text}${on && html` <${Icon} name=${desc ? "less" : "more"} />`}</a></span>`;
 }
 
-function Row({ s, at, effects, sources, rove }) {
+function Row({ s, at, effects, rove }) {
   if (!s) return html`<div class="row" ...${at}><span role="gridcell" class="faint" ...${rove}>…</span></div>`;
   const service = s.namespace + "/" + s.name, changed = effects.get(service);
-  const extended = sources.filter((from) => from.extended?.includes(service)).map((from) => from.cluster);
   const endpoints = s.clusters.reduce((n, c) => n + c.endpoints, 0);
   return html`<div class=${"row" + (changed ? " changed" : "")} ...${at}>
     <span role="gridcell" class="name"><a href=${to("service", [s.namespace, s.name])} ...${rove}><span class="faint">${s.namespace}/</span>${s.name}</a></span>
@@ -73,7 +72,6 @@ function Row({ s, at, effects, sources, rove }) {
     <span role="gridcell" class="state">
       ${changed && html`<${Effects} list=${changed.slice(0, 2)} />`}
       ${s.conflicts && html`<${Tag} icon="conflict" tone="warn" title=${count(new Set(s.conflicts.map((c) => c.field)).size, "conflict")}>conflict<//>`}
-      ${extended.length > 0 && html`<${Tag} icon="out" title=${`Its own name fails over to other clusters in ${extended.join(", ")}`}>extended<//>`}
       ${s.policy && html`<${Tag} icon="policy" title="stated by its exports">${s.policy}<//>`}
     </span>
   </div>`;
