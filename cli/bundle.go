@@ -64,8 +64,8 @@ func (b *bundleCommand) run(ctx context.Context, stdout io.Writer) (err error) {
 	w.Add("version.txt", []byte(programVersion()))
 	for _, c := range all {
 		w.Collect(ctx, c.Cluster)
-		for _, command := range []string{"status", "services", "doctor"} {
-			w.Add(c.Name+"/"+command+".txt", c.output(ctx, command))
+		for _, command := range [][]string{{"status", "-o", "wide"}, {"services", "-A", "-o", "wide"}, {"doctor"}} {
+			w.Add(c.Name+"/"+command[0]+".txt", printed(ctx, append(command, c.flags...)))
 		}
 	}
 	err = errors.Join(w.Close(), f.Close(), ctx.Err())
@@ -88,10 +88,17 @@ type bundled struct {
 }
 
 func (b *bundleCommand) open() (all []bundled, err error) {
-	hub := []string{"--hub-kubeconfig", b.hubKubeconfig, "--hub-context", b.hubContext} // without values if there is none
 	add := func(folder string, c *objects.Cluster, kubeconfig, context string) error {
 		from, err := bundle.NewCluster(c, folder)
-		all = append(all, bundled{from, append([]string{"--kubeconfig", kubeconfig, "--context", context}, hub...)})
+		read := bundled{Cluster: from}
+		for _, flag := range [][2]string{
+			{"--kubeconfig", kubeconfig}, {"--context", context}, {"--hub-kubeconfig", b.hubKubeconfig}, {"--hub-context", b.hubContext},
+		} {
+			if flag[1] != "" {
+				read.flags = append(read.flags, flag[:]...)
+			}
+		}
+		all = append(all, read)
 		return err
 	}
 	if b.hasHub() {
@@ -123,19 +130,8 @@ func (b *bundleCommand) open() (all []bundled, err error) {
 	return all, nil
 }
 
-func (c *bundled) output(ctx context.Context, command string) []byte {
-	args := []string{command}
-	for i := 0; i < len(c.flags); i += 2 {
-		if c.flags[i+1] != "" {
-			args = append(args, c.flags[i], c.flags[i+1])
-		}
-	}
-	switch command {
-	case "services":
-		args = append(args, "-A", "-o", "wide")
-	case "status":
-		args = append(args, "-o", "wide")
-	}
+// printed is what another command prints.
+func printed(ctx context.Context, args []string) []byte {
 	var out bytes.Buffer
 	root := newRoot()
 	for _, cmd := range root.Commands() {

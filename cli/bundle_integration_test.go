@@ -64,7 +64,7 @@ func (w *credentials) bundled(t *testing.T) {
 		"member-b/services.txt":                             "web",
 		"member-b/doctor.txt":                               "PROBLEM",
 		"member-b/pods/clusterset-system/agent/status.yaml": "phase: Pending",
-		"left-out.txt":                                      "agent metrics: ",
+		"left-out.txt":                                      "agent/metrics.txt: ",
 	} {
 		if !strings.Contains(files[name], want) {
 			t.Errorf("%s has no %q:\n%s", name, want, files[name])

@@ -48,9 +48,8 @@ func TestABundlesCommandsReadNoVariables(t *testing.T) {
 	for _, name := range []string{"CONTEXT", "HUB_CONTEXT", "OUTPUT"} {
 		t.Setenv("CLUSTERSET_"+name, "strange")
 	}
-	c := bundled{nil, []string{"--kubeconfig", nowhere(t), "--context", "", "--hub-context", ""}}
 	for _, command := range []string{"status", "services", "doctor"} {
-		if got := string(c.output(t.Context(), command)); strings.Contains(got, "strange") || !strings.Contains(got, "can't be reached") {
+		if got := string(printed(t.Context(), []string{command, "--kubeconfig", nowhere(t)})); strings.Contains(got, "strange") || !strings.Contains(got, "can't be reached") {
 			t.Errorf("%s says %s", command, got)
 		}
 	}

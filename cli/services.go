@@ -14,6 +14,7 @@ import (
 	"github.com/clusterset/clusterset/api"
 	"github.com/clusterset/clusterset/cli/objects"
 	"github.com/clusterset/clusterset/cli/preview"
+	"github.com/clusterset/clusterset/cli/screen"
 	"github.com/clusterset/clusterset/cli/services"
 	"github.com/clusterset/clusterset/cli/view"
 )
@@ -82,11 +83,11 @@ func (s *servicesCommand) run(ctx context.Context, stdout, stderr io.Writer) err
 	where := "the set"
 	if !s.all {
 		if s.namespace == "" {
-			at := *s // what kubectl would use for the cluster that is read
-			if s.hasHub() && !s.hasLocal() {
-				at.kubeconfig, at.context = s.hubKubeconfig, s.hubContext
+			file, name := s.kubeconfig, s.context
+			if !s.hasLocal() {
+				file, name = s.hubKubeconfig, s.hubContext
 			}
-			if s.namespace, err = usualNamespace(at.kubeconfig, at.context); err != nil {
+			if s.namespace, err = usualNamespace(file, name); err != nil {
 				return err
 			}
 		}
@@ -97,7 +98,7 @@ func (s *servicesCommand) run(ctx context.Context, stdout, stderr io.Writer) err
 		_, err := fmt.Fprintf(stderr, "No services are exported or imported in %s.\n", where)
 		return err
 	}
-	return s.write(stdout, list, func() string { return services.Render(list, s.wide(), colours(stdout)) })
+	return s.write(stdout, list, func() string { return services.Render(list, screen.Style{Wide: s.wide(), Colours: colours(stdout)}) })
 }
 
 // servicesOf lists the services of a cluster and the hub, each of which may be nil. If the cluster is the hub itself, it is read as that too.

@@ -92,7 +92,7 @@ func (s *statusCommand) showWhenGood(ctx context.Context, w io.Writer, look func
 		if text.Len() > 0 && ctx.Err() == nil {
 			last = text.String()
 		}
-		if errors.As(err, new(problemsError)) || err != nil && text.Len() > 0 { // the hub may answer in time
+		if err != nil && text.Len() > 0 { // the hub may answer in time
 			return err.Error(), nil
 		}
 		return "", err
@@ -123,12 +123,7 @@ func (s *statusCommand) show(ctx context.Context, w io.Writer, look func(context
 	case facts.Hub != nil && facts.Hub.Err != nil:
 		return facts.Hub.Err
 	case n > 0:
-		return problemsError(screen.Counted(n, "problem") + ", shown above")
+		return errors.New(screen.Counted(n, "problem") + ", shown above")
 	}
 	return nil
 }
-
-// problemsError is why status fails although it could read everything.
-type problemsError string
-
-func (e problemsError) Error() string { return string(e) }

@@ -100,7 +100,7 @@ func (t *testCommand) run(ctx context.Context, stdout, stderr io.Writer) error {
 		return err
 	}
 	if n := len(report.Problems); n > 0 {
-		return problemsError(screen.Counted(n, "problem") + ", shown above")
+		return errors.New(screen.Counted(n, "problem") + ", shown above")
 	}
 	return nil
 }

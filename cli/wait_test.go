@@ -77,7 +77,7 @@ func TestDrainWaitsForTheOthers(t *testing.T) {
 		}
 		w.beat("tianjin", before, "beijing")
 		err = wait.followed(t.Context(), w.hub, "beijing")
-		want := "gave up after 1m0s: agents haven't followed the change yet, of shanghai; read their logs, or wait longer with --timeout; tianjin can't follow: its MemberCluster beijing isn't its agent's copy, so it doesn't follow the hub's; "
+		want := "gave up after 1m0s: agents haven't followed the change yet, of shanghai; read their logs, or wait longer with --timeout; tianjin can't follow: MemberClusters that aren't its agent's copies keep it from following the hub: beijing; "
 		if err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}

@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -27,8 +28,8 @@ import (
 )
 
 const (
-	// maxFile is the most bytes of a file. What is cut off is said in its name.
-	maxFile = 16 << 20
+	// maxAnswer is the most bytes of what a pod answers.
+	maxAnswer = 16 << 20
 	// maxLog is the most bytes of the log of a container, the last ones.
 	maxLog = 2 << 20
 )
@@ -43,7 +44,7 @@ type Cluster struct {
 
 // NewCluster returns a cluster whose folder has that name.
 func NewCluster(c *objects.Cluster, name string) (*Cluster, error) {
-	pods, err := objects.PodClient(c.Config, maxFile)
+	pods, err := objects.PodClient(c.Config, maxAnswer)
 	return &Cluster{c, name, pods}, err
 }
 
@@ -69,9 +70,6 @@ func (w *Writer) Add(name string, content []byte) {
 		return
 	}
 	content = Redact(content)
-	if len(content) > maxFile {
-		name, content = name+".beginning", content[:maxFile]
-	}
 	header := &tar.Header{Typeflag: tar.TypeReg, Name: "clusterset-bundle/" + name, Mode: 0o600, Size: int64(len(content)), ModTime: w.now, Format: tar.FormatPAX}
 	if w.err = w.tar.WriteHeader(header); w.err == nil {
 		_, w.err = w.tar.Write(content)
@@ -142,13 +140,9 @@ func (w *Writer) Collect(ctx context.Context, c *Cluster) {
 	w.pods(ctx, c)
 }
 
-// ours reports whether an Event is of clusterset, or about its pods or a kind that it works on.
+// ours reports whether an Event is of clusterset, or about its pods or kinds.
 func ours(e *unstructured.Unstructured) bool {
-	source, _, _ := unstructured.NestedString(e.Object, "source", "component")
-	controller, _, _ := unstructured.NestedString(e.Object, "reportingComponent")
-	about, _, _ := unstructured.NestedString(e.Object, "involvedObject", "kind")
-	name, _, _ := unstructured.NestedString(e.Object, "involvedObject", "name")
-	return strings.Contains(source+" "+controller+" "+name, "clusterset") || only[about] == nil && slices.ContainsFunc(kinds, func(k string) bool { return strings.HasPrefix(k+".", about+".") })
+	return strings.Contains(fmt.Sprint(e.Object["source"], e.Object["reportingComponent"], e.Object["involvedObject"]), "clusterset")
 }
 
 func (w *Writer) objects(name string, items []unstructured.Unstructured) {
@@ -199,29 +193,22 @@ func (w *Writer) pods(ctx context.Context, c *Cluster) {
 func (w *Writer) logs(ctx context.Context, c *Cluster, p *corev1.Pod, container, at string) {
 	lines, limit := int64(20_000), int64(maxLog)
 	for _, previous := range []bool{false, true} {
-		name := at + "/" + container + ".log"
-		if previous {
-			if !slices.ContainsFunc(p.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool { return s.Name == container && s.RestartCount > 0 }) {
-				return
-			}
-			name = at + "/" + container + ".previous.log"
-		}
-		content, err := c.pods.CoreV1().Pods(p.Namespace).GetLogs(p.Name, &corev1.PodLogOptions{
+		name := at + "/" + container + map[bool]string{false: ".log", true: ".previous.log"}[previous]
+		w.answer(ctx, name, !previous, c.pods.CoreV1().Pods(p.Namespace).GetLogs(p.Name, &corev1.PodLogOptions{
 			Container: container, Previous: previous, TailLines: &lines, LimitBytes: &limit, Timestamps: true,
-		}).DoRaw(ctx)
-		if err != nil {
-			w.leave(name, err)
-			continue
-		}
-		w.Add(name, content)
+		}))
 	}
 }
 
 func (w *Writer) metrics(ctx context.Context, c *Cluster, p *corev1.Pod, port int32, at string) {
-	content, err := c.pods.CoreV1().Pods(p.Namespace).ProxyGet("http", p.Name, fmt.Sprint(port), "metrics", nil).DoRaw(ctx)
-	if err != nil {
-		w.leave(at+" metrics", err)
-		return
+	w.answer(ctx, at+"/metrics.txt", true, c.pods.CoreV1().Pods(p.Namespace).ProxyGet("http", p.Name, fmt.Sprint(port), "metrics", nil))
+}
+
+// answer adds what an API server answers. What isn't expected need not be there.
+func (w *Writer) answer(ctx context.Context, name string, expected bool, from rest.ResponseWrapper) {
+	if content, err := from.DoRaw(ctx); err == nil {
+		w.Add(name, content)
+	} else if expected {
+		w.leave(name, err)
 	}
-	w.Add(at+"/metrics.txt", content)
 }

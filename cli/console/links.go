@@ -131,7 +131,7 @@ func (s *shown) measured(all map[pair]Link, now time.Time) {
 			}
 			if c.Reach != nil {
 				l := all[pair{from.Cluster, c.Name}]
-				l.Reachable, l.Reason, l.Since, l.RoundTripMicroseconds = c.Reach.State, c.Reach.Reason, &c.Reach.Since, c.Reach.RoundTripMicroseconds
+				l.Reachable, l.Reason, l.Since, l.RoundTripMicroseconds = c.Reach.Reachable, c.Reach.Reason, &c.Reach.Since.Time, c.Reach.RoundTripMicroseconds
 				all[pair{from.Cluster, c.Name}] = l
 			}
 		}

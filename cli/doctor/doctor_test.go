@@ -64,7 +64,7 @@ func healthy() *Facts {
 		ClusterDNS:   ConfigMap{Key: "kube-system/coredns", Corefile: forwarding},
 		NodeLocalDNS: ConfigMap{Key: "kube-system/node-local-dns"},
 		DNSServer:    "10.96.0.10:53", Replies: []Reply{{Zone: "clusterset.local", Texts: []string{"1.0.0"}}, {Zone: "svc.global", Texts: []string{"1.0.0"}}},
-		Set: view.Report{Clusters: []view.Cluster{{Name: "beijing", Local: true}, {Name: "shanghai", Reach: &view.Reach{State: metav1.ConditionTrue, Reason: "Answers"}}}},
+		Set: view.Report{Clusters: []view.Cluster{{Name: "beijing", Local: true}, {Name: "shanghai", Reach: &clustersetv1alpha1.ClusterReachability{Reachable: metav1.ConditionTrue, Reason: "Answers"}}}},
 		Pods: []view.Pod{
 			{Part: view.PartMember, Namespace: "clusterset-system", Name: "clusterset-member-a", Version: "1.0.0", Ready: true, Restarts: 1},
 			{Part: view.PartDNS, Namespace: "clusterset-system", Name: "clusterset-dns-a", Version: "1.0.0", Ready: true, Location: here},
@@ -126,7 +126,7 @@ func TestRender(t *testing.T) {
 		"unmeasured": func(f *Facts) {
 			f.Set.Clusters = append(f.Set.Clusters, view.Cluster{Name: "tianjin"})
 			for reason, name := range map[string]string{"NoBeacon": "a", "NotAllowed": "b", "NeverReached": "c", "WrongCluster": "d"} {
-				f.Set.Clusters = append(f.Set.Clusters, view.Cluster{Name: name, Reach: &view.Reach{State: metav1.ConditionUnknown, Reason: reason}})
+				f.Set.Clusters = append(f.Set.Clusters, view.Cluster{Name: name, Reach: &clustersetv1alpha1.ClusterReachability{Reachable: metav1.ConditionUnknown, Reason: reason}})
 			}
 			for i := range f.Set.Clusters {
 				if c := &f.Set.Clusters[i]; c.Name == "c" {

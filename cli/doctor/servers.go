@@ -99,7 +99,7 @@ func checkClocks(f *Facts) (all []Finding) {
 // does that after half of the token's lifetime, which may be minutes. What the agent itself says of its token is a problem of the set.
 func checkCredentials(f *Facts) []Finding {
 	c := f.Credentials
-	if c == nil || f.Set.Hub.RefusesToken {
+	if c == nil || slices.ContainsFunc(f.Set.Problems, func(p view.Problem) bool { return p.Reason == view.TokenRefused }) {
 		return nil
 	}
 	cure := "find out why the agent (clusterset member) doesn't renew it; or " + view.Rejoin(f.Set.Cluster) + " gives it a new one"

@@ -54,7 +54,7 @@ func checkReach(f *Facts) (all []Finding) {
 		case c.Local:
 		case c.Reach == nil:
 			unknown[""] = append(unknown[""], c.Name)
-		case c.Reach.State == metav1.ConditionUnknown:
+		case c.Reach.Reachable == metav1.ConditionUnknown:
 			name := c.Name
 			if len(c.Reach.Beacons) > 0 {
 				name += " (at " + strings.Join(c.Reach.Beacons, ", ") + ")"

@@ -127,7 +127,7 @@ func (f *Facts) instead(key index.ServiceKey, all []*index.Service) string {
 		return "did you mean " + like[0] + "?"
 	}
 	if f.noNamespace {
-		missing := view.MissingNamespace(key.Namespace(), "its services")
+		missing := view.MissingNamespace(key.Namespace())
 		return missing.Message + "; " + missing.Cure
 	}
 	return "clusterset status shows who is in the set; on the hub, kubectl get exportedservices -A lists what is exported"

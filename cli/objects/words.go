@@ -38,30 +38,22 @@ func (c *Cluster) Explain(err error) error {
 	if err == nil || errors.As(err, new(*Error)) {
 		return err
 	}
-	if did, cure, ok := c.known(err); ok {
-		return &Error{Did: did, Cure: cure, Err: err}
-	}
-	return err
-}
-
-func (c *Cluster) known(err error) (did, cure string, ok bool) {
-	at := fmt.Sprintf("the %s at %s", c.What, c.Server)
-	check := "check " + c.Flags
+	at, check := fmt.Sprintf("the %s at %s ", c.What, c.Server), "check "+c.Flags
 	var certificate *tls.CertificateVerificationError
 	switch {
 	case NotServed(err):
 		part := map[bool]string{true: "hub", false: "member"}[c.What == "hub"]
-		return fmt.Sprintf("%s doesn't have the kinds that a %s has: it isn't one", at, part), check + ": is it the right context? If so, clusterset join --install-crds makes it one", true
+		return &Error{at + "doesn't have the kinds that a " + part + " has: it isn't one", check + ": is it the right context? If so, clusterset join --install-crds makes it one", err}
 	case apierrors.IsForbidden(err):
-		return fmt.Sprintf("%s refuses: %s", at, oneLine(err)), cmp.Or(c.Rights, "ask for the right, or use another account; clusterset doctor lists what is needed"), true
+		return &Error{at + "refuses: " + oneLine(err), cmp.Or(c.Rights, "ask for the right, or use another account; clusterset doctor lists what is needed"), err}
 	case apierrors.IsUnauthorized(err):
-		return at + " doesn't accept these credentials", "log in again, or " + check, true
+		return &Error{at + "doesn't accept these credentials", "log in again, or " + check, err}
 	case errors.As(err, &certificate):
-		return fmt.Sprintf("%s can't be trusted: %v", at, certificate.Err), check + ", whose certificate authority isn't this server's", true
+		return &Error{at + "can't be trusted: " + certificate.Err.Error(), check + ", whose certificate authority isn't this server's", err}
 	case unreachable(err):
-		return fmt.Sprintf("%s can't be reached: %s", at, cause(err)), check + ", and the network between", true
+		return &Error{at + "can't be reached: " + cause(err), check + ", and the network between", err}
 	}
-	return "", "", false
+	return err
 }
 
 func unreachable(err error) bool {

@@ -5,15 +5,14 @@ package services
 import (
 	"cmp"
 	"fmt"
-	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/cli/preview"
 	"github.com/clusterset/clusterset/cli/screen"
@@ -59,7 +58,7 @@ func Of(facts view.Facts, imported []discoveryv1.EndpointSlice, report view.Repo
 		return all[key]
 	}
 	if local != nil {
-		ready, phases := readyIn(imported), map[string]clustersetv1alpha1.MemberClusterPhase{}
+		ready, phases := view.Ready(imported), map[string]clustersetv1alpha1.MemberClusterPhase{}
 		for i := range local.Members {
 			phases[local.Members[i].Name] = local.Members[i].Status.Phase
 		}
@@ -68,7 +67,7 @@ func Of(facts view.Facts, imported []discoveryv1.EndpointSlice, report view.Repo
 			s := at(imp.Namespace, imp.Name)
 			s.Type, s.IPs, s.Readiness = string(imp.Spec.Type), imp.Spec.IPs, &preview.Readiness{}
 			for _, c := range imp.Status.Clusters {
-				n := ready[from{imp.Namespace, imp.Name, c.Cluster}]
+				n := ready[client.ObjectKeyFromObject(imp)][c.Cluster]
 				s.ExportedBy = append(s.ExportedBy, Exporter{Cluster: c.Cluster, Ready: &n})
 				s.Add(n, phases[c.Cluster])
 			}
@@ -130,62 +129,32 @@ func port(name string, number int32, protocol string) string {
 	return strings.TrimSpace(fmt.Sprintf("%s %d/%s", name, number, cmp.Or(protocol, "TCP")))
 }
 
-// from is a service as one cluster exports it.
-type from struct{ namespace, name, cluster string }
-
-// readyIn counts ready endpoints: those behind a cluster's external addresses, too.
-func readyIn(all []discoveryv1.EndpointSlice) map[from]int {
-	ready, addrs := map[from]int{}, map[from][]netip.Addr{}
-	for i := range all {
-		s := &all[i]
-		of := from{s.Namespace, s.Labels[api.LabelServiceName], s.Labels[api.LabelSourceCluster]}
-		if behind, external := s.Annotations[api.AnnotationExternal]; external {
-			n, _ := strconv.Atoi(behind)
-			ready[of] = max(ready[of], n)
-			continue
-		}
-		for _, e := range s.Endpoints {
-			if len(e.Addresses) == 0 || e.Conditions.Ready != nil && !*e.Conditions.Ready {
-				continue
-			}
-			if addr, err := netip.ParseAddr(e.Addresses[0]); err == nil {
-				addrs[of] = append(addrs[of], addr)
-			}
-		}
-	}
-	for of, them := range addrs {
-		ready[of] = max(ready[of], preview.Distinct(them))
-	}
-	return ready
-}
-
 // Render lists the services for a person.
-func Render(list []Service, wide, colours bool) string {
-	w := &screen.Writer{Colours: colours}
+func Render(list []Service, style screen.Style) string {
+	w := &screen.Writer{Colours: style.Colours}
 	head := []string{"NAMESPACE", "NAME", "EXPORTED BY", "READY", "IMPORTED BY", "PROBLEMS"}
-	if wide {
-		head = []string{"NAMESPACE", "NAME", "TYPE", "CLUSTERSETIP", "PORTS", "EXPORTED BY", "READY", "IMPORTED BY", "PROBLEMS"}
-	}
-	shown := 3
-	if wide {
-		shown = len(list) + 1<<10
+	if style.Wide {
+		head = slices.Insert(head, 2, "TYPE", "CLUSTERSETIP", "PORTS")
 	}
 	var rows [][]screen.Cell
 	for i := range list {
 		s := &list[i]
 		row := screen.T(s.Namespace, s.Name)
-		if wide {
+		if style.Wide {
 			row = append(row, screen.T(screen.Or(s.Type), screen.Or(strings.Join(s.IPs, ",")), screen.Or(strings.Join(s.Ports, ", ")))...)
 		}
 		by := make([]string, len(s.ExportedBy))
 		for j, e := range s.ExportedBy {
 			by[j] = e.Cluster
-			if wide && e.Ready != nil {
+			if style.Wide && e.Ready != nil {
 				by[j] += " (" + strconv.Itoa(*e.Ready) + ")"
 			}
 		}
-		rows = append(rows, append(row, screen.Cell{Text: screen.Or(screen.Several(by, shown, ", "))}, s.readyCell(),
-			screen.Cell{Text: s.importers(shown)}, s.problems(wide)))
+		importers := screen.Or(style.Several(s.ImportedBy, 3))
+		if s.Everyone {
+			importers = "all"
+		}
+		rows = append(rows, append(row, screen.Cell{Text: screen.Or(style.Several(by, 3))}, s.readyCell(), screen.Cell{Text: importers}, s.problems(style.Wide)))
 	}
 	w.Table(head, rows)
 	return w.String()
@@ -202,13 +171,6 @@ func (s *Service) readyCell() screen.Cell {
 	default:
 		return screen.Cell{Text: "0", Colour: screen.Bad}
 	}
-}
-
-func (s *Service) importers(shown int) string {
-	if s.Everyone {
-		return "all"
-	}
-	return screen.Or(screen.Several(s.ImportedBy, shown, ", "))
 }
 
 func (s *Service) problems(wide bool) screen.Cell {

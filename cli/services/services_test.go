@@ -12,6 +12,7 @@ import (
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/cli/screen"
 	"github.com/clusterset/clusterset/cli/view"
 )
 
@@ -57,14 +58,14 @@ func TestServicesOfACluster(t *testing.T) {
 shop       db    beijing            -      -            Unseen
 shop       web   beijing, shanghai  3      -            -
 `
-	if got := Render(list, false, false); got != want {
+	if got := Render(list, screen.Style{}); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 	want = `NAMESPACE  NAME  TYPE          CLUSTERSETIP  PORTS        EXPORTED BY                READY  IMPORTED BY  PROBLEMS
 shop       db    -             -             -            beijing                    -      -            Unseen: no agent has processed it
 shop       web   ClusterSetIP  10.96.1.2     http 80/TCP  beijing (2), shanghai (1)  3      -            -
 `
-	if got := Render(list, true, false); got != want {
+	if got := Render(list, screen.Style{Wide: true}); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 }
@@ -117,7 +118,7 @@ shop       db    beijing            -      -                  -
 shop       pay   lyon               0      lyon               -
 shop       web   beijing, shanghai  3      beijing, shanghai  -
 `
-	if got := Render(list, false, false); got != want {
+	if got := Render(list, screen.Style{}); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 }

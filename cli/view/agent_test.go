@@ -100,7 +100,7 @@ func TestOnlyTheAgentsOwnPodsDecide(t *testing.T) {
 		{"none is ready", []Pod{agent("clusterset-system", false, true)}, true},
 		{"in another namespace", []Pod{agent("names", true, true)}, true},
 		{"in another namespace, and a tenant's", []Pod{agent("a-tenant", true, false), agent("names", true, true)}, false},
-		{"a tenant's that says the same", []Pod{agent("a-tenant", true, true), agent("names", true, true)}, true},
+		{"a tenant's that says the same", []Pod{agent("a-tenant", true, true), agent("names", true, true)}, false},
 	} {
 		if got := SettingsOf(c.pods); (got != nil) != c.known || got != nil && !got.CreateNamespaces {
 			t.Errorf("%s: %+v", c.name, got)

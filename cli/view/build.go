@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -20,23 +19,20 @@ import (
 	"github.com/clusterset/clusterset/cli/screen"
 	"github.com/clusterset/clusterset/importer/desired"
 	"github.com/clusterset/clusterset/internal/communities"
-	"github.com/clusterset/clusterset/internal/index"
-	"github.com/clusterset/clusterset/internal/topology"
 )
 
 // Build makes a Report.
 func Build(f Facts) Report {
-	r := Report{Time: f.Now, Notes: f.Notes, Clusters: []Cluster{}}
+	if f.Local != nil && f.Local.Reach != nil && f.Now.Sub(f.Local.Reach.Stamp.Time) > objects.ReachabilityAge {
+		local := *f.Local
+		local.Reach, f.Local = nil, &local
+	}
+	r := Report{Time: f.Now, Notes: slices.Clone(f.Notes), Clusters: []Cluster{}}
 	var mirrored []clustersetv1alpha1.MemberCluster
 	if f.Local != nil {
 		r.Cluster, mirrored = f.Local.Cluster, f.Local.Members
 	}
 	r.Hub = hubOf(f, mirrored)
-	for i := range mirrored {
-		if meta.IsStatusConditionFalse(mirrored[i].Status.Conditions, clustersetv1alpha1.ConditionOnHub) {
-			r.Hub.Awaited = append(r.Hub.Awaited, mirrored[i].Name)
-		}
-	}
 	members, asked := mirrored, f.asked()
 	exports := map[string]int{}
 	if asked {
@@ -47,7 +43,7 @@ func Build(f Facts) Report {
 		}
 	}
 	for i := range members {
-		c := clusterOf(&members[i], f.Now)
+		c := clusterOf(&members[i])
 		if asked {
 			c = OnHub(&members[i], f.Hub.Heard[members[i].Name].Renewed, exports[members[i].Name], f.hubNow())
 		}
@@ -58,18 +54,14 @@ func Build(f Facts) Report {
 	r.Hub.NotEnforced = notEnforced(members)
 	slices.SortFunc(r.Clusters, func(a, b Cluster) int { return cmp.Compare(a.Name, b.Name) })
 	if f.Local != nil {
-		if f.Local.unnamed() {
-			r.Notes = append(slices.Clone(r.Notes), Unnamed)
+		if r.Cluster == "" && slices.ContainsFunc(mirrored, func(m clustersetv1alpha1.MemberCluster) bool { return desired.Owned(&m) }) {
+			r.Notes = append(r.Notes, unnamed)
 		}
-		r.Services.here(f.Local, f.Hub, f.Now)
-		counted := *f.Local
-		if f.Local.reachAge(f.Now) > objects.ReachabilityAge {
-			counted.Reach = nil
-		}
+		r.Services.here(f.Local, f.Hub)
 		if f.Local.RoutesErr != nil {
-			r.Notes = append(slices.Clone(r.Notes), "can't tell which services are out of reach or at their last resort: "+f.Local.RoutesErr.Error())
+			r.Notes = append(r.Notes, "can't tell which services are out of reach or at their last resort: "+f.Local.RoutesErr.Error())
 		} else {
-			r.Services.lastResort(&counted)
+			r.Services.lastResort(f.Local)
 		}
 	}
 	if asked {
@@ -89,60 +81,63 @@ func Build(f Facts) Report {
 	return r
 }
 
+// unnamed is the note that a member's name isn't known.
+const unnamed = "can't tell which member this cluster is: no ClusterProperty, Secret or Reachability that this account may read says it, so what concerns that one isn't checked"
+
 func hubOf(f Facts, mirrored []clustersetv1alpha1.MemberCluster) Hub {
-	var h Hub
-	var said *metav1.Condition
+	h := Hub{State: HubUnknown}
 	for i := range mirrored {
-		if c := meta.FindStatusCondition(mirrored[i].Status.Conditions, clustersetv1alpha1.ConditionHubAnswers); c != nil {
-			said = c
+		said := meta.FindStatusCondition(mirrored[i].Status.Conditions, clustersetv1alpha1.ConditionHubAnswers)
+		if said == nil {
+			continue
 		}
-	}
-	if said != nil && said.Status != metav1.ConditionTrue {
-		h.AwaySince, h.RefusesToken = &said.LastTransitionTime.Time, said.Reason == clustersetv1alpha1.ReasonHubRefusesToken
-		h.RefusesAgent, h.quiet = h.RefusesToken || said.Reason == clustersetv1alpha1.ReasonHubRefuses, "hasn't answered this cluster's agent for "
-		if h.RefusesToken {
-			h.quiet = "hasn't accepted the token of this cluster's agent for "
-		} else if h.RefusesAgent {
-			h.quiet = "answers this cluster's agent, which hasn't been able to read it for "
+		if h = (Hub{State: HubHeard}); said.Status != metav1.ConditionTrue {
+			h.State = HubQuiet
+			h.quietFor(screen.Age(f.Now.Sub(said.LastTransitionTime.Time)), said.Reason, f.Local.Cluster)
 		}
-		h.quiet += screen.Age(f.Now.Sub(*h.AwaySince)) + "; names stay as they are"
 	}
 	switch {
-	case f.Hub != nil && f.Hub.Err != nil:
-		h.State, h.Server, h.Error = HubUnreachable, f.Hub.Server, f.Hub.Err.Error()
-		if apierrors.IsForbidden(f.Hub.Err) || apierrors.IsUnauthorized(f.Hub.Err) {
-			h.State = HubRefused
-		} else if objects.NotServed(f.Hub.Err) {
-			h.State = HubElsewhere
-		}
+	case f.asked():
+		h.State, h.Server, h.LatencyMillis = HubReachable, f.Hub.Server, f.Hub.Latency.Milliseconds()
 	case f.Hub != nil:
-		h.State, h.Server, h.LatencyMillis, h.here = HubReachable, f.Hub.Server, f.Hub.Latency.Milliseconds(), f.Hub.Here
-	case said == nil:
-		h.State = HubUnknown
-	case h.AwaySince != nil:
-		h.State = HubQuiet
-	default:
-		h.State = HubHeard
+		h.State, h.Server = HubUnreachable, f.Hub.Server
 	}
 	return h
+}
+
+// TokenRefused is the reason of a hub that doesn't accept the token of this cluster's agent.
+const TokenRefused = "TokenRefused"
+
+// quietFor says how the hub is to the agent here, which can't read it, and why.
+func (h *Hub) quietFor(age, why, cluster string) {
+	p := ofHub(string(HubQuiet), "", "check whether the hub's API server runs and can be reached from this cluster")
+	words, because := "hasn't answered this cluster's agent for ", ""
+	switch why {
+	case clustersetv1alpha1.ReasonHubRefusesToken:
+		words, because = "hasn't accepted the token of this cluster's agent for ", ": it was revoked, has expired, or is another hub's"
+		p.Reason, p.Cure = TokenRefused, Rejoin(cluster)+" makes a new one, which the agent uses without a restart"
+	case clustersetv1alpha1.ReasonHubRefuses:
+		words = "answers this cluster's agent, which hasn't been able to read it for "
+		p.Cure = "the log of clusterset-member says what is refused; clusterset hub gives the rights to records, and " + Rejoin(cluster) + " the others"
+	}
+	h.quiet = words + age + "; names stay as they are"
+	p.Message = "it " + h.quiet + because
+	h.away = &p
 }
 
 // phaseLeft is the phase that is shown for a cluster that has left.
 const phaseLeft = "Left"
 
-func clusterOf(mc *clustersetv1alpha1.MemberCluster, now time.Time) Cluster {
+func clusterOf(mc *clustersetv1alpha1.MemberCluster) Cluster {
 	c := Cluster{
 		Name: mc.Name, Phase: string(cmp.Or(mc.Status.Phase, "Unknown")), Drain: mc.Spec.Drain, Zones: mc.AllZones(), Region: mc.Spec.Region,
 		AgentVersion: mc.Status.AgentVersion, Communities: mc.Spec.Communities, Network: mc.Spec.Network,
-	}
-	if len(c.Zones) == 1 {
-		c.Zone = c.Zones[0]
 	}
 	if mc.Left() {
 		c.Phase = phaseLeft
 	}
 	if t := mc.Status.LastHeartbeatTime; t != nil {
-		c.heard(t.Time, now)
+		c.LastHeartbeat = &t.Time
 	}
 	if n := mc.Status.ExportedServices; n != nil {
 		exports := int(*n)
@@ -152,11 +147,10 @@ func clusterOf(mc *clustersetv1alpha1.MemberCluster, now time.Time) Cluster {
 		c.Message = ready.Message
 	}
 	joined := meta.FindStatusCondition(mc.Status.Conditions, clustersetv1alpha1.ConditionJoined)
-	c.forgotten = !mc.ForgottenAt().IsZero()
 	c.handOver = joined != nil && joined.Reason == clustersetv1alpha1.ReasonCredentialsWait
 	for _, f := range flaws {
 		if said := meta.FindStatusCondition(mc.Status.Conditions, f.condition); said != nil && said.Status == f.status {
-			*f.of(&c), c.Message = true, cmp.Or(c.Message, said.Message)
+			c.Flaws, c.Message = append(c.Flaws, f.reason), cmp.Or(c.Message, said.Message)
 			c.said = append(c.said, Problem{Name: c.Name, What: "MemberCluster", Reason: f.reason, Message: said.Message, Cure: f.cure})
 		}
 	}
@@ -167,26 +161,24 @@ func clusterOf(mc *clustersetv1alpha1.MemberCluster, now time.Time) Cluster {
 var flaws = []struct {
 	condition           string
 	status              metav1.ConditionStatus
-	of                  func(*Cluster) *bool
 	reason, words, cure string
 }{
 	{
-		clustersetv1alpha1.ConditionLimited, metav1.ConditionTrue, func(c *Cluster) *bool { return &c.Limited },
+		clustersetv1alpha1.ConditionLimited, metav1.ConditionTrue,
 		"Limited", "too many exports", "export fewer services there, or raise --max-services of clusterset hub",
 	},
 	{
-		clustersetv1alpha1.ConditionValid, metav1.ConditionFalse, func(c *Cluster) *bool { return &c.Invalid },
+		clustersetv1alpha1.ConditionValid, metav1.ConditionFalse,
 		"Invalid", "invalid", "correct its MemberCluster on the hub; everything else in it is used",
 	},
 	{
-		clustersetv1alpha1.ConditionWithinCIDRs, metav1.ConditionFalse, func(c *Cluster) *bool { return &c.OutsideCIDRs },
+		clustersetv1alpha1.ConditionWithinCIDRs, metav1.ConditionFalse,
 		"OutsideCIDRs", "exports outside its cidrs", "correct spec.cidrs of its MemberCluster on the hub; clusterset preview cidrs shows first what others would do",
 	},
-	{
-		clustersetv1alpha1.ConditionJoined, metav1.ConditionFalse, func(c *Cluster) *bool { return &c.NotJoined },
-		"NotJoined", "not joined", "remove what is in the way; the hub process tries again by itself",
-	},
+	{clustersetv1alpha1.ConditionJoined, metav1.ConditionFalse, notJoined, "not joined", "remove what is in the way; the hub process tries again by itself"},
 }
+
+const notJoined = "NotJoined"
 
 // notEnforced returns why the communities that MemberClusters name don't count, empty if they do or if there are none.
 func notEnforced(members []clustersetv1alpha1.MemberCluster) string {
@@ -209,29 +201,23 @@ func notEnforced(members []clustersetv1alpha1.MemberCluster) string {
 	return ""
 }
 
-// heard records a time of a heartbeat if it is later than the known one. A clock that is ahead can't make it later than now.
-func (c *Cluster) heard(t, now time.Time) {
-	if t.After(now) {
-		t = now
-	}
-	if c.LastHeartbeat == nil || t.After(*c.LastHeartbeat) {
-		c.LastHeartbeat = &t
-	}
-}
-
 // OnHub returns a cluster as the hub knows it. Its MemberCluster's status is older: it is written when the phase changes.
-// renewed is when its Lease was renewed, zero if that isn't known, and exports the number of its ExportedServices.
+// renewed is when its Lease was renewed, zero if that isn't known: a clock that is ahead can't make it later than now. exports is the number of its
+// ExportedServices.
 func OnHub(m *clustersetv1alpha1.MemberCluster, renewed time.Time, exports int, now time.Time) Cluster {
-	c := clusterOf(m, now)
+	c := clusterOf(m)
+	if renewed.After(now) {
+		renewed = now
+	}
 	if !renewed.IsZero() {
-		c.heard(renewed, now)
+		c.LastHeartbeat = &renewed
 	}
 	c.Exports = &exports
 	return c
 }
 
 // here counts the local cluster's services and finds those that don't work.
-func (s *Services) here(l *LocalFacts, hub *HubFacts, now time.Time) {
+func (s *Services) here(l *LocalFacts, hub *HubFacts) {
 	imported, exported := len(l.Imports), 0
 	for i := range l.Exports {
 		e := &l.Exports[i]
@@ -274,7 +260,7 @@ func (s *Services) here(l *LocalFacts, hub *HubFacts, now time.Time) {
 			s.Problems = append(s.Problems, Problem{key.Namespace, key.Name, "Service", "OtherSystem", what, "let one of the two connect it (docs/beside.md)"})
 		}
 	}
-	s.extended(l, now)
+	s.extended(l)
 }
 
 // exported returns the services with a ServiceExport.
@@ -302,24 +288,14 @@ func (l *LocalFacts) unexported() (keys []types.NamespacedName) {
 // everywhere finds what all clusters' exports show: their conflicts, as every importer merges them, and services with nothing behind them. What this
 // cluster says of a service isn't said again.
 func (s *Services) everywhere(hub *HubFacts) {
-	known := map[Problem]bool{}
-	add := func(to *[]Problem, p Problem) {
-		if !known[Problem{Namespace: p.Namespace, Name: p.Name, Reason: p.Reason}] {
-			*to = append(*to, p)
-		}
-	}
+	known, found := map[Problem]bool{}, Services{}
 	for _, p := range slices.Concat(s.Problems, s.LastResort) {
 		known[Problem{Namespace: p.Namespace, Name: p.Name, Reason: p.Reason}] = true
 	}
 	for _, p := range s.Conflicts {
 		known[Problem{Namespace: p.Namespace, Name: p.Name}] = true
 	}
-	members := map[string]*topology.Member{}
-	for i := range hub.Members {
-		if c, _ := index.FromMemberCluster(&hub.Members[i]); c != nil {
-			members[c.Name] = &c.Member
-		}
-	}
+	ails := ailing(hub.Members, "", nil)
 	for key, e := range hub.Services {
 		p := Problem{Namespace: key.Namespace, Name: key.Name, What: "Exports"}
 		if len(e.Conflicts) > 0 && !known[Problem{Namespace: p.Namespace, Name: p.Name}] {
@@ -329,25 +305,23 @@ func (s *Services) everywhere(hub *HubFacts) {
 		if e.Ready > 0 {
 			continue
 		}
-		ready, exporters := map[string]bool{}, []string{}
+		var ready, exporters []string
 		for _, by := range e.By {
 			if exporters = append(exporters, by.Cluster); by.Ready > 0 {
-				ready[by.Cluster] = true
+				ready = append(ready, by.Cluster)
 			}
 		}
-		switch p.Cure = cureSilent; {
-		case len(ready) == 0:
-			p.Reason, p.Cure = api.ReasonNoEndpoints, cures[api.ConditionEndpoints]
-			p.Message = "no endpoint is ready in " + screen.Several(exporters, shownWords, ", ") + ", which " + map[bool]string{true: "exports", false: "export"}[len(exporters) == 1] + " the service"
-			add(&s.Problems, p)
-		case e.Silent == 0 && e.Type == mcsv1beta1.Headless:
-			p.Reason, p.Message = reasonExpired, "its name has no address: ready endpoints are only in "+ailing(ready, members)
-			add(&s.Problems, p)
-		default:
-			p.Reason, p.Message = reasonLastResort, "ready endpoints are only in "+ailing(ready, members)
-			add(&s.LastResort, p)
+		if len(ready) > 0 {
+			found.onlyIn(p, ready, ails, e.Type == mcsv1beta1.Headless)
+			continue
 		}
+		p.Reason, p.Cure = api.ReasonNoEndpoints, cures[api.ConditionEndpoints]
+		p.Message = "no endpoint is ready in any cluster that exports the service: " + screen.Several(exporters, shownNames, ", ")
+		found.Problems = append(found.Problems, p)
 	}
+	said := func(p Problem) bool { return known[Problem{Namespace: p.Namespace, Name: p.Name, Reason: p.Reason}] }
+	s.Problems = append(s.Problems, slices.DeleteFunc(found.Problems, said)...)
+	s.LastResort = append(s.LastResort, slices.DeleteFunc(found.LastResort, said)...)
 }
 
 // ByName returns MemberClusters by their names, and a function that looks one up, nil if there is none.

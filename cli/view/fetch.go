@@ -5,6 +5,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -20,7 +21,6 @@ import (
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
-	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
 	"github.com/clusterset/clusterset/cli/objects"
 	"github.com/clusterset/clusterset/cli/preview"
 	"github.com/clusterset/clusterset/importer/desired"
@@ -40,8 +40,6 @@ func Fetch(ctx context.Context, local, hub *objects.Cluster) (Facts, error) {
 			// With nothing but MemberClusters that a person wrote, it may have no records: it is none then.
 			if f.Hub = FetchHub(ctx, local); objects.NotServed(f.Hub.Err) {
 				f.Hub = nil
-			} else {
-				f.Hub.Here = true
 			}
 		}
 	}
@@ -70,16 +68,16 @@ func FetchLocal(ctx context.Context, c *objects.Cluster) (*LocalFacts, error) {
 	}
 	f.Pods, f.PodsErr = Pods(ctx, c)
 	f.Agent = SettingsOf(f.Pods)
-	if err = f.fetchAgent(ctx, c); err != nil {
+	if f.AgentLease, err = lastLease(ctx, c, api.MemberLeaderLease); err != nil {
 		return nil, err
 	}
-	namespaces := f.namespaceLabels(ctx, c)
-	if f.Asking = f.asking(ctx, c, namespaces); namespaces != nil {
-		f.Namespaces = make(map[string]bool, len(namespaces))
+	if f.Agent != nil && f.Agent.HubSecret != "" {
+		namespace, name, _ := strings.Cut(f.Agent.HubSecret, "/")
+		secret := &metav1.PartialObjectMetadata{} // without the credentials
+		secret.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
+		f.SecretMissing = apierrors.IsNotFound(c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, secret))
 	}
-	for name, of := range namespaces {
-		f.Namespaces[name] = of != nil
-	}
+	f.Asking = f.asking(ctx, c, f.fetchNamespaces(ctx, c))
 	f.Others = others(ctx, c, f.Imports)
 	if slices.ContainsFunc(f.Asking, func(a Asking) bool { return !a.Is }) {
 		f.Refusals = said(ctx, c, reasonNotExtended)
@@ -87,23 +85,17 @@ func FetchLocal(ctx context.Context, c *objects.Cluster) (*LocalFacts, error) {
 	if len(f.unexported()) > 0 {
 		f.Held = said(ctx, c, "WithdrawalHeld")
 	}
-	if anyAiling(f) || anyApart(f) {
+	if anyApart(f) || len(ailing(f.Members, f.Cluster, f.unreachable())) > 0 {
 		f.RoutesErr = f.fetchRoutes(ctx, c)
 	}
 	return f, nil
 }
 
 func (f *LocalFacts) fetchRoutes(ctx context.Context, c *objects.Cluster) error {
-	var globals fabedgev1alpha1.GlobalServiceList
-	if err := c.List(ctx, &globals); err != nil && !objects.NotServed(err) {
-		return c.Words(err)
-	}
 	var endpoints discoveryv1.EndpointSliceList
-	if err := c.List(ctx, &endpoints, client.HasLabels{api.LabelSourceCluster}); err != nil {
-		return c.Words(err)
-	}
-	f.Globals, f.Slices = globals.Items, endpoints.Items
-	return nil
+	err := c.Words(c.List(ctx, &endpoints, client.HasLabels{api.LabelSourceCluster, api.LabelServiceName}))
+	f.Slices = endpoints.Items
+	return err
 }
 
 // isHub reports whether the MemberClusters are the hub's own. A member has an agent's copies of these, and perhaps others that a person wrote.
@@ -191,14 +183,24 @@ func Unreachable(heard map[string]Heartbeat) (reports []runtime.Object) {
 
 // HubProcess returns when a process of clusterset hub last renewed the Lease that shows that it runs. It is zero if none ever ran, or if the
 // account may not read the Lease.
-func HubProcess(ctx context.Context, c *objects.Cluster) (last time.Time, err error) {
-	var leases coordinationv1.LeaseList
-	if err := c.List(ctx, &leases, client.MatchingFields{"metadata.name": api.HubLeaderLease}); err != nil && !apierrors.IsForbidden(err) {
-		return last, c.Words(err)
+func HubProcess(ctx context.Context, c *objects.Cluster) (time.Time, error) {
+	lease, err := lastLease(ctx, c, api.HubLeaderLease)
+	if lease == nil {
+		return time.Time{}, err
 	}
-	for i := range leases.Items { // one in each namespace in which the process has ever run
-		if t := leases.Items[i].Spec.RenewTime; t != nil && t.After(last) {
-			last = t.Time
+	return lease.Spec.RenewTime.Time, nil
+}
+
+// lastLease returns, of the Leases of that name, the one that was renewed last: there is one in each namespace in which its process has ever run. It is
+// nil if there is none, or if the account may not read them.
+func lastLease(ctx context.Context, c *objects.Cluster, name string) (last *coordinationv1.Lease, err error) {
+	var leases coordinationv1.LeaseList
+	if err := c.List(ctx, &leases, client.MatchingFields{"metadata.name": name}); err != nil && !apierrors.IsForbidden(err) {
+		return nil, c.Words(err)
+	}
+	for i := range leases.Items {
+		if l := &leases.Items[i]; l.Spec.RenewTime != nil && (last == nil || last.Spec.RenewTime.Before(l.Spec.RenewTime)) {
+			last = l
 		}
 	}
 	return last, nil
@@ -269,20 +271,19 @@ func renewed(lease *coordinationv1.Lease) time.Time {
 	return lease.Spec.RenewTime.Time
 }
 
-// namespaceLabels returns the labels of the cluster's namespaces, which are nil for those that are being deleted; or nil if they can't be read:
-// that is a right that only two checks need.
-func (f *LocalFacts) namespaceLabels(ctx context.Context, c *objects.Cluster) map[string]map[string]string {
+// fetchNamespaces reads the cluster's namespaces, as far as the account may: that is a right that only two checks need. It returns the labels of those
+// that aren't being deleted.
+func (f *LocalFacts) fetchNamespaces(ctx context.Context, c *objects.Cluster) map[string]map[string]string {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NamespaceList"))
 	if c.List(ctx, list) != nil {
 		return nil
 	}
+	f.Namespaces = make(map[string]bool, len(list.Items))
 	all := make(map[string]map[string]string, len(list.Items))
 	for i := range list.Items {
-		if o := &list.Items[i]; o.DeletionTimestamp != nil {
-			all[o.Name] = nil
-		} else {
-			all[o.Name] = labels.Merge(o.Labels, nil) // never nil
+		if o := &list.Items[i]; o.DeletionTimestamp == nil {
+			f.Namespaces[o.Name], all[o.Name] = true, o.Labels
 			f.mark("Namespace", o)
 		}
 	}

@@ -4,18 +4,14 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"reflect"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
-	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
@@ -32,9 +28,6 @@ const (
 	PartHub    = objects.PartHub
 	PartDNS    = objects.PartDNS
 )
-
-// Program returns the container that runs the program of a part, nil if none does.
-var Program = objects.Program
 
 // Pod is a pod of ours in the cluster.
 type Pod struct {
@@ -79,7 +72,7 @@ func Pods(ctx context.Context, c *objects.Cluster) ([]Pod, error) {
 
 func podOf(pod *corev1.Pod) Pod {
 	p := Pod{Part: pod.Labels[objects.Component], Namespace: pod.Namespace, Name: pod.Name}
-	c := Program(&pod.Spec, p.Part)
+	c := objects.Program(&pod.Spec, p.Part)
 	p.Version, _ = objects.ImageTag(c.Image)
 	for _, condition := range pod.Status.Conditions {
 		p.Ready = p.Ready || condition.Type == corev1.PodReady && condition.Status == corev1.ConditionTrue
@@ -143,30 +136,19 @@ func settingsOf(command []string, env []corev1.EnvVar) (s Settings) {
 	return s
 }
 
-// SettingsOf returns the settings of the cluster's agents, nil if no pod of one is known. Anyone who may create pods can create one that looks like
-// an agent's. So those in the usual namespace count, if there are any, and if not, none where those of several namespaces differ.
+// SettingsOf returns the settings of the cluster's agents, nil if they aren't known. Anyone who may create pods can create one that looks like an
+// agent's. So those in the usual namespace count, if there are any, and if not, those that are all in one.
 func SettingsOf(pods []Pod) *Settings {
-	var agents, usual []Pod
-	for _, p := range pods {
-		if p.Part == PartMember {
-			agents = append(agents, p)
-		}
-		if p.Part == PartMember && p.Namespace == api.SystemNamespace {
-			usual = append(usual, p)
+	by := map[string]*Settings{} // namespace
+	for i := range pods {
+		if p := &pods[i]; p.Part == PartMember && (p.Ready || by[p.Namespace] == nil) {
+			by[p.Namespace] = &p.settings
 		}
 	}
-	if len(usual) > 0 {
-		agents = usual
+	if usual := by[api.SystemNamespace]; usual != nil || len(by) != 1 {
+		return usual
 	}
-	if len(agents) == 0 {
-		return nil
-	}
-	for i := range agents {
-		if agents[i].Namespace != agents[0].Namespace && !reflect.DeepEqual(agents[i].settings, agents[0].settings) {
-			return nil
-		}
-	}
-	return &agents[max(0, slices.IndexFunc(agents, func(p Pod) bool { return p.Ready }))].settings
+	return slices.Collect(maps.Values(by))[0]
 }
 
 // imports reports whether the agent imports into a namespace. While its settings aren't known these are the defaults.
@@ -187,27 +169,6 @@ func (s *Settings) Extends(svc *corev1.Service, labels map[string]string, is boo
 	return desired.Extended{
 		Service: svc, Allowed: desired.MayExtend(svc.Namespace, svc.Name, labels, everywhere), Excluded: !s.imports(svc.Namespace),
 	}
-}
-
-// fetchAgent reads the agent's signs of life, as far as the account may. Of its Leases, one in each namespace in which it has ever run, the last counts.
-func (f *LocalFacts) fetchAgent(ctx context.Context, c *objects.Cluster) error {
-	var leases coordinationv1.LeaseList
-	if err := c.List(ctx, &leases, client.MatchingFields{"metadata.name": api.MemberLeaderLease}); err != nil && !apierrors.IsForbidden(err) {
-		return c.Words(err)
-	}
-	for i := range leases.Items {
-		if l := &leases.Items[i]; l.Spec.RenewTime != nil && (f.AgentLease == nil || f.AgentLease.Spec.RenewTime.Before(l.Spec.RenewTime)) {
-			f.AgentLease = l
-		}
-	}
-	if f.Agent == nil || f.Agent.HubSecret == "" {
-		return nil
-	}
-	namespace, name, _ := strings.Cut(f.Agent.HubSecret, "/")
-	secret := &metav1.PartialObjectMetadata{} // without the credentials
-	secret.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
-	f.SecretMissing = apierrors.IsNotFound(c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, secret))
-	return nil
 }
 
 // agentProblems finds what keeps this cluster's agent from its work, as far as that can be seen here.

@@ -36,14 +36,14 @@ func problems(r *Report, f Facts) []Problem {
 	if f.Local != nil {
 		all = append(all, agentProblems(r, f)...)
 		all = append(all, membership(r, f)...)
+		all = append(all, lost(f.Local.Members)...)
 		all = append(all, parked(f.Local)...)
 		all = append(all, outOfReach(f.Local)...)
 	}
-	switch {
-	case f.asked():
+	if f.asked() {
 		all = append(all, overlaps(f.Hub.Members)...)
 		all = append(all, missingNamespaces(f)...)
-	case f.Local != nil:
+	} else if f.Local != nil {
 		all = append(all, overlaps(f.Local.Members)...)
 	}
 	return all
@@ -53,24 +53,21 @@ func ofCluster(name, reason, message, cure string) Problem {
 	return Problem{Name: name, What: "MemberCluster", Reason: reason, Message: message, Cure: cure}
 }
 
+func ofHub(reason, message, cure string) Problem {
+	return Problem{Name: "hub", What: "Hub", Reason: reason, Message: message, Cure: cure}
+}
+
 // look says where to look for what an agent is stuck at.
 const look = "run clusterset doctor there, and read its agent's log"
 
 func hubProblems(h *Hub, f Facts) (all []Problem) {
-	add := func(reason, message, cure string) {
-		all = append(all, Problem{Name: "hub", What: "Hub", Reason: reason, Message: message, Cure: cure})
-	}
-	if h.Error != "" {
-		did, cure, _ := strings.Cut(h.Error, "; ")
+	add := func(reason, message, cure string) { all = append(all, ofHub(reason, message, cure)) }
+	if h.State == HubUnreachable {
+		did, cure, _ := strings.Cut(f.Hub.Err.Error(), "; ")
 		add(string(h.State), did, cure)
 	}
-	switch {
-	case h.RefusesToken:
-		add("TokenRefused", "it "+h.quiet+": it was revoked, has expired, or is another hub's", Rejoin(f.Local.Cluster)+" makes a new one, which the agent uses without a restart")
-	case h.RefusesAgent:
-		add(string(HubQuiet), "it "+h.quiet, "the log of clusterset-member says what is refused; clusterset hub gives the rights to records, and "+Rejoin(f.Local.Cluster)+" the others")
-	case h.AwaySince != nil:
-		add(string(HubQuiet), "it "+h.quiet, "check whether the hub's API server runs and can be reached from this cluster")
+	if h.away != nil {
+		all = append(all, *h.away)
 	}
 	if f.Hub != nil && f.Hub.processIsGone(f.hubNow()) {
 		add("NoHubProcess", "no process of clusterset hub has renewed the Lease "+api.HubLeaderLease+" for "+screen.Age(f.hubNow().Sub(f.Hub.Process))+": that a cluster dies, comes back or leaves goes unnoticed",
@@ -82,10 +79,6 @@ func hubProblems(h *Hub, f Facts) (all []Problem) {
 	}
 	if h.NotEnforced != "" {
 		add("NotEnforced", "every cluster can read all exports, although MemberClusters name communities: "+h.NotEnforced, "check that clusterset hub runs beside the hub, and its log")
-	}
-	for _, name := range h.Awaited {
-		all = append(all, ofCluster(name, "LostByHub", "the hub has lost it, and it hasn't joined again; what it exported stays",
-			"clusterset join "+name+" --rejoin --hub-context HUB --context "+name+"; if it is gone for good, kubectl delete membercluster "+name+" in each member"))
 	}
 	return all
 }
@@ -108,10 +101,6 @@ func (h *HubFacts) processIsGone(now time.Time) bool {
 }
 
 func clusterProblems(c *Cluster, hub *Hub, now time.Time) (all []Problem) {
-	look := look
-	if c.Local {
-		look = "read the log of clusterset-member here"
-	}
 	add := func(reason, message, cure string) {
 		all = append(all, ofCluster(c.Name, reason, message, cure))
 	}
@@ -120,20 +109,13 @@ func clusterProblems(c *Cluster, hub *Hub, now time.Time) (all []Problem) {
 	case string(clustersetv1alpha1.MemberReady):
 		// A hub that considers itself cut off suspects nobody, and says so.
 		if hub.State == HubReachable && !hub.ExpiryPaused && c.LastHeartbeat != nil && now.Sub(*c.LastHeartbeat) > Overdue {
-			cure := "check that clusterset hub runs beside the hub, and read its log; it may also have a --suspect-after above 3m"
-			if hub.here {
-				cure = "if the hub has moved from here to another cluster, start none here, and ask that one with --hub-context; if not, " + cure
-			}
-			add("Unwatched", "its last heartbeat is "+screen.Age(now.Sub(*c.LastHeartbeat))+" old, and its phase is still Ready: nobody watches the heartbeats", cure)
+			add("Unwatched", "its last heartbeat is "+screen.Age(now.Sub(*c.LastHeartbeat))+" old, and its phase is still Ready: nobody watches the heartbeats",
+				"if the hub has moved, ask the new one with --hub-context; if not, check that clusterset hub runs beside it, and read its log; it may also have a --suspect-after above 3m")
 		}
 	case string(clustersetv1alpha1.MemberSuspect):
 		add(c.Phase, "it sends no heartbeats; its endpoints are used only if no others are left", look+gone)
 	case string(clustersetv1alpha1.MemberExpired):
-		message := "it has sent no heartbeat for too long; its endpoints aren't answered"
-		if c.forgotten {
-			message += ", and its records are deleted until it returns"
-		}
-		add(c.Phase, message, look+gone)
+		add(c.Phase, "it has sent no heartbeat for too long; its endpoints aren't answered", look+gone)
 	case phaseLeft: // its MemberCluster stays for a week, so that agents that were offline learn of it
 		if c.Local {
 			add(c.Phase, "this cluster has left the set: the others don't use it, and it imports nothing",
@@ -143,21 +125,11 @@ func clusterProblems(c *Cluster, hub *Hub, now time.Time) (all []Problem) {
 		if c.handOver {
 			add(clustersetv1alpha1.ReasonCredentialsWait, "its credentials wait on the hub in Secret "+api.MemberNamespace(c.Name)+"/"+api.HubSecret+", and no agent has used them",
 				"copy the Secret to the cluster (docs/gitops.md); if it is there, "+look)
-		} else if !c.NotJoined && !c.unheard {
+		} else if !c.unheard && !slices.Contains(c.Flaws, notJoined) {
 			add("NoHeartbeat", "it has never sent a heartbeat: its agent doesn't run, can't reach the hub, or hasn't finished its first export", look)
 		}
 	}
 	return append(all, c.said...)
-}
-
-// outside is the problem of a cluster that has no MemberCluster: it has left, or has never joined.
-func outside(name string) Problem {
-	if name != "" {
-		return ofCluster(name, "NothingImported", "this cluster has joined as "+name+", and knows no cluster of the set: its agent hasn't copied any MemberCluster",
-			"check that clusterset member runs in this cluster, and read its log")
-	}
-	return ofCluster("this cluster", "NotAMember", "it is in no cluster set: it has no MemberCluster and no credentials for a hub, so no name of a set is answered here",
-		"clusterset join makes it a member")
 }
 
 // again is how a cluster that has left becomes a member, or stops being one.
@@ -165,15 +137,24 @@ func again(cluster string) string {
 	return Rejoin(cluster) + " makes it a member again; clusterset leave with its --kubeconfig removes what is left in it"
 }
 
-// rename is how one of two clusters with the same name gets another.
-const rename = "in the other, kubectl -n " + api.SystemNamespace + " delete secret " + api.HubSecret + " and clusterset join it under another name"
+// lost finds clusters that the hub has lost and that haven't rejoined.
+func lost(members []clustersetv1alpha1.MemberCluster) (all []Problem) {
+	for i := range members {
+		if name := members[i].Name; meta.IsStatusConditionFalse(members[i].Status.Conditions, clustersetv1alpha1.ConditionOnHub) {
+			all = append(all, ofCluster(name, "LostByHub", "the hub has lost it, and it hasn't joined again; what it exported stays",
+				"clusterset join "+name+" --rejoin --hub-context HUB --context "+name+"; if it is gone for good, kubectl delete membercluster "+name+" in each member"))
+		}
+	}
+	return all
+}
 
 // parked finds a cluster that exports nothing because another one works under its name.
 func parked(l *LocalFacts) []Problem {
 	for i := range l.Exports {
 		if c := meta.FindStatusCondition(l.Exports[i].Status.Conditions, string(mcsv1beta1.ServiceExportConditionReady)); c != nil && c.Reason == api.ReasonNameTaken {
 			return []Problem{ofCluster(cmp.Or(l.Cluster, "this cluster"), c.Reason, "this cluster exports nothing: "+c.Message,
-				"decide which of the two clusters keeps the name; "+rename+"; if this one keeps it, stop the other's agent for five minutes")}
+				"decide which of the two clusters keeps the name; in the other, kubectl -n "+api.SystemNamespace+" delete secret "+api.HubSecret+
+					" and clusterset join it under another name; if this one keeps it, stop the other's agent for five minutes")}
 		}
 	}
 	return nil
@@ -181,24 +162,24 @@ func parked(l *LocalFacts) []Problem {
 
 // membership finds a cluster that isn't a member, or no longer.
 func membership(r *Report, f Facts) []Problem {
-	asked := f.asked()
-	if len(f.Local.Members) == 0 && f.Local.SecretMissing {
-		return nil // the agent waits for it (C74), as agentProblems says
+	switch none := len(f.Local.Members) == 0; {
+	case none && f.Local.SecretMissing: // the agent waits for it (C74), as agentProblems says
+	case none && r.Cluster == "":
+		return []Problem{ofCluster("this cluster", "NotAMember", "it is in no cluster set: it has no MemberCluster and no credentials for a hub, so no name of a set is answered here",
+			"clusterset join makes it a member")}
+	case none && !f.asked():
+		return []Problem{ofCluster(r.Cluster, "NothingImported", "this cluster has joined as "+r.Cluster+", and knows no cluster of the set: its agent hasn't copied any MemberCluster",
+			"check that clusterset member runs in this cluster, and read its log")}
+	case f.asked() && r.Cluster != "" && !slices.ContainsFunc(r.Clusters, func(c Cluster) bool { return c.Name == r.Cluster }):
+		return []Problem{ofCluster(r.Cluster, "NotAMember", "this cluster is called "+r.Cluster+", and the hub has no member of that name: it has left, or this is another hub", again(r.Cluster))}
 	}
-	if len(f.Local.Members) == 0 && (r.Cluster == "" || !asked) {
-		return []Problem{outside(r.Cluster)}
-	}
-	if !asked || r.Cluster == "" || slices.ContainsFunc(r.Clusters, func(c Cluster) bool { return c.Name == r.Cluster }) {
-		return nil
-	}
-	return []Problem{ofCluster(r.Cluster, "NotAMember", "this cluster is called "+r.Cluster+", and the hub has no member of that name: it has left, or this is another hub", again(r.Cluster))}
+	return nil
 }
 
 // NotFollowing is the problem of a cluster whose MemberClusters of these names aren't its agent's copies of the hub's.
 func NotFollowing(cluster string, names ...string) Problem {
-	not := map[bool]string{true: "its MemberCluster %s isn't its agent's copy", false: "its MemberClusters %s aren't its agent's copies"}[len(names) == 1]
-	return ofCluster(cluster, "NotFollowing", fmt.Sprintf(not, screen.Several(names, shownServices, ", "))+", so it doesn't follow the hub's",
-		fmt.Sprintf("kubectl delete membercluster %s there, and its agent copies the hub's", strings.Join(names, " ")))
+	return ofCluster(cluster, "NotFollowing", "MemberClusters that aren't its agent's copies keep it from following the hub: "+screen.Several(names, shownNames, ", "),
+		fmt.Sprintf("kubectl delete membercluster %s there, without finalizers if it was the hub, and its agent copies the hub's", strings.Join(names, " ")))
 }
 
 // notFollowing finds clusters that don't follow the hub: this one by its MemberClusters, others by what they say.
@@ -208,14 +189,8 @@ func notFollowing(r *Report, f Facts) (all []Problem) {
 	}
 	var foreign []string
 	if f.Local != nil {
-		var wasHub bool
-		if foreign, wasHub = f.Local.foreign(f.Hub.Members); len(foreign) > 0 {
-			p := NotFollowing(cmp.Or(r.Cluster, "this cluster"), foreign...)
-			if wasHub {
-				p.Cure = "if the hub has moved from here, delete the old MemberClusters here, finalizers first (docs/operations.md, Move the hub), " +
-					"and its agent copies the new one's; if not, another hub than this cluster's was asked"
-			}
-			all = append(all, p)
+		if foreign = f.Local.foreign(f.Hub.Members); len(foreign) > 0 {
+			all = append(all, NotFollowing(cmp.Or(r.Cluster, "this cluster"), foreign...))
 		}
 	}
 	for i := range r.Clusters {
@@ -226,32 +201,20 @@ func notFollowing(r *Report, f Facts) (all []Problem) {
 	return all
 }
 
-// foreign returns the MemberClusters here that have the name of one on the hub, and are neither that nor a copy of it. wasHub says that some of
-// them are a hub's own.
-func (l *LocalFacts) foreign(hub []clustersetv1alpha1.MemberCluster) (names []string, wasHub bool) {
+// foreign returns the MemberClusters here that have the name of one on the hub, and are neither that nor a copy of it.
+func (l *LocalFacts) foreign(hub []clustersetv1alpha1.MemberCluster) (names []string) {
 	_, on := ByName(hub)
 	for i := range l.Members {
 		m := &l.Members[i]
 		if there := on(m.Name); there != nil && !there.Left() && there.UID != m.UID && !desired.Owned(m) {
-			names, wasHub = append(names, m.Name), wasHub || slices.Contains(m.Finalizers, api.MemberFinalizer)
+			names = append(names, m.Name)
 		}
 	}
-	return names, wasHub
+	return names
 }
 
-// Unnamed is the note that a member's name isn't known, and what isn't checked for that reason.
-const Unnamed = "can't tell which member this cluster is: no ClusterProperty, Secret " + api.SystemNamespace + "/" + api.HubSecret +
-	" or Reachability that this account may read says it. Not checked: whether it has left, which namespaces it lacks, which exports are held, " +
-	"and what it can't use of other networks"
-
-// unnamed reports whether the cluster has an agent and its name isn't known.
-func (l *LocalFacts) unnamed() bool {
-	return l.Cluster == "" && (slices.ContainsFunc(l.Members, func(m clustersetv1alpha1.MemberCluster) bool { return desired.Owned(&m) }) ||
-		slices.ContainsFunc(l.Pods, func(p Pod) bool { return p.Part == PartMember }))
-}
-
-// shownServices is how many services of a missing namespace are named.
-const shownServices = 3
+// shownNames is how many names of a list are shown.
+const shownNames = 3
 
 // missingNamespaces finds namespaces that the set exports services of, and that this cluster doesn't have: nothing is imported into them.
 func missingNamespaces(f Facts) (all []Problem) {
@@ -260,29 +223,27 @@ func missingNamespaces(f Facts) (all []Problem) {
 	}
 	members, member := ByName(f.Hub.Members)
 	sees := merge.Sees(f.Local.Cluster, member)
-	missing := map[string][]string{}
+	missing := map[string]bool{}
 	for i := range f.Hub.Exports {
 		e := &f.Hub.Exports[i]
 		if cluster, _ := e.SourceCluster(); members[cluster] == nil || members[cluster].Left() || sees(cluster, e.Spec.ExportTo) != merge.Seen {
 			continue
 		}
-		if namespace := e.Spec.ServiceNamespace; !f.Local.Namespaces[namespace] && f.Local.Agent.imports(namespace) && !slices.Contains(missing[namespace], e.Spec.ServiceName) {
-			missing[namespace] = append(missing[namespace], e.Spec.ServiceName)
+		if namespace := e.Spec.ServiceNamespace; !f.Local.Namespaces[namespace] && f.Local.Agent.imports(namespace) {
+			missing[namespace] = true
 		}
 	}
 	for _, namespace := range slices.Sorted(maps.Keys(missing)) {
-		names := missing[namespace]
-		slices.Sort(names)
-		all = append(all, MissingNamespace(namespace, fmt.Sprintf("%s %s", screen.Counted(len(names), "service"), screen.Several(names, shownServices, ", "))))
+		all = append(all, MissingNamespace(namespace))
 	}
 	return all
 }
 
-// MissingNamespace is the problem of a namespace that this cluster doesn't have. what isn't imported for that reason.
-func MissingNamespace(namespace, what string) Problem {
+// MissingNamespace is the problem of a namespace that this cluster doesn't have.
+func MissingNamespace(namespace string) Problem {
 	return Problem{
 		Name: namespace, What: "Namespace", Reason: "Missing",
-		Message: fmt.Sprintf("this cluster has no namespace %s, so %s can't be imported: names in it are NXDOMAIN here", namespace, what),
+		Message: fmt.Sprintf("this cluster has no namespace %s, so its services can't be imported: names in it are NXDOMAIN here", namespace),
 		Cure:    fmt.Sprintf("kubectl create namespace %s; or start clusterset member with --create-namespaces", namespace),
 	}
 }
@@ -341,7 +302,7 @@ func missingElsewhere(f Facts) (all []Problem) {
 		}
 	}
 	for _, namespace := range slices.Sorted(maps.Keys(without)) {
-		all = append(all, lackedElsewhere(namespace, "its services aren't imported in "+screen.Several(without[namespace], shownServices, ", ")+": there is no namespace "+namespace))
+		all = append(all, lackedElsewhere(namespace, "its services aren't imported in "+screen.Several(without[namespace], shownNames, ", ")+": there is no namespace "+namespace))
 	}
 	return all
 }
@@ -353,17 +314,17 @@ func lackedElsewhere(namespace, message string) Problem {
 	}
 }
 
+// saidOfElsewhere is what this cluster's exports say, one of each namespace.
 func (l *LocalFacts) saidOfElsewhere(now time.Time) (all []Problem) {
-	said := map[string]string{}
 	for i := range l.Exports {
 		e := &l.Exports[i]
-		if c := meta.FindStatusCondition(e.Status.Conditions, api.ConditionImported); c != nil && c.Status == metav1.ConditionFalse && c.Reason == api.ReasonNamespaceMissing {
+		c := meta.FindStatusCondition(e.Status.Conditions, api.ConditionImported)
+		known := slices.ContainsFunc(all, func(p Problem) bool { return p.Name == e.Namespace })
+		if !known && c != nil && c.Status == metav1.ConditionFalse && c.Reason == api.ReasonNamespaceMissing {
 			what, _, _ := strings.Cut(c.Message, "; ")
-			said[e.Namespace] = fmt.Sprintf("ServiceExport %s/%s is %s (said %s ago, and as of 16m ago at worst)", e.Namespace, e.Name, what, screen.Age(now.Sub(c.LastTransitionTime.Time)))
+			all = append(all, lackedElsewhere(e.Namespace, fmt.Sprintf("ServiceExport %s/%s is %s (said %s ago, and as of 16m ago at worst)",
+				e.Namespace, e.Name, what, screen.Age(now.Sub(c.LastTransitionTime.Time)))))
 		}
-	}
-	for _, namespace := range slices.Sorted(maps.Keys(said)) {
-		all = append(all, lackedElsewhere(namespace, said[namespace]))
 	}
 	return all
 }
@@ -371,40 +332,27 @@ func (l *LocalFacts) saidOfElsewhere(now time.Time) (all []Problem) {
 // overlaps finds clusters of one network whose cidrs have addresses in common: what has such an address can't be told apart, and each may
 // export the other's. In different networks they may overlap (D96 of docs/spec/data-path.md).
 func overlaps(members []clustersetv1alpha1.MemberCluster) (problems []Problem) {
-	type network struct {
-		netip.Prefix
-		of *clustersetv1alpha1.MemberCluster
-	}
-	var all []network
+	networks := make([][]netip.Prefix, len(members))
 	for i := range members {
-		m := &members[i]
-		if m.Left() {
-			continue
-		}
-		for _, p := range api.Networks(m.Spec.CIDRs) {
-			all = append(all, network{p, m})
+		if !members[i].Left() {
+			networks[i] = api.Networks(members[i].Spec.CIDRs)
 		}
 	}
-	slices.SortFunc(all, func(a, b network) int {
-		return cmp.Or(cmp.Compare(a.of.Spec.Network, b.of.Spec.Network), a.Addr().Compare(b.Addr()), cmp.Compare(a.Bits(), b.Bits()), cmp.Compare(a.of.Name, b.of.Name))
-	})
-	var around []network // those that contain the current one, the widest first
-	found := map[[2]string]bool{}
-	for _, n := range all {
-		for len(around) > 0 && (around[len(around)-1].of.Apart(n.of) || !around[len(around)-1].Contains(n.Addr())) {
-			around = around[:len(around)-1]
-		}
-		for _, wide := range around {
-			pair := [2]string{min(wide.of.Name, n.of.Name), max(wide.of.Name, n.of.Name)}
-			if wide.of.Name == n.of.Name || found[pair] {
+	for i := range members {
+		for j := range members {
+			a, b := &members[i], &members[j]
+			if a.Name >= b.Name || a.Apart(b) {
 				continue
 			}
-			found[pair] = true
-			problems = append(problems, ofCluster(pair[0], "CIDRsOverlap",
-				fmt.Sprintf("%s of %s and %s of %s overlap, and both are in %s: the same address can be in either", wide.Prefix, wide.of.Name, n.Prefix, n.of.Name, networkName(n.of.Spec.Network)),
-				"correct spec.cidrs of the two MemberClusters on the hub; or, if these clusters can't reach each other's pods, put them into different networks (spec.network)"))
+			for _, in := range networks[i] {
+				if at := slices.IndexFunc(networks[j], in.Overlaps); at >= 0 {
+					problems = append(problems, ofCluster(a.Name, "CIDRsOverlap",
+						fmt.Sprintf("%s of %s and %s of %s overlap, and both are in %s: the same address can be in either", in, a.Name, networks[j][at], b.Name, networkName(a.Spec.Network)),
+						"correct spec.cidrs of the two MemberClusters on the hub; or, if these clusters can't reach each other's pods, put them into different networks (spec.network)"))
+					break // one of each pair is enough
+				}
+			}
 		}
-		around = append(around, n)
 	}
 	slices.SortFunc(problems, byNameAndMessage)
 	return problems

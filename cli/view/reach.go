@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -15,35 +14,21 @@ import (
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
-	"github.com/clusterset/clusterset/cli/objects"
 	"github.com/clusterset/clusterset/cli/screen"
 	"github.com/clusterset/clusterset/internal/verdict"
 )
-
-// Reach is what the local cluster's agent has measured of the way to a cluster.
-type Reach struct {
-	// State is True, False or Unknown, and Reason a word for why, as in the object Reachability.
-	State  metav1.ConditionStatus `json:"state"`
-	Reason string                 `json:"reason"`
-	// Since is when State last changed.
-	Since time.Time `json:"since"`
-	// RoundTripMicroseconds is how long the last connection took to be made, 0 if unknown.
-	RoundTripMicroseconds int64 `json:"roundTripMicroseconds,omitempty"`
-	// Beacons are the addresses that are dialled, and IgnoredBeacons how many others the cluster states.
-	Beacons        []string `json:"beacons,omitempty"`
-	IgnoredBeacons int32    `json:"ignoredBeacons,omitempty"`
-}
 
 // allUnreachable is the reason of verdicts that stay, because nothing can be reached.
 const allUnreachable = string(verdict.AllUnreachable)
 
 // reach adds what is measured: by this cluster, and as all say on the hub.
 func (r *Report) reach(f Facts) {
-	if f.Local != nil && f.Local.Reach != nil && f.Local.reachAge(f.Now) <= objects.ReachabilityAge {
+	if f.Local != nil && f.Local.Reach != nil {
 		r.Measured = &f.Local.Reach.Stamp.Time
-		for _, m := range f.Local.Reach.Clusters {
+		for i := range f.Local.Reach.Clusters {
+			m := &f.Local.Reach.Clusters[i]
 			if at := slices.IndexFunc(r.Clusters, func(c Cluster) bool { return c.Name == m.Name && !c.Local }); at >= 0 {
-				r.Clusters[at].Reach = &Reach{m.Reachable, m.Reason, m.Since.Time, m.RoundTripMicroseconds, m.Beacons, m.IgnoredBeacons}
+				r.Clusters[at].Reach = m
 			}
 		}
 	}
@@ -60,14 +45,6 @@ func (r *Report) reach(f Facts) {
 	}
 }
 
-// reachAge is how long ago the agent wrote its verdicts, 0 if there are none.
-func (l *LocalFacts) reachAge(now time.Time) time.Duration {
-	if l.Reach == nil {
-		return 0
-	}
-	return now.Sub(l.Reach.Stamp.Time)
-}
-
 // reachProblems finds clusters that can't be reached, from here or from each other. That nothing is measured is no problem.
 func reachProblems(r *Report) (all []Problem) {
 	add := func(name, reason, message, cure string) {
@@ -76,51 +53,44 @@ func reachProblems(r *Report) (all []Problem) {
 	cutOff := false
 	for i := range r.Clusters {
 		c := &r.Clusters[i]
-		if c.Reach != nil && c.Reach.Reason == allUnreachable && !cutOff {
+		switch {
+		case c.Reach == nil:
+		case c.Reach.Reason == allUnreachable && !cutOff:
 			cutOff = true
 			add(r.Cluster, allUnreachable, "its agent can reach no other cluster, so it is more likely cut off itself; what it found before stays",
 				"check the network of the pods of clusterset-member: what they may connect to (NetworkPolicy, firewall), and their routes to other clusters")
-		}
-		if c.Reach != nil && c.Reach.State == metav1.ConditionFalse && c.Reach.Reason != allUnreachable {
-			message, cure := c.Reach.unreachable(r.Time)
-			add(c.Name, "Unreachable", message, cure+c.Reach.at())
+		case c.Reach.Reachable == metav1.ConditionFalse && c.Reach.Reason != allUnreachable:
+			message, cure := unreachable(c.Reach, screen.Age(r.Time.Sub(c.Reach.Since.Time)))
+			add(c.Name, "Unreachable", message+"; its endpoints are used only if no others are left", strings.TrimSpace(cure+" "+strings.Join(c.Reach.Beacons, ", ")))
 		}
 		if len(c.CantReach) > 0 && !c.Local {
-			add(c.Name, "CannotReach", "its agent can't reach "+screen.Several(c.CantReach, shownServices, ", ")+", so it uses their endpoints last",
+			add(c.Name, "CannotReach", "its agent can't reach "+screen.Several(c.CantReach, shownNames, ", ")+", so it uses their endpoints last",
 				"check the network between them; clusterset status and clusterset doctor there say more")
 		}
 	}
 	return all
 }
 
-func (c *Reach) unreachable(now time.Time) (message, cure string) {
-	used := "; its endpoints are used only if no others are left"
+// unreachable says why a cluster can't be reached. The addresses that are dialled follow the cure.
+func unreachable(c *clustersetv1alpha1.ClusterReachability, age string) (message, cure string) {
 	switch verdict.Reason(c.Reason) {
 	case verdict.WrongCluster:
-		return "another cluster answers at its agent's address: their networks overlap" + used, "give the clusters different networks, or correct their spec.cidrs; what answers is at"
+		return "another cluster answers at its agent's address: their networks overlap", "give the clusters different networks, or correct their spec.cidrs; what answers is at"
 	case verdict.Returning:
-		return "it answers again, and is used once it has done so for long enough" + used, "wait; if it comes and goes, look for what breaks connections to"
+		return "it answers again, and is used once it has done so for long enough", "wait; if it comes and goes, look for what breaks connections to"
 	case verdict.Refused:
-		return fmt.Sprintf("connections to its agent are refused since %s", screen.Age(now.Sub(c.Since))) + used, "check that its agent runs, and what refuses connections to"
+		return "connections to its agent are refused since " + age, "check that its agent runs, and what refuses connections to"
 	}
-	return fmt.Sprintf("its agent hasn't answered this cluster's for %s, though the hub may hear both", screen.Age(now.Sub(c.Since))) + used,
-		"check routes and firewalls on the way to"
-}
-
-func (c *Reach) at() string {
-	if len(c.Beacons) == 0 {
-		return ""
-	}
-	return " " + strings.Join(c.Beacons, ", ")
+	return "its agent hasn't answered this cluster's for " + age + ", though the hub may hear both", "check routes and firewalls on the way to"
 }
 
 func reached(c *Cluster, now time.Time) screen.Cell {
 	switch {
-	case c.Local || c.Reach == nil:
+	case c.Reach == nil:
 		return screen.Cell{Text: "-"}
-	case c.Reach.State == metav1.ConditionFalse:
-		return screen.Cell{Text: "NO, for " + screen.Age(now.Sub(c.Reach.Since)), Colour: screen.Bad}
-	case c.Reach.State == metav1.ConditionUnknown:
+	case c.Reach.Reachable == metav1.ConditionFalse:
+		return screen.Cell{Text: "NO, for " + screen.Age(now.Sub(c.Reach.Since.Time)), Colour: screen.Bad}
+	case c.Reach.Reachable == metav1.ConditionUnknown:
 		return screen.Cell{Text: "not measured", Colour: screen.Faint}
 	}
 	return screen.Cell{Text: (time.Duration(c.Reach.RoundTripMicroseconds) * time.Microsecond).Round(100 * time.Microsecond).String(), Colour: screen.Good}
@@ -137,18 +107,16 @@ type Across struct {
 	// Message is a sentence about it, and Cure is what to do if it isn't reached.
 	Message string `json:"message"`
 	Cure    string `json:"cure,omitempty"`
-
-	why string
 }
 
 // AcrossNetworks says how each cluster of another network that exports a service is reached from the cluster self, by the objects that the
 // importer wrote there. all may have slices of other services.
 func AcrossNetworks(self string, members []clustersetv1alpha1.MemberCluster, o *mcsv1beta1.ServiceImport, all []*discoveryv1.EndpointSlice) (across []Across) {
-	own := memberOf(members, self)
+	_, member := ByName(members)
 	for i := range o.Status.Clusters {
 		name := o.Status.Clusters[i].Cluster
-		m := memberOf(members, name)
-		if name == self || !m.Apart(own) {
+		m := member(name)
+		if name == self || !m.Apart(member(self)) {
 			continue
 		}
 		a := Across{Cluster: name}
@@ -157,20 +125,14 @@ func AcrossNetworks(self string, members []clustersetv1alpha1.MemberCluster, o *
 		}
 		a.read(o, all)
 		if len(a.Addresses) == 0 {
-			a.Reason, a.why, a.Cure = whyUnreached(o, m)
-			a.Message = fmt.Sprintf("%s is in %s, and isn't used: %s", a.Cluster, networkName(a.Network), a.why)
+			var why string
+			a.Reason, why, a.Cure = whyUnreached(o, m)
+			a.Message = fmt.Sprintf("%s is in %s, and isn't used: %s", a.Cluster, networkName(a.Network), why)
 		}
 		across = append(across, a)
 	}
 	slices.SortFunc(across, func(a, b Across) int { return cmp.Compare(a.Cluster, b.Cluster) })
 	return across
-}
-
-func memberOf(members []clustersetv1alpha1.MemberCluster, name string) *clustersetv1alpha1.MemberCluster {
-	if i := slices.IndexFunc(members, func(m clustersetv1alpha1.MemberCluster) bool { return m.Name == name }); i >= 0 {
-		return &members[i]
-	}
-	return nil
 }
 
 func (a *Across) read(o *mcsv1beta1.ServiceImport, all []*discoveryv1.EndpointSlice) {
@@ -186,10 +148,7 @@ func (a *Across) read(o *mcsv1beta1.ServiceImport, all []*discoveryv1.EndpointSl
 			ready = ready || e.Conditions.Ready == nil || *e.Conditions.Ready
 		}
 		for _, p := range s.Ports {
-			name, number := ptr.Deref(p.Name, ""), ptr.Deref(p.Port, 0)
-			if !slices.ContainsFunc(o.Spec.Ports, func(own mcsv1beta1.ServicePort) bool { return own.Name == name && own.Port == number }) {
-				ports = append(ports, strings.TrimSpace(name+" "+strconv.Itoa(int(number))))
-			}
+			ports = append(ports, strings.TrimSpace(fmt.Sprintf("%s %d", ptr.Deref(p.Name, ""), ptr.Deref(p.Port, 0))))
 		}
 	}
 	slices.Sort(a.Addresses)
@@ -198,11 +157,7 @@ func (a *Across) read(o *mcsv1beta1.ServiceImport, all []*discoveryv1.EndpointSl
 		return
 	}
 	slices.Sort(ports)
-	at := "the service's own ports, as at a load balancer"
-	if ports = slices.Compact(ports); len(ports) > 0 {
-		at = "other ports, as at nodes: " + strings.Join(ports, ", ")
-	}
-	a.Message = fmt.Sprintf("%s is in %s, and reached at %s, at %s", a.Cluster, networkName(a.Network), strings.Join(a.Addresses, ", "), at)
+	a.Message = fmt.Sprintf("%s is in %s, and reached at %s, port %s", a.Cluster, networkName(a.Network), strings.Join(a.Addresses, ", "), strings.Join(slices.Compact(ports), ", "))
 	if !ready {
 		a.Message += "; no endpoint behind is ready"
 	}
@@ -229,7 +184,8 @@ func networkName(network string) string {
 }
 
 func anyApart(l *LocalFacts) bool {
-	own := memberOf(l.Members, l.Cluster)
+	_, member := ByName(l.Members)
+	own := member(l.Cluster)
 	return l.Cluster != "" && slices.ContainsFunc(l.Members, func(m clustersetv1alpha1.MemberCluster) bool { return m.Apart(own) })
 }
 
@@ -261,8 +217,8 @@ func outOfReach(l *LocalFacts) (problems []Problem) {
 	for k, names := range services {
 		slices.Sort(names)
 		a := first[k]
-		problems = append(problems, ofCluster(k.cluster, "NotReached", fmt.Sprintf("%s %s can't be used here: it is in %s, and %s",
-			screen.Counted(len(names), "service"), screen.Several(names, shownServices, ", "), networkName(a.Network), a.why), a.Cure))
+		problems = append(problems, ofCluster(k.cluster, "NotReached", fmt.Sprintf("%s %s can't be used here: %s",
+			screen.Counted(len(names), "service"), screen.Several(names, shownNames, ", "), a.Message), a.Cure))
 	}
 	slices.SortFunc(problems, byNameAndMessage)
 	return problems

@@ -15,7 +15,6 @@ import (
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
-	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
 	"github.com/clusterset/clusterset/cli/preview"
 	"github.com/clusterset/clusterset/importer/desired"
 )
@@ -43,48 +42,31 @@ type Report struct {
 // HubState says whether the hub answers.
 type HubState string
 
+// The HubStates. Reachable: it answered. Unreachable: it couldn't be read. The others are of a hub that wasn't asked. Quiet: this cluster's agent can't
+// read it. Heard: it answered the agent when that last reported. Unknown: nothing says how it is.
 const (
-	// HubReachable means that the hub answered.
-	HubReachable HubState = "Reachable"
-	// HubUnreachable means that the hub didn't answer.
+	HubReachable   HubState = "Reachable"
 	HubUnreachable HubState = "Unreachable"
-	// HubRefused means that it answered, and the account may not read it.
-	HubRefused HubState = "Refused"
-	// HubElsewhere means that the API server that was asked is no hub.
-	HubElsewhere HubState = "Elsewhere"
-	// HubQuiet means that the hub was not asked, and this cluster's agent can't read it.
-	HubQuiet HubState = "Quiet"
-	// HubHeard means that the hub was not asked, and answered this cluster's agent when it last reported.
-	HubHeard HubState = "Heard"
-	// HubUnknown means that the hub was not asked, and this cluster has no information about it.
-	HubUnknown HubState = "Unknown"
+	HubQuiet       HubState = "Quiet"
+	HubHeard       HubState = "Heard"
+	HubUnknown     HubState = "Unknown"
 )
 
 // Hub is the hub as seen from here.
 type Hub struct {
 	State  HubState `json:"state"`
 	Server string   `json:"server,omitempty"`
-	// Error is why it could not be read.
-	Error string `json:"error,omitempty"`
 	// LatencyMillis is how long it took to answer.
 	LatencyMillis int64 `json:"latencyMillis,omitempty"`
-	// AwaySince is since when the local cluster's agent can't read it, RefusesAgent says that it answers nevertheless, and RefusesToken that it doesn't
-	// accept the agent's token.
-	AwaySince    *time.Time `json:"awaySince,omitempty"`
-	RefusesAgent bool       `json:"refusesAgent,omitempty"`
-	RefusesToken bool       `json:"refusesToken,omitempty"`
 	// ExpiryPaused is set if the hub considers itself cut off and lets no cluster expire.
 	ExpiryPaused bool `json:"expiryPaused,omitempty"`
 	// NotEnforced is why all clusters can read all exports although MemberClusters name communities. Empty: they name none, or the hub
 	// enforces them.
 	NotEnforced string `json:"notEnforced,omitempty"`
-	// Awaited are the clusters that the hub has lost and that haven't rejoined.
-	Awaited []string `json:"awaited,omitempty"`
 
-	// here says that it wasn't named: the local cluster is taken for it.
-	here bool
-	// quiet says since when the agent here can't read it, and how it answers.
+	// quiet says since when the agent here can't read it, and how it answers. away is the problem that this is, nil if the agent can read it.
 	quiet string
+	away  *Problem
 }
 
 // Cluster is a cluster of the set.
@@ -93,8 +75,7 @@ type Cluster struct {
 	Local bool   `json:"local,omitempty"`
 	Phase string `json:"phase"` // Unknown before the first heartbeat, Left after the cluster has left
 	Drain bool   `json:"drain,omitempty"`
-	// Zones are those that the cluster states, or else those of its nodes. Zone is set if there is only one.
-	Zone   string   `json:"zone,omitempty"`
+	// Zones are those that the cluster states, or else those of its nodes.
 	Zones  []string `json:"zones,omitempty"`
 	Region string   `json:"region,omitempty"`
 	// Communities are those that its MemberCluster names. A cluster imports from those that it shares one with; without any it is in the
@@ -107,29 +88,22 @@ type Cluster struct {
 	LastHeartbeat *time.Time `json:"lastHeartbeat,omitempty"`
 	// Exports is how many services it exports, nil if unknown.
 	Exports *int `json:"exports,omitempty"`
-	// Limited is set if it has as many services on the hub as it may have, so that more are rejected.
-	Limited bool `json:"limited,omitempty"`
-	// Invalid is set if something in its MemberCluster can't be used.
-	Invalid bool `json:"invalid,omitempty"`
-	// OutsideCIDRs is set if its MemberCluster's spec.cidrs leave out addresses that it exports.
-	OutsideCIDRs bool `json:"outsideCIDRs,omitempty"`
-	// NotJoined says that the hub process can't make it a member.
-	NotJoined bool `json:"notJoined,omitempty"`
+	// Flaws are what its MemberCluster's conditions say to be wrong, as Reasons of Problems: Limited, Invalid, OutsideCIDRs, NotJoined.
+	Flaws []string `json:"flaws,omitempty"`
 	// Reach is what this cluster's agent has measured of the way to it, nil if that is unknown. CantReach are the clusters that its own agent
-	// says it can't reach, and Unmeasured those of which it doesn't know, as far as the hub was read. Measures says that it measures at all.
-	Reach        *Reach   `json:"reach,omitempty"`
-	Measures     bool     `json:"measures,omitempty"`
-	CantReach    []string `json:"cantReach,omitempty"`
+	// says it can't reach, as far as the hub was read.
+	Reach     *clustersetv1alpha1.ClusterReachability `json:"reach,omitempty"`
+	CantReach []string                                `json:"cantReach,omitempty"`
+	// Unmeasured are the clusters of which its own agent doesn't know that, and Measures says that it measures at all.
 	Unmeasured   []string `json:"unmeasured,omitempty"`
+	Measures     bool     `json:"measures,omitempty"`
 	AgentVersion string   `json:"agentVersion,omitempty"`
 	Message      string   `json:"message,omitempty"`
 
 	// unheard says that a person wrote its MemberCluster here, beside the agent's copies or without an agent: no heartbeat is expected.
 	unheard bool
-	// said are the problems that conditions of its MemberCluster say.
+	// said are the problems that its Flaws are.
 	said []Problem
-	// forgotten says that it was silent for so long that its records are deleted.
-	forgotten bool
 	// handOver says that nobody has used its credentials, which wait on the hub.
 	handOver bool
 	// cantFollow is a cluster of which it says that it can't follow the hub.
@@ -155,7 +129,7 @@ type Services struct {
 type Problem struct {
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name"`
-	// What is the kind of the object: Service, ServiceExport, ServiceImport, GlobalService, MemberCluster, Namespace, Hub, or Exports for all
+	// What is the kind of the object: Service, ServiceExport, ServiceImport, MemberCluster, Namespace, Hub, or Exports for all
 	// clusters' records on the hub.
 	What    string `json:"what"`
 	Reason  string `json:"reason"`
@@ -208,12 +182,11 @@ type LocalFacts struct {
 	// Asking are the Services that ask to be extended to other clusters, as far as they may be read.
 	Asking []Asking
 	// Refusals are what the agent said last of those that it didn't extend, as far as its Events may be read.
-	Refusals map[client.ObjectKey]Refusal
+	Refusals map[client.ObjectKey]string
 	// Held are the Services that the agent says it keeps exported although their ServiceExports were deleted, as far as its Events may be read.
-	Held map[client.ObjectKey]Refusal
-	// Globals and Slices are read if a cluster is silent, drained or in another network. Slices are those with endpoints of the set's clusters.
-	Globals []fabedgev1alpha1.GlobalService
-	Slices  []discoveryv1.EndpointSlice
+	Held map[client.ObjectKey]string
+	// Slices are those with endpoints of the set's clusters. They are read if a cluster is silent, drained, unreachable or in another network.
+	Slices []discoveryv1.EndpointSlice
 	// RoutesErr is why they can't be read.
 	RoutesErr error
 }
@@ -230,8 +203,6 @@ type HubFacts struct {
 	Server  string
 	Err     error // nil where it could be read
 	Latency time.Duration
-	// Here says that it is the local cluster, by its MemberClusters.
-	Here bool
 	// Read is when it was read, zero if that is the Facts' Now.
 	Read    time.Time
 	Members []clustersetv1alpha1.MemberCluster

@@ -14,7 +14,6 @@ import (
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
-	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
 	"github.com/clusterset/clusterset/cli/screen"
 	"github.com/clusterset/clusterset/importer/desired"
 	"github.com/clusterset/clusterset/test/page"
@@ -205,12 +204,11 @@ func facts() map[string]Facts {
 	refused.Status.Conditions[0].Reason = clustersetv1alpha1.ReasonHubRefuses
 	held := local(members()...)
 	held.Imports[0].Status.Clusters = []mcsv1beta1.ClusterStatus{{Cluster: "beijing"}, {Cluster: "shanghai"}}
-	held.Exports, held.Held = held.Exports[1:], map[client.ObjectKey]Refusal{{Namespace: "shop", Name: "web"}: {}}
+	held.Exports, held.Held = held.Exports[1:], map[client.ObjectKey]string{{Namespace: "shop", Name: "web"}: ""}
 	hub.Know([]clustersetv1alpha1.ExportedEndpoints{behind("beijing", "web"), behind("frankfurt", "api")})
 	worn := local(members()...)
 	worn.Imports[0] = imported("web", mcsv1beta1.ClusterSetIP)
 	worn.Slices = []discoveryv1.EndpointSlice{routed("web", "shanghai", "http", "10.2.0.1"), routed("web", "frankfurt", "http", "10.3.0.1")}
-	worn.Globals = []fabedgev1alpha1.GlobalService{global("api", "frankfurt")}
 	return map[string]Facts{
 		"last-resort": {Now: now, Local: worn},
 		"held":        {Now: now, Local: held},
@@ -263,8 +261,8 @@ func TestInvalidMemberClusterIsNamed(t *testing.T) {
 	mc := member("lyon", "", clustersetv1alpha1.MemberReady, nil, func(mc *clustersetv1alpha1.MemberCluster) {
 		mc.Status.Conditions = append(mc.Status.Conditions, condition(clustersetv1alpha1.ConditionValid, metav1.ConditionFalse, clustersetv1alpha1.ReasonInvalid, "not used as it is: spec.cidrs[0]"))
 	})
-	c := clusterOf(&mc, time.Now())
-	if cell := phase(c); cell.Text != "Ready, invalid" || cell.Colour != screen.Bad || c.Message != "not used as it is: spec.cidrs[0]" {
+	c := clusterOf(&mc)
+	if cell := phase(&c); cell.Text != "Ready, invalid" || cell.Colour != screen.Bad || c.Message != "not used as it is: spec.cidrs[0]" {
 		t.Errorf("%+v, %q", cell, c.Message)
 	}
 }

@@ -40,9 +40,7 @@ func (s Screen) hub(w *screen.Writer, r Report) {
 	at := strings.TrimPrefix(h.Server+" ", " ")
 	state := map[HubState]screen.Cell{
 		HubReachable:   {Text: fmt.Sprintf("reachable (%dms)", h.LatencyMillis), Colour: screen.Good},
-		HubUnreachable: {Text: "can't be reached", Colour: screen.Bad},
-		HubRefused:     {Text: "answers, and refuses this account", Colour: screen.Bad},
-		HubElsewhere:   {Text: "is no hub: it doesn't know MemberClusters", Colour: screen.Bad},
+		HubUnreachable: {Text: "can't be read", Colour: screen.Bad},
 		HubHeard:       {Text: "answers the agent; --hub-kubeconfig asks it", Colour: screen.Good},
 		HubQuiet:       {Text: h.quiet, Colour: screen.Bad},
 		HubUnknown:     {Text: "unknown; ask it with --hub-kubeconfig"},
@@ -59,23 +57,25 @@ func (s Screen) clusters(w *screen.Writer, r Report) {
 		return
 	}
 	head := []string{"CLUSTER", "PHASE", "ZONE", "REGION", "HEARTBEAT", "EXPORTS"}
-	all, networks := byNetwork(r.Clusters)
+	has := func(what func(Cluster) bool) bool { return slices.ContainsFunc(r.Clusters, what) }
+	networks := has(func(c Cluster) bool { return c.Network != "" })
 	if networks {
 		head = append(head, "NETWORK")
 	}
-	named := slices.ContainsFunc(r.Clusters, func(c Cluster) bool { return len(c.Communities) > 0 })
+	named := has(func(c Cluster) bool { return len(c.Communities) > 0 })
 	if named {
 		head = append(head, "COMMUNITIES")
 	}
-	measured := slices.ContainsFunc(r.Clusters, func(c Cluster) bool { return c.Reach != nil && c.Reach.State != metav1.ConditionUnknown })
+	measured := has(func(c Cluster) bool { return c.Reach != nil && c.Reach.Reachable != metav1.ConditionUnknown })
 	if measured {
 		head = append(head, "REACHED IN ("+screen.Age(r.Time.Sub(*r.Measured))+" ago)")
 	}
 	if s.Wide {
 		head = append(head, "AGENT", "MESSAGE")
 	}
-	rows := make([][]screen.Cell, len(all))
-	for i, c := range all {
+	rows := make([][]screen.Cell, len(r.Clusters))
+	for i := range r.Clusters {
+		c := &r.Clusters[i]
 		name, heartbeat, exports := c.Name, "never", "-"
 		if c.Phase == string(clustersetv1alpha1.MemberReady) {
 			heartbeat = "-" // it has one
@@ -98,7 +98,7 @@ func (s Screen) clusters(w *screen.Writer, r Report) {
 			rows[i] = append(rows[i], screen.Cell{Text: cmp.Or(screen.Style(s).Several(c.Communities, 3), communities.Default)})
 		}
 		if measured {
-			rows[i] = append(rows[i], reached(&c, r.Time))
+			rows[i] = append(rows[i], reached(c, r.Time))
 		}
 		if s.Wide {
 			rows[i] = append(rows[i], screen.T(screen.Or(c.AgentVersion), c.Message)...)
@@ -108,42 +108,9 @@ func (s Screen) clusters(w *screen.Writer, r Report) {
 	if r.Hub.State != HubReachable && slices.ContainsFunc(rows, func(row []screen.Cell) bool { return row[4].Text == "-" }) {
 		w.Line(screen.Cell{Text: "The hub alone knows the heartbeats of clusters that are Ready: --hub-kubeconfig or --hub-context shows them.", Colour: screen.Faint})
 	}
-	s.matrix(w, r.Clusters)
 }
 
-// byNetwork returns the clusters sorted by network, and by name in each, and whether any names one. Those that name none come last.
-func byNetwork(all []Cluster) (sorted []Cluster, named bool) {
-	const last = "~" // after every DNS label
-	sorted = slices.Clone(all)
-	slices.SortStableFunc(sorted, func(a, b Cluster) int { return cmp.Compare(cmp.Or(a.Network, last), cmp.Or(b.Network, last)) })
-	return sorted, slices.ContainsFunc(all, func(c Cluster) bool { return c.Network != "" })
-}
-
-// matrix says who reaches whom, as each cluster's agent told the hub, if any of them measures a way.
-func (s Screen) matrix(w *screen.Writer, all []Cluster) {
-	if !slices.ContainsFunc(all, func(c Cluster) bool { return c.Measures && len(c.Unmeasured) < len(all)-1 }) {
-		return
-	}
-	rows := make([][]screen.Cell, len(all))
-	for i := range all {
-		c := &all[i]
-		cant, unmeasured := screen.Cell{Text: "none"}, screen.Cell{Text: "none"}
-		if len(c.CantReach) > 0 {
-			cant = screen.Cell{Text: screen.Style(s).Several(c.CantReach, 3), Colour: screen.Bad}
-		}
-		if len(c.Unmeasured) > 0 {
-			unmeasured = screen.Cell{Text: screen.Style(s).Several(c.Unmeasured, 3), Colour: screen.Faint}
-		}
-		if !c.Measures {
-			cant, unmeasured = screen.Cell{Text: "-"}, screen.Cell{Text: "all: it hasn't said", Colour: screen.Faint}
-		}
-		rows[i] = []screen.Cell{{Text: c.Name}, cant, unmeasured}
-	}
-	w.Blank()
-	w.Table([]string{"FROM", "CAN'T REACH", "NOT MEASURED"}, rows)
-}
-
-func phase(c Cluster) screen.Cell {
+func phase(c *Cluster) screen.Cell {
 	cell := screen.Cell{Text: c.Phase, Colour: map[string]screen.Colour{"Ready": screen.Good, "Suspect": screen.Warn, "Expired": screen.Bad}[c.Phase]}
 	if c.Drain {
 		cell.Text += ", drained"
@@ -152,7 +119,7 @@ func phase(c Cluster) screen.Cell {
 		}
 	}
 	for _, f := range flaws {
-		if *f.of(&c) {
+		if slices.Contains(c.Flaws, f.reason) {
 			cell.Text, cell.Colour = cell.Text+", "+f.words, screen.Bad
 		}
 	}

@@ -1,4 +1,4 @@
-// Package kubeproxy determines from EndpointSlices which endpoints of a Service a service proxy uses. `clusterset status` and
+// Package kubeproxy determines from EndpointSlices which endpoints of a Service a service proxy uses. `clusterset explain` and
 // `preview` use it to read what the importer wrote for kube-proxy.
 package kubeproxy
 

@@ -9,7 +9,7 @@ export function Cluster({ c, map, changes }) {
   const source = map.sources.find((s) => s.role === "member" && s.cluster === c.name);
   return html`<aside class="panel" aria-label=${`Cluster ${c.name}`}>
     <div class="panelhead"><h2>${c.name}</h2><a class="close" data-close href=${here({ cluster: null })} aria-label="Close the details"><${Icon} name="cross" /></a></div>
-    <p class="tags"><${Phase} phase=${c.phase} />${c.drain && html`<${Tag} icon="drain" tone="warn">drained<//>`}${c.limited && html`<${Tag} icon="limited" tone="warn">limited<//>`}</p>
+    <p class="tags"><${Phase} phase=${c.phase} />${c.drain && html`<${Tag} icon="drain" tone="warn">drained<//>`}${c.flaws?.includes("Limited") && html`<${Tag} icon="limited" tone="warn">limited<//>`}</p>
     ${c.message && html`<p>${c.message}</p>`}
     <dl class="facts">
       <${Fact} name="Last heartbeat">${c.lastHeartbeat ? html`<${Age} time=${c.lastHeartbeat} />` : c.phase === "Unknown" ? "never" : "unknown"}<//>
@@ -36,7 +36,7 @@ export function Cluster({ c, map, changes }) {
 }
 
 const communities = (c) => c.communities?.join(", ") || "default";
-const zones = (c) => (c.zones?.length ? c.zones.join(", ") : c.zone) || "unknown";
+const zones = (c) => c.zones?.join(", ") || "unknown";
 
 function Fact({ name, was, is, children }) {
   return html`<div><dt>${name}</dt><dd>${was === undefined ? children : was === is ? is : html`<s>${was}</s> <ins>${is}</ins>`}</dd></div>`;

@@ -81,8 +81,7 @@ const changed = (c) => !!(c.after || c.down || c.leaves);
 /** place is where a cluster lies: with changes, after them. */
 function place(c) {
   const at = c.after ?? c;
-  const zones = at.zones?.length ? at.zones : at.zone ? [at.zone] : [];
-  return { region: at.region ?? "", zone: zones.join(" + ") };
+  return { region: at.region ?? "", zone: (at.zones ?? []).join(" + ") };
 }
 
 const networkName = (network) => (network ? `network ${network}` : "network without a name");
@@ -141,7 +140,7 @@ function Tile({ c, dense, usual, chosen, rove }) {
       ${c.after && c.network !== c.after.network && html`<${Tag} icon="network" tone="what">other network<//>`}
       ${c.after && `${c.communities}` !== `${c.after.communities}` && html`<${Tag} icon="group" tone="what">other communities<//>`}
       ${c.phase !== "Ready" ? html`<${Tag} tone=${p.tone} title=${p.text}>${c.phase}<//>` : !dense && html`<span class="faint">Ready</span>`}
-      ${c.limited && html`<${Tag} icon="limited" tone="warn" title="The hub refuses more services of this cluster">limited<//>`}
+      ${c.flaws?.includes("Limited") && html`<${Tag} icon="limited" tone="warn" title="The hub refuses more services of this cluster">limited<//>`}
       ${at.cantReach?.length > 0 && html`<${Tag} icon="cut" tone=${`${c.cantReach}` === `${at.cantReach}` ? "bad" : "what"} title=${`Its agent can't reach ${at.cantReach.join(", ")}`}>can't reach ${at.cantReach.length}<//>`}
       ${dense && odd && html`<span class="faint">${c.agentVersion}</span>`}
       ${dense && html`<span class="faint" title="exported services">${c.exports ?? 0}</span>`}
@@ -152,7 +151,7 @@ function Tile({ c, dense, usual, chosen, rove }) {
 
 function moved(c) {
   if (!c.after) return false;
-  const text = (x) => [x.zone, ...(x.zones ?? []), "|", x.region].join(" ");
+  const text = (x) => [...(x.zones ?? []), "|", x.region].join(" ");
   return text(c) !== text(c.after);
 }
 
