@@ -73,11 +73,7 @@ func (b *bundleCommand) run(ctx context.Context, stdout io.Writer) (err error) {
 		_ = os.Remove(b.file)
 		return fmt.Errorf("write %s: %w", b.file, err)
 	}
-	left := ""
-	if n := len(w.Left); n > 0 {
-		left = " " + screen.Counted(n, "thing") + " couldn't be read, see left-out.txt in it."
-	}
-	_, err = fmt.Fprintf(stdout, "%s is written.%s Look into it before you hand it on.\n", b.file, left)
+	_, err = fmt.Fprintf(stdout, "%s is written. %s couldn't be read, see left-out.txt in it. Look into it before you hand it on.\n", b.file, screen.Counted(len(w.Left), "thing"))
 	return err
 }
 
@@ -119,11 +115,8 @@ func (b *bundleCommand) open() (all []bundled, err error) {
 		if err != nil {
 			return nil, err
 		}
-		folder := "member"
-		if name != "" {
-			folder += "-" + strings.NewReplacer("/", "_", `\`, "_", ":", "_").Replace(name)
-		}
-		if err := add(folder, c, b.kubeconfig, name); err != nil {
+		folder := "member-" + strings.NewReplacer("/", "_", `\`, "_", ":", "_").Replace(name)
+		if err := add(strings.TrimSuffix(folder, "-"), c, b.kubeconfig, name); err != nil {
 			return nil, err
 		}
 	}

@@ -14,7 +14,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/clusterset/clusterset/cli/console"
 	"github.com/clusterset/clusterset/cli/console/live"
@@ -41,7 +40,7 @@ It reads the hub with the rights of your kubeconfig, and changes nothing. With -
 clusterset status and doctor find there. Only this machine can open the page, and only with the address that is printed. It ends with the command.
 
 --manifests shows what a hub has from files, as written by
-kubectl get memberclusters,exportedservices,exportedendpoints,memberreports -A -o yaml on the hub.` + exitHelp,
+` + recordsCommand + ` on the hub.` + exitHelp,
 		Example: `  clusterset console --hub-context hub
   clusterset console --hub-context hub --context beijing --context shanghai --no-open`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -66,8 +65,8 @@ func (c *consoleCommand) run(ctx context.Context, w io.Writer, flags map[string]
 	if err != nil {
 		return err
 	}
-	page := console.New(console.Options{Preview: o, Flags: flags, Records: func(ctx context.Context, e *preview.Export, networks bool) ([]string, error) {
-		return c.read(ctx, e, networks, nil, metav1.NewTime(time.Now()))
+	page := console.New(console.Options{Preview: o, Flags: flags, Records: func(ctx context.Context, e *preview.Export) ([]string, error) {
+		return c.read(ctx, e, nil)
 	}})
 	run, err := c.sources(page)
 	if err != nil {
@@ -99,10 +98,10 @@ func (c *consoleCommand) run(ctx context.Context, w io.Writer, flags map[string]
 // sources sets up what the page reads, and returns what to run.
 func (c *consoleCommand) sources(page *console.Server) (run []func(context.Context), err error) {
 	if c.manifests != "" {
-		if c.hasHub() || len(c.contexts) > 0 {
-			return nil, usagef("--manifests and %s can't be used together", hubFlags)
+		if len(c.contexts) > 0 {
+			return nil, usagef("--manifests and --context can't be used together")
 		}
-		_, found, err := readState(c.manifests)
+		_, found, err := c.readState()
 		if err == nil {
 			page.AddSource(console.Source{Role: console.RoleFiles, Context: c.manifests, State: console.Live, LastAnswer: time.Now()})
 			page.SetRecords(found)

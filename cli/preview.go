@@ -3,21 +3,20 @@ package cli
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
 
 	"github.com/clusterset/clusterset/cli/objects"
 	"github.com/clusterset/clusterset/cli/place"
 	"github.com/clusterset/clusterset/cli/preview"
+	"github.com/clusterset/clusterset/cli/screen"
 	"github.com/clusterset/clusterset/importer/desired"
 	"github.com/clusterset/clusterset/internal/topology"
 )
@@ -32,19 +31,20 @@ type previewCommand struct {
 	dataPath        string
 	prefer          []string
 
-	exporter string // of the one service
-	zones    []string
-	region   string
+	exporter string   // of the one service
+	cutOff   []string // clusters
+	place    preview.Place
 	policy   preview.Policy
-	network  preview.Network
 	tiers    []string
-	names    []string // of communities, and clusters
 }
+
+// recordsCommand writes a hub's records for --manifests.
+const recordsCommand = "kubectl get memberclusters,exportedservices,exportedendpoints,memberreports -A -o yaml"
 
 const previewHelp = `
 
 It reads the hub's records, and changes nothing. --manifests reads them from files instead, as written by
-kubectl get memberclusters,exportedservices,exportedendpoints,memberreports -A -o yaml on the hub.
+` + recordsCommand + ` on the hub.
 
 For each service, and each place that has clients, it shows what changes: the answers to the names below clusterset.local and
 svc.global, and where connections to the ClusterSetIP lead, as clusters with their number of ready endpoints. The worst changes come
@@ -60,19 +60,16 @@ func newPreview() *cobra.Command {
 		Use:   "preview",
 		Short: "Show what a change would do, without doing it",
 		Long: `Shows what would change for clients if clusters went down, couldn't be reached, were drained or left, if a Service were exported or no longer
-exported, if a cluster were elsewhere, in other communities or in another network, or if a service had another policy or were for other clusters. Each change has its own command; --file takes several
-and applies them in order:
+exported, if a cluster were elsewhere, in other communities or in another network, or if a service had another policy or were for other
+clusters. Each change has its own command; --file takes several and applies them in order:
 
   - drain: [beijing]
   - down: [shanghai, guangzhou]
   - unreachable: {clusters: [beijing], from: [shanghai]}
   - export: {service: shop/web, from: tianjin, context: tianjin}
   - place: {cluster: tianjin, zones: [cn-north-2a], region: cn-north-2}
-  - policy: {service: shop/web, prefer: zone region, boundary: region, minReady: 3}
-  - communities: {cluster: tianjin, to: [payments]}
-  - exportTo: {service: shop/web, from: beijing, to: [shanghai]}
-  - network: {cluster: tianjin, to: edge, externalCIDRs: [192.0.2.0/24]}
-  - network: {cluster: tianjin, cidrs: [10.2.0.0/16, 10.97.0.0/16]}
+  - place: {cluster: tianjin, communities: [payments], network: edge, cidrs: [10.2.0.0/16], externalCIDRs: [192.0.2.0/24]}
+  - policy: {service: shop/web, prefer: zone region, boundary: region, minReady: 3, exportTo: [shanghai]}
 
 There are undrain, leave and unexport as well.` + previewHelp,
 		Example: `  clusterset preview drain beijing --hub-context hub
@@ -110,6 +107,26 @@ func (p *previewCommand) command(cmd *cobra.Command, changes func(args []string)
 	p.addAssumedFlags(flags)
 	p.addFlag(cmd, "table", "wide", "json", "yaml")
 	return cmd
+}
+
+// fromFile reads the changes of --file.
+func (p *previewCommand) fromFile() (changes []preview.Change, err error) {
+	var content []byte
+	switch p.file {
+	case "":
+		return nil, usagef("no change is given; name one (%s), or a file with --file", preview.Kinds)
+	case "-":
+		content, err = io.ReadAll(os.Stdin)
+	default:
+		content, err = os.ReadFile(p.file)
+	}
+	if err != nil {
+		return nil, usagef("--file: %w", err)
+	}
+	if err := yaml.UnmarshalStrict(content, &changes); err != nil {
+		return nil, usagef("--file %s: want a list of changes, each with one of %s: %w", p.file, preview.Kinds, err)
+	}
+	return changes, nil
 }
 
 // addAssumedFlags adds the flags for settings that the hub has no record of.
@@ -157,10 +174,7 @@ func (p *previewCommand) assumed() (o preview.Options, err error) {
 type lostError struct{ services int }
 
 func (e lostError) Error() string {
-	if e.services == 1 {
-		return "1 service would lose its last endpoint in some place"
-	}
-	return fmt.Sprintf("%d services would lose their last endpoint in some place", e.services)
+	return screen.Counted(e.services, "service") + " would lose the last endpoint in some place"
 }
 
 func (p *previewCommand) run(ctx context.Context, w io.Writer, changes []preview.Change) error {
@@ -175,7 +189,7 @@ func (p *previewCommand) run(ctx context.Context, w io.Writer, changes []preview
 	var notes []string
 	for i := range changes {
 		if e := changes[i].Export; e != nil {
-			said, err := p.read(ctx, e, state.Networks(changes...), found, metav1.NewTime(time.Now()))
+			said, err := p.read(ctx, e, found)
 			if err != nil {
 				return err
 			}
@@ -196,9 +210,6 @@ func (p *previewCommand) run(ctx context.Context, w io.Writer, changes []preview
 	return err
 }
 
-var errNoRecords = errors.New("there is no ExportedService and no MemberCluster: want a hub's records, as " +
-	"kubectl get memberclusters,exportedservices,exportedendpoints,memberreports -A -o yaml writes them there")
-
 // before prints in one line what a change is about to do, and returns it, or nil if there is nothing to print.
 func before(ctx context.Context, hub *objects.Cluster, change preview.Change, stdout io.Writer) (*preview.Result, error) {
 	state, err := fetchState(ctx, hub)
@@ -215,16 +226,13 @@ func before(ctx context.Context, hub *objects.Cluster, change preview.Change, st
 
 // agreed asks a person at a terminal whether to go on if names are lost.
 func agreed(ctx context.Context, name string, r *preview.Result, stdin *os.File, stdout io.Writer) error {
-	for i, svc := range r.Services {
-		if !slices.Contains(svc.Effects, preview.Lost) {
-			break
+	var lost []string
+	for _, svc := range r.Services {
+		if slices.Contains(svc.Effects, preview.Lost) {
+			lost = append(lost, svc.Key().String())
 		}
-		if i == 10 {
-			_, _ = fmt.Fprintln(stdout, "  …")
-			break
-		}
-		_, _ = fmt.Fprintf(stdout, "  %s/%s\n", svc.Namespace, svc.Name)
 	}
+	_, _ = fmt.Fprintf(stdout, "  %s\n", screen.Several(lost, 10, "\n  "))
 	if !isTerminal(stdin) {
 		return fmt.Errorf("%s hasn't left: %s; clusterset preview leave %s shows where; use --yes to leave anyway", name, lostError{r.Summary.Effects[preview.Lost]}.Error(), name)
 	}

@@ -46,7 +46,7 @@ func (s *Server) asked(ctx context.Context, q url.Values) (a question, err error
 				return a, fmt.Errorf("%s: the Service is read in the cluster that would export it; start the console with --context for it", &a.list[i])
 			}
 			e.Context = is.sources[from].Context
-			notes, err := s.options.Records(ctx, e, is.set.state.Networks(a.list...))
+			notes, err := s.options.Records(ctx, e)
 			if err != nil {
 				return a, fmt.Errorf("%s: %w", &a.list[i], err)
 			}

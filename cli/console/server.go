@@ -30,8 +30,8 @@ type Options struct {
 	Preview preview.Options
 	// Flags are the flags that it was started with, for the commands that the page shows.
 	Flags map[string]string
-	// Records reads the records of an export that is to be previewed, in a set of several networks or of one, in the export's Context.
-	Records func(ctx context.Context, e *preview.Export, networks bool) (notes []string, err error)
+	// Records reads the records of an export that is to be previewed, in the export's Context.
+	Records func(ctx context.Context, e *preview.Export) (notes []string, err error)
 }
 
 // Server is the console. Create it with New.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/clusterset/clusterset/cli/explain"
 	"github.com/clusterset/clusterset/cli/preview"
+	"github.com/clusterset/clusterset/internal/merge"
 )
 
 // Service is the answer of /api/service: what each place uses of one service, and what would change.
@@ -71,11 +72,17 @@ func seen(state *preview.State, key types.NamespacedName) *Item {
 	if e == nil {
 		return nil
 	}
-	i, unseen := item(e), state.Unseen(key)
+	i := item(e)
 	for n := range i.Clusters {
-		by := &i.Clusters[n]
-		for _, u := range unseen[by.Cluster] {
-			by.Unseen = append(by.Unseen, Unseen{Why: u.Why.Words("{exporter}", "{viewer}"), From: u.From})
+		by, from := &i.Clusters[n], map[merge.Sight][]string{}
+		for _, viewer := range state.Clusters() {
+			why := merge.Sees(viewer, state.Member)(by.Name, by.ExportTo)
+			from[why] = append(from[why], viewer)
+		}
+		for _, why := range []merge.Sight{merge.Apart, merge.Withheld} {
+			if len(from[why]) > 0 {
+				by.Unseen = append(by.Unseen, Unseen{Why: why.Words("{exporter}", "{viewer}"), From: from[why]})
+			}
 		}
 	}
 	return i

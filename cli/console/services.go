@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -46,7 +47,13 @@ type Item struct {
 
 // Exporter is a cluster that exports a service. Its state is that of the Map.
 type Exporter struct {
-	preview.Exporter
+	Name       string    `json:"name"`
+	Ready      int       `json:"ready"`
+	Endpoints  int       `json:"endpoints"`
+	ExportedAt time.Time `json:"exportedAt"`
+	ClusterIPs []string  `json:"clusterIPs,omitempty"`
+	// ExportTo are the clusters and communities that its export is for. Empty: all.
+	ExportTo []string `json:"exportTo,omitempty"`
 	// Unseen are the clusters that don't see its export, in the answer of /api/service.
 	Unseen []Unseen `json:"unseen,omitempty"`
 }
@@ -91,7 +98,7 @@ func wanted(q url.Values, i *Item) bool {
 		(q.Get("conflicts") == "" || len(i.Conflicts) > 0) &&
 		(q.Get("policy") == "" || i.Policy != "") &&
 		(q.Get("empty") == "" || i.Ready == 0) &&
-		(cluster == "" || slices.ContainsFunc(i.Clusters, func(e Exporter) bool { return e.Cluster == cluster }))
+		(cluster == "" || slices.ContainsFunc(i.Clusters, func(e Exporter) bool { return e.Name == cluster }))
 }
 
 // set is what the hub's records at one time amount to.
@@ -124,7 +131,7 @@ func item(e *preview.Exported) *Item {
 		i.Conflicts = append(i.Conflicts, preview.ConflictOf(&e.Conflicts[n]))
 	}
 	for _, by := range e.By {
-		i.Clusters = append(i.Clusters, Exporter{Exporter: by})
+		i.Clusters = append(i.Clusters, Exporter{by.Cluster, by.Ready, by.Endpoints, by.Spec.ExportedAt.Time, by.Spec.ClusterIPs, by.Spec.ExportTo, nil})
 	}
 	for _, p := range e.Ports {
 		i.Ports = append(i.Ports, strings.TrimSpace(fmt.Sprintf("%s %d/%s", p.Name, p.Port, p.Protocol)))

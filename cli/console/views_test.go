@@ -58,7 +58,7 @@ func TestViews(t *testing.T) {
 		at[name].SetRecords(objects)
 	}
 	after := "&changes=" + url.QueryEscape(`[{"down":["beijing"]},{"undrain":["tianjin"]},{"place":{"cluster":"lyon","region":"cn-north-1"}},{"unexport":{"service":"shop/web","from":"shanghai"}}]`)
-	others := "&changes=" + url.QueryEscape(`[{"communities":{"cluster":"tianjin","to":["payments","edge-asia"]}},{"exportTo":{"service":"shop/ledger","from":"beijing","to":["-"]}}]`)
+	others := "&changes=" + url.QueryEscape(`[{"place":{"cluster":"tianjin","communities":["payments","edge-asia"]}},{"policy":{"service":"shop/ledger","exportTo":["-"]}}]`)
 	for name, target := range map[string]string{
 		"map":              "/api/map",
 		"map-after":        "/api/map?" + after,
@@ -79,8 +79,8 @@ func TestViews(t *testing.T) {
 		"communities-ledger":        "/api/service?service=shop/ledger" + others,
 		"communities-endpoints":     "/api/endpoints?service=shop/web&place=shanghai/cn-north-1a/cn-north-1",
 
-		"networks-map":     "/api/map?changes=" + url.QueryEscape(`[{"network":{"cluster":"shanghai","to":"core"}}]`),
-		"networks-service": "/api/service?service=shop/web&changes=" + url.QueryEscape(`[{"network":{"cluster":"shanghai","to":"core"}}]`),
+		"networks-map":     "/api/map?changes=" + url.QueryEscape(`[{"place":{"cluster":"shanghai","network":"core"}}]`),
+		"networks-service": "/api/service?service=shop/web&changes=" + url.QueryEscape(`[{"place":{"cluster":"shanghai","network":"core"}}]`),
 		"networks-web":     "/api/endpoints?service=shop/web&place=beijing/cn-north-1a/cn-north-1",
 		"networks-db":      "/api/endpoints?service=shop/db&place=beijing/cn-north-1a/cn-north-1",
 	} {

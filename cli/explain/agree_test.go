@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/clusterset/clusterset/cli/explain"
 	"github.com/clusterset/clusterset/cli/place"
@@ -52,10 +53,7 @@ func (a *agreement) compare(from topology.Location, policy topology.Policy) {
 		objects = append(objects, l.Source)
 	}
 	for _, key := range a.services() {
-		said, err := preview.Imported(objects, key.Namespace()+"/"+key.Name(), place.Place(from), preview.Options{Policy: policy, Addresses: true})
-		if err != nil {
-			a.Fatalf("%s: %s: %v", a.name, key, err)
-		}
+		said := preview.Imported(objects, types.NamespacedName{Namespace: key.Namespace(), Name: key.Name()}, place.Place(from), preview.Options{Policy: policy})
 		for dialect, answer := range map[index.Dialect]*preview.Answer{index.MCS: &said.DNS, index.Global: &said.Global} {
 			e, err := explain.Explain(explain.Query{Name: explain.Name{Key: key, Dialect: dialect, Zone: agreedZones[dialect]}, From: from, Policy: policy}, *explain.FromManifests(a.located, nil))
 			if err != nil {
@@ -77,8 +75,8 @@ func (a *agreement) compare(from topology.Location, policy topology.Policy) {
 				a.proxied(where, e, said)
 				continue
 			}
-			if !slices.Equal(e.Addresses, answer.Addresses) || e.Tier != answer.Tier || e.Degraded != answer.Degraded {
-				a.Errorf("%s: explain has %v, %s, degraded %v; preview %v, %s, degraded %v", where, e.Addresses, e.Tier, e.Degraded, answer.Addresses, answer.Tier, answer.Degraded)
+			if !slices.Equal(e.Addresses, texts(answer.Addrs)) || e.Tier != answer.Tier || e.Degraded != answer.Degraded {
+				a.Errorf("%s: explain has %v, %s, degraded %v; preview %v, %s, degraded %v", where, e.Addresses, e.Tier, e.Degraded, answer.Addrs, answer.Tier, answer.Degraded)
 			}
 		}
 	}
@@ -98,24 +96,28 @@ func (a *agreement) proxied(where string, e *explain.Explanation, said *preview.
 		}
 	}
 	slices.Sort(used)
-	want := slices.Sorted(slices.Values(said.ClusterSetIP.Addresses))
+	want := slices.Sorted(slices.Values(texts(said.ClusterSetIP.Addrs)))
 	if !slices.Equal(used, want) {
 		a.Errorf("%s: behind the ClusterSetIP explain has %v in use, preview %v", where, used, want)
 	}
 }
 
 // markedAsAnswered returns the addresses of the endpoints that an explanation reports as answered, in the order of an answer.
-func markedAsAnswered(e *explain.Explanation) (texts []string) {
+func markedAsAnswered(e *explain.Explanation) []string {
 	var addrs []netip.Addr
 	for i := range e.Endpoints {
 		if e.Endpoints[i].Answered {
 			addrs = append(addrs, netip.MustParseAddr(e.Endpoints[i].Address))
 		}
 	}
-	for _, a := range index.SortAddrs(addrs) {
-		texts = append(texts, a.String())
+	return texts(index.SortAddrs(addrs))
+}
+
+func texts(addrs index.Addrs) (all []string) {
+	for _, a := range addrs {
+		all = append(all, a.String())
 	}
-	return texts
+	return all
 }
 
 // For the golden corpus, explain and preview agree, from every place and with every policy in the corpus.

@@ -82,11 +82,11 @@ func (d distrust) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// ImageTag returns an image's tag and digest, each empty if there is none.
-func ImageTag(image string) (tag, digest string) {
-	name, digest, _ := strings.Cut(image, "@")
+// ImageTag returns an image's tag, empty if there is none.
+func ImageTag(image string) string {
+	name, _, _ := strings.Cut(image, "@")
 	if i := strings.LastIndexByte(name, ':'); i > strings.LastIndexByte(name, '/') {
-		tag = name[i+1:]
+		return name[i+1:]
 	}
-	return tag, digest
+	return ""
 }

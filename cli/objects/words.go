@@ -74,7 +74,7 @@ func cause(err error) string {
 	case errors.As(err, &u) && u.Timeout() || errors.Is(err, context.DeadlineExceeded):
 		return "no answer in time"
 	case errors.As(err, &u):
-		return strings.ReplaceAll(u.Err.Error(), "\n", " ")
+		return oneLine(u.Err)
 	}
 	return oneLine(err)
 }

@@ -5,9 +5,9 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
-	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
 	"github.com/clusterset/clusterset/cli/place"
@@ -39,12 +39,11 @@ type Answer struct {
 	Ready    int     `json:"ready"`
 	// Ports are the ports of a ClusterSetIP that lead to an endpoint.
 	Ports []string `json:"ports,omitempty"`
-	// Addresses are the addresses in use, if Options.Addresses asks for them.
-	Addresses []string `json:"addresses,omitempty"`
+	// Addrs are the addresses in use.
+	Addrs index.Addrs `json:"-"`
 
-	// within is the narrowest of zone and region around the place that contains all addresses in use. addrs are these addresses.
+	// within is the narrowest of zone and region around the place that contains all addresses in use.
 	within topology.Tier
-	addrs  index.Addrs
 }
 
 // Share is a cluster's part of an Answer. An endpoint with an address of each family counts once.
@@ -66,22 +65,14 @@ const (
 )
 
 // Answers returns the Answers of a service in a place of this State.
-func (s *State) Answers(service string, p place.Place, o Options) (*Answers, error) {
-	key, err := ParseService(service)
-	if err != nil {
-		return nil, err
-	}
-	return s.look(key, &o).at(p), nil
+func (s *State) Answers(key types.NamespacedName, p place.Place, o Options) *Answers {
+	return s.look(key, &o).at(p)
 }
 
 // Imported returns the Answers of a service in a place, computed from the objects in that place's cluster. Any importer may have
 // written them.
-func Imported(objects []runtime.Object, service string, p place.Place, o Options) (*Answers, error) {
-	key, err := ParseService(service)
-	if err != nil {
-		return nil, err
-	}
-	l := &look{state: &State{ranked: map[string]*index.Cluster{}, unreachable: map[string][]string{}}, options: &o, key: key}
+func Imported(objects []runtime.Object, key types.NamespacedName, p place.Place, o Options) *Answers {
+	l := NewState(nil).look(key, &o)
 	s := l.read(objects)
 	for _, object := range s.objects {
 		switch object := object.(type) {
@@ -91,7 +82,7 @@ func Imported(objects []runtime.Object, service string, p place.Place, o Options
 			l.state.unreachable[p.Cluster] = object.Unreachable
 		}
 	}
-	return l.answers(s, p, true), nil
+	return l.answers(s, p, true)
 }
 
 // at returns the Answers of the service in a place.
@@ -107,35 +98,45 @@ func (l *look) answers(s *seen, p place.Place, nodes bool) *Answers {
 	x := index.New(index.Options{Self: topology.Location(p), Policy: l.options.Policy})
 	x.Put(s.objects...)
 	x.Publish()
-	a := &Answers{}
 	svc := x.Snapshot().Service(string(index.NewServiceKey(l.key.Namespace, l.key.Name)))
-	a.DNS, a.Global = l.named(p, s, x, svc, index.MCS), l.named(p, s, x, svc, index.Global)
-	if s.vip && nodes && svc != nil {
-		a.ClusterSetIP = l.proxied(p, s, svc)
+	if svc == nil {
+		return &Answers{DNS: Answer{Result: NXDomain}, Global: Answer{Result: NXDomain}}
+	}
+	v := view{look: l, seen: s, place: p, index: x, service: svc, ready: svc.ReadyIn()}
+	a := &Answers{DNS: v.named(index.MCS), Global: v.named(index.Global)}
+	if s.vip && nodes {
+		a.ClusterSetIP = v.proxied()
 	}
 	return a
 }
 
+// view is a service as one place sees it.
+type view struct {
+	*look
+	seen    *seen
+	place   place.Place
+	index   *index.Index
+	service *index.Service
+	ready   map[string]int // how many of its endpoints are ready in each cluster
+}
+
 // named returns the Answer for a name.
-func (l *look) named(p place.Place, s *seen, x *index.Index, svc *index.Service, d index.Dialect) Answer {
-	if svc == nil {
-		return Answer{Result: NXDomain}
-	}
+func (v *view) named(d index.Dialect) Answer {
 	var found index.Lookup
-	x.Snapshot().Lookup(&found, index.Zone{Dialect: d}, string(svc.Key())+".svc")
-	set := svc.Set(d)
+	v.index.Snapshot().Lookup(&found, index.Zone{Dialect: d}, string(v.service.Key())+".svc")
+	set := v.service.Set(d)
 	switch {
 	case found.Kind == index.NameError:
 		return Answer{Result: NXDomain}
-	case set.Source == index.SourceClusterSetIPs && len(found.Addrs) > 0:
-		return Answer{Result: NoError, ByClusterSetIP: true}
 	case len(found.Addrs) == 0:
 		return Answer{Result: NoData}
+	case set.Source == index.SourceClusterSetIPs:
+		return Answer{Result: NoError, ByClusterSetIP: true}
 	}
-	g := l.gather(p, s, svc)
-	for _, e := range x.Ranking(svc, d) {
+	g := v.gather()
+	for _, e := range v.index.Ranking(v.service, d) {
 		if e.Used {
-			g.add(topology.Endpoint{Addr: e.Addr, Cluster: e.Cluster, Member: l.member(p.Cluster, e.Cluster), Zone: e.Zone, Region: e.Region, ClusterIP: !set.Headless}, !set.Headless)
+			g.add(topology.Endpoint{Addr: e.Addr, Cluster: e.Cluster, Member: v.member(e.Cluster), Zone: e.Zone, Region: e.Region, ClusterIP: !set.Headless})
 		}
 	}
 	a := g.answer(set.Degraded)
@@ -144,18 +145,19 @@ func (l *look) named(p place.Place, s *seen, x *index.Index, svc *index.Service,
 }
 
 // proxied returns where connections to the ClusterSetIP lead from the nodes of the place.
-func (l *look) proxied(p place.Place, s *seen, svc *index.Service) *Answer {
-	g := l.gather(p, s, svc)
-	view := topology.View{Self: topology.Location(p), Policy: svc.Policy(index.MCS).Or(l.options.Policy), UseExpired: true}
+func (v *view) proxied() *Answer {
+	g := v.gather()
+	ranks := topology.View{Self: topology.Location(v.place), Policy: v.service.Policy(index.MCS).Or(v.options.Policy), UseExpired: true}
 	last, degraded := topology.Rank(0), false
 	var ports []string
-	for port, ready := range s.behind {
+	for port, ready := range v.seen.behind {
 		alive, best := false, topology.Gone
-		for _, e := range kubeproxy.In(ready, p.Zone) {
-			at := l.endpoint(p.Cluster, e)
-			g.add(at, e.ClusterIP)
-			alive = alive || !l.state.down[e.Cluster]
-			rank := view.Rank(&at)
+		for _, e := range kubeproxy.In(ready, v.place.Zone) {
+			addr, _ := netip.ParseAddr(e.Addresses[0]) // the importer has validated it
+			at := topology.Endpoint{Addr: addr, Zone: ptr.Deref(e.Zone, ""), Cluster: e.Cluster, Member: v.member(e.Cluster), ClusterIP: e.ClusterIP}
+			g.add(at)
+			alive = alive || !v.state.down[e.Cluster]
+			rank := ranks.Rank(&at)
 			best, last = min(best, rank), max(last, rank)
 		}
 		degraded = degraded || best.Degraded()
@@ -165,51 +167,46 @@ func (l *look) proxied(p place.Place, s *seen, svc *index.Service) *Answer {
 	}
 	a := g.answer(degraded)
 	if len(a.Clusters) > 0 {
-		a.Tier = view.Tier(last).String()
+		a.Tier = ranks.Tier(last).String()
 	}
 	slices.Sort(ports)
 	a.Ports = ports
 	return &a
 }
 
-// endpoint converts an endpoint behind a ClusterSetIP for the ranking.
-func (l *look) endpoint(here string, e kubeproxy.Endpoint) topology.Endpoint {
-	addr, _ := netip.ParseAddr(e.Addresses[0]) // the importer has validated it
-	return topology.Endpoint{Addr: addr, Zone: ptr.Deref(e.Zone, ""), Cluster: e.Cluster, Member: l.member(here, e.Cluster), ClusterIP: e.ClusterIP}
+// member returns what the ranking needs to know of a cluster.
+func (v *view) member(cluster string) *topology.Member {
+	c := v.state.ranked[cluster]
+	if c == nil {
+		return nil
+	}
+	m := c.Member
+	m.Unreachable = slices.Contains(v.state.unreachable[v.place.Cluster], cluster)
+	return &m
 }
 
 // gathering collects the endpoints in use.
 type gathering struct {
-	*look
-	near   topology.View
-	seen   *seen
-	ready  func() map[string]int   // how many are ready in each cluster
+	*view
+	near   topology.View           // the real distance of an endpoint, whatever the policy prefers
 	addrs  map[string][]netip.Addr // by cluster
 	behind map[string]int
 	within topology.Tier
 }
 
-// gather returns an empty gathering for a place.
-func (l *look) gather(p place.Place, s *seen, svc *index.Service) *gathering {
+func (v *view) gather() *gathering {
 	return &gathering{
-		look: l, seen: s, addrs: map[string][]netip.Addr{}, behind: map[string]int{}, within: topology.Zone,
-		ready: sync.OnceValue(func() map[string]int {
-			if svc == nil {
-				return nil
-			}
-			return svc.ReadyIn()
-		}),
-		// The real distance of an endpoint, independent of what the policy prefers.
-		near: topology.View{Self: topology.Location(p), Policy: topology.Policy{Prefer: topology.DefaultPrefer}, UseExpired: true},
+		view: v, addrs: map[string][]netip.Addr{}, behind: map[string]int{}, within: topology.Zone,
+		near: topology.View{Self: topology.Location(v.place), UseExpired: true},
 	}
 }
 
 // add adds an endpoint. If it stands for its whole cluster, it counts for all ready endpoints behind it; and for one if the records name none,
 // as for a Service whose endpoints aren't in EndpointSlices: its address is used all the same.
-func (g *gathering) add(e topology.Endpoint, stands bool) {
+func (g *gathering) add(e topology.Endpoint) {
 	g.addrs[e.Cluster] = append(g.addrs[e.Cluster], e.Addr)
-	if stands && g.ready()[e.Cluster] > 0 {
-		g.behind[e.Cluster] = g.ready()[e.Cluster]
+	if e.ClusterIP && g.ready[e.Cluster] > 0 {
+		g.behind[e.Cluster] = g.ready[e.Cluster]
 	}
 	if n, ok := g.seen.external[e.Cluster]; ok {
 		g.behind[e.Cluster] = n // external addresses lead to these together
@@ -222,23 +219,14 @@ func (g *gathering) answer(degraded bool) Answer {
 	var all []netip.Addr
 	for cluster, addrs := range g.addrs {
 		all = append(all, addrs...)
-		v4, v6 := index.SortAddrs(addrs).Split()
-		s := Share{Cluster: cluster, Ready: max(len(v4), len(v6)), Down: g.state.down[cluster]}
-		if n, ok := g.behind[cluster]; ok {
-			s.Ready = n
-		}
+		s := Share{Cluster: cluster, Ready: cmp.Or(g.behind[cluster], Distinct(addrs)), Down: g.state.down[cluster]}
 		if !s.Down {
 			a.Ready += s.Ready
 		}
 		a.Clusters = append(a.Clusters, s)
 	}
 	slices.SortFunc(a.Clusters, func(a, b Share) int { return cmp.Compare(a.Cluster, b.Cluster) })
-	a.addrs = index.SortAddrs(all)
-	if g.options.Addresses {
-		for _, addr := range a.addrs {
-			a.Addresses = append(a.Addresses, addr.String())
-		}
-	}
+	a.Addrs = index.SortAddrs(all)
 	if len(a.Clusters) == 0 {
 		a.Result = NoData
 	}

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/cli/screen"
 	"github.com/clusterset/clusterset/internal/near"
 )
 
@@ -23,22 +24,30 @@ type Change struct {
 	Leave    []string `json:"leave,omitempty"`
 	Export   *Export  `json:"export,omitempty"`
 	Unexport *Export  `json:"unexport,omitempty"`
-	Place    *Move    `json:"place,omitempty"`
+	Place    *Place   `json:"place,omitempty"`
 	Policy   *Policy  `json:"policy,omitempty"`
-	// Communities and ExportTo change who sees which exports.
-	Communities *Communities `json:"communities,omitempty"`
-	ExportTo    *ExportTo    `json:"exportTo,omitempty"`
-	// Network changes the network of a cluster.
-	Network *Network `json:"network,omitempty"`
 }
 
 // Kinds lists the kinds of changes, for error messages.
-const Kinds = "down, unreachable, drain, undrain, leave, export, unexport, place, policy, communities, exportTo and network"
+const Kinds = "down, unreachable, drain, undrain, leave, export, unexport, place and policy"
 
 // kind is a change of some kind. String says what it does, as the subject of a sentence.
 type kind interface {
 	apply(*after) error
 	String() string
+}
+
+// edit is a kind of change that is the same for each of its clusters.
+type edit struct {
+	clusters []string
+	what     string // with %s for the clusters
+	change   func(*after, *clustersetv1alpha1.MemberCluster)
+}
+
+func (e edit) String() string { return fmt.Sprintf(e.what, screen.And(e.clusters)) }
+
+func (e edit) apply(a *after) error {
+	return a.each(e.clusters, func(m *clustersetv1alpha1.MemberCluster) { e.change(a, m) })
 }
 
 // kind returns the one that is stated.
@@ -51,16 +60,13 @@ func (c *Change) kind() (kind, error) {
 	}
 	add(len(c.Down) > 0, down(c.Down))
 	add(c.Unreachable != nil, c.Unreachable)
-	add(len(c.Drain) > 0, drain(c.Drain))
-	add(len(c.Undrain) > 0, undrain(c.Undrain))
-	add(len(c.Leave) > 0, leave(c.Leave))
+	add(len(c.Drain) > 0, edit{c.Drain, "draining %s", func(_ *after, m *clustersetv1alpha1.MemberCluster) { m.Spec.Drain = true }})
+	add(len(c.Undrain) > 0, edit{c.Undrain, "undraining %s", func(_ *after, m *clustersetv1alpha1.MemberCluster) { m.Spec.Drain = false }})
+	add(len(c.Leave) > 0, edit{c.Leave, "taking %s out of the set", (*after).leave})
 	add(c.Export != nil, c.Export)
 	add(c.Unexport != nil, (*unexport)(c.Unexport))
 	add(c.Place != nil, c.Place)
 	add(c.Policy != nil, c.Policy)
-	add(c.Communities != nil, c.Communities)
-	add(c.ExportTo != nil, c.ExportTo)
-	add(c.Network != nil, c.Network)
 	if len(all) != 1 {
 		return nil, fmt.Errorf("it has %d of %s; want one", len(all), Kinds)
 	}
@@ -104,25 +110,15 @@ func (a *after) note(format string, args ...any) {
 	a.notes = append(a.notes, fmt.Sprintf(format, args...))
 }
 
-// member replaces a cluster's MemberCluster in the State by a copy, and returns the copy to be changed.
-func (a *after) member(name string) (*clustersetv1alpha1.MemberCluster, error) {
-	m := a.members[name]
-	if m == nil {
-		return nil, near.Unknown("cluster", name, a.Clusters())
-	}
-	m = m.DeepCopy()
-	a.members[name] = m
-	return m, nil
-}
-
-// each does so with several clusters.
+// each replaces clusters' MemberClusters in the State by copies, which it changes.
 func (a *after) each(clusters []string, change func(*clustersetv1alpha1.MemberCluster)) error {
 	for _, name := range clusters {
-		m, err := a.member(name)
-		if err != nil {
-			return err
+		m := a.members[name]
+		if m == nil {
+			return near.Unknown("cluster", name, a.Clusters())
 		}
-		change(m)
+		a.members[name] = m.DeepCopy()
+		change(a.members[name])
 	}
 	return nil
 }

@@ -12,8 +12,6 @@ import (
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/cli/screen"
 	"github.com/clusterset/clusterset/hub/liveness"
-	"github.com/clusterset/clusterset/internal/communities"
-	"github.com/clusterset/clusterset/internal/merge"
 )
 
 type down []string
@@ -55,36 +53,12 @@ func (d down) apply(a *after) error {
 	return nil
 }
 
-type drain []string
-
-func (d drain) String() string       { return "draining " + screen.And(d) }
-func (d drain) apply(a *after) error { return a.drain(d, true, "%s is drained already") }
-
-type undrain []string
-
-func (u undrain) String() string       { return "undraining " + screen.And(u) }
-func (u undrain) apply(a *after) error { return a.drain(u, false, "%s isn't drained") }
-
-func (a *after) drain(clusters []string, drain bool, already string) error {
-	return a.each(clusters, func(m *clustersetv1alpha1.MemberCluster) {
-		if m.Spec.Drain == drain {
-			a.note(already, m.Name)
-		}
-		m.Spec.Drain = drain
-	})
-}
-
-type leave []string
-
-func (l leave) String() string { return "taking " + screen.And(l) + " out of the set" }
-
-func (l leave) apply(a *after) error {
-	return a.each(l, func(m *clustersetv1alpha1.MemberCluster) {
-		for key := range a.services {
-			a.withdraw(key, m.Name)
-		}
-		delete(a.members, m.Name)
-	})
+// leave takes a cluster out of the set.
+func (a *after) leave(m *clustersetv1alpha1.MemberCluster) {
+	for key := range a.services {
+		a.withdraw(key, m.Name)
+	}
+	delete(a.members, m.Name)
 }
 
 // Unreachable are clusters that other clusters can't reach.
@@ -95,17 +69,10 @@ type Unreachable struct {
 }
 
 func (u *Unreachable) String() string {
-	from := "other clusters"
-	if len(u.From) > 0 {
-		from = screen.And(u.From)
-	}
-	return "cutting " + from + " off from " + screen.And(u.Clusters)
+	return "cutting " + cmp.Or(screen.And(u.From), "other clusters") + " off from " + screen.And(u.Clusters)
 }
 
 func (u *Unreachable) apply(a *after) error {
-	if len(u.Clusters) == 0 {
-		return errors.New("unreachable: clusters is missing: want names of clusters")
-	}
 	if err := a.each(slices.Concat(u.Clusters, u.From), func(*clustersetv1alpha1.MemberCluster) {}); err != nil {
 		return err
 	}
@@ -120,155 +87,61 @@ func (u *Unreachable) apply(a *after) error {
 	return nil
 }
 
-// Move changes the zones or the region in a cluster's MemberCluster. Empty fields are unchanged; "-" means unknown.
-type Move struct {
-	Cluster string   `json:"cluster"`
-	Zones   []string `json:"zones,omitempty"`
-	Region  string   `json:"region,omitempty"`
+// Place changes a cluster's MemberCluster: where the cluster is, and which clusters it shares communities, a network and addresses with. Empty
+// fields are unchanged; "-" means none.
+type Place struct {
+	Cluster       string   `json:"cluster"`
+	Zones         []string `json:"zones,omitempty"`
+	Region        string   `json:"region,omitempty"`
+	Communities   []string `json:"communities,omitempty"`
+	Network       string   `json:"network,omitempty"`
+	CIDRs         []string `json:"cidrs,omitempty"`
+	ExternalCIDRs []string `json:"externalCIDRs,omitempty"`
 }
 
-func (m *Move) String() string {
-	var to []string
-	if len(m.Zones) > 0 {
-		to = append(to, "zone "+screen.And(m.Zones))
-	}
-	if m.Region != "" {
-		to = append(to, "region "+m.Region)
-	}
-	return "moving " + m.Cluster + " to " + strings.Join(to, ", ")
+func (p *Place) String() string {
+	return "giving " + p.Cluster + " " + strings.Join(p.edit(&clustersetv1alpha1.MemberClusterSpec{}), ", ")
 }
 
-func (m *Move) apply(a *after) error {
-	to, err := a.member(m.Cluster)
-	if err != nil {
-		return err
+func (p *Place) apply(a *after) (err error) {
+	unknown := a.each([]string{p.Cluster}, func(m *clustersetv1alpha1.MemberCluster) {
+		if len(p.edit(&m.Spec)) == 0 {
+			err = errors.New("place: nothing is given: want zones, region, communities, network, cidrs or externalCIDRs")
+		} else if errs := m.Validate(); len(errs) > 0 {
+			err = fmt.Errorf("place of %s: %w", m.Name, errs.ToAggregate())
+		}
+		if p.Network != "" && len(m.Spec.ExternalCIDRs) == 0 {
+			a.note("%s has no spec.externalCIDRs, so clusters of other networks use nothing of it", m.Name)
+		}
+	})
+	return cmp.Or(unknown, err)
+}
+
+// edit makes the changes, and says which they are.
+func (p *Place) edit(spec *clustersetv1alpha1.MemberClusterSpec) (said []string) {
+	if len(p.Zones) > 0 {
+		spec.Zone = ""
 	}
-	if len(m.Zones) == 0 && m.Region == "" {
-		return errors.New("place: zones and region are missing: want one or both")
+	list := func(field string, to []string, at *[]string) {
+		if len(to) > 0 {
+			*at, said = but(to), append(said, field+" "+screen.And(to))
+		}
 	}
-	if len(m.Zones) > 0 {
-		to.Spec.Zone, to.Spec.Zones = "", but(m.Zones)
+	text := func(field, to string, at *string) {
+		if to != "" {
+			*at, said = strings.Join(but([]string{to}), ""), append(said, field+" "+to)
+		}
 	}
-	if m.Region != "" {
-		to.Spec.Region = strings.Join(but([]string{m.Region}), "")
-	}
-	return valid("place", to)
+	list("zones", p.Zones, &spec.Zones)
+	text("region", p.Region, &spec.Region)
+	list("communities", p.Communities, &spec.Communities)
+	text("network", p.Network, &spec.Network)
+	list("cidrs", p.CIDRs, &spec.CIDRs)
+	list("external cidrs", p.ExternalCIDRs, &spec.ExternalCIDRs)
+	return said
 }
 
 // but returns the words without "-", which stands for none.
 func but(words []string) []string {
 	return slices.DeleteFunc(slices.Clone(words), func(word string) bool { return word == "-" })
-}
-
-// valid checks a changed MemberCluster.
-func valid(what string, m *clustersetv1alpha1.MemberCluster) error {
-	if errs := m.Validate(); len(errs) > 0 {
-		return fmt.Errorf("%s of %s: %w", what, m.Name, errs.ToAggregate())
-	}
-	return nil
-}
-
-// Communities puts a cluster into communities, instead of those that its MemberCluster names.
-type Communities struct {
-	Cluster string `json:"cluster"`
-	// To are the communities. A cluster that names none is in the community default.
-	To []string `json:"to"`
-}
-
-func (c *Communities) String() string {
-	return "putting " + c.Cluster + " into the communities " + screen.And(c.To)
-}
-
-func (c *Communities) apply(a *after) error {
-	m, err := a.member(c.Cluster)
-	if err != nil {
-		return err
-	}
-	if len(c.To) == 0 {
-		return fmt.Errorf("communities of %s: to is missing: want at least one; the community of clusters that name none is %s", c.Cluster, communities.Default)
-	}
-	m.Spec.Communities = c.To
-	return valid("communities", m)
-}
-
-// Network puts a cluster into a network, instead of the one that its MemberCluster names, or gives it other addresses.
-type Network struct {
-	Cluster string `json:"cluster"`
-	// To is the network. "-" means the one of clusters that name none. Empty: as now, if there are CIDRs.
-	To string `json:"to,omitempty"`
-	// CIDRs are those of its MemberCluster. Empty: as now; "-" means none.
-	CIDRs []string `json:"cidrs,omitempty"`
-	// ExternalCIDRs are those of its MemberCluster. Empty: as now; "-" means none.
-	ExternalCIDRs []string `json:"externalCIDRs,omitempty"`
-}
-
-func (n *Network) String() string {
-	text := "putting " + n.Cluster + " into network " + n.To
-	switch n.To {
-	case "":
-		text = "giving " + n.Cluster + " the cidrs " + screen.And(n.CIDRs)
-	case "-":
-		text = "putting " + n.Cluster + " into the network without a name"
-	}
-	switch {
-	case len(n.ExternalCIDRs) == 0:
-		return text
-	case len(but(n.ExternalCIDRs)) == 0:
-		return text + ", without external networks"
-	}
-	return text + ", with the external networks " + screen.And(n.ExternalCIDRs)
-}
-
-func (n *Network) apply(a *after) error {
-	m, err := a.member(n.Cluster)
-	if err != nil {
-		return err
-	}
-	if n.To == "" && len(n.CIDRs) == 0 {
-		return errors.New("network: to is missing: want the name of a network, or - for the one of clusters that name none")
-	}
-	if m.Spec.Network = cmp.Or(n.To, m.Spec.Network); n.To == "-" {
-		m.Spec.Network = ""
-	}
-	if len(n.CIDRs) > 0 {
-		m.Spec.CIDRs = but(n.CIDRs)
-	}
-	if len(n.ExternalCIDRs) > 0 {
-		m.Spec.ExternalCIDRs = but(n.ExternalCIDRs)
-	}
-	if err := valid("network", m); err != nil {
-		return err
-	}
-	if left := a.leftOut(m); left != "" && len(n.CIDRs) > 0 {
-		a.note("%s: %s", n.Cluster, left)
-	}
-	if len(m.Spec.ExternalCIDRs) == 0 && n.To != "" {
-		a.note("%s has no spec.externalCIDRs, so clusters of other networks use nothing of it", n.Cluster)
-	}
-	return nil
-}
-
-// leftOut says what the networks of a cluster leave out of what it exports, as the hub process says it once they are so.
-func (s *State) leftOut(m *clustersetv1alpha1.MemberCluster) string {
-	confined := merge.Confined{CIDRs: m.Spec.CIDRs}
-	for _, key := range s.Services() {
-		for _, r := range s.services[key].services {
-			if of(r) == m.Name {
-				confined.Add(r)
-			}
-		}
-		for _, r := range s.services[key].endpoints {
-			if of(r) == m.Name {
-				confined.Add(r)
-			}
-		}
-	}
-	return confined.String()
-}
-
-// Networks reports whether the clusters are in several networks, or may be with the changes, so that external addresses matter.
-func (s *State) Networks(changes ...Change) bool {
-	names := s.Clusters()
-	return slices.ContainsFunc(changes, func(c Change) bool { return c.Network != nil }) ||
-		slices.ContainsFunc(names, func(name string) bool { return s.Member(name).Apart(s.Member(names[0])) })
 }

@@ -19,16 +19,13 @@ import (
 
 // Preview returns the effects of the changes, applied in order. It returns the context's error if that is done before.
 func (s *State) Preview(ctx context.Context, changes []Change, o Options) (*Result, error) {
-	a, notes, err := s.Apply(changes...)
+	after, notes, err := s.Apply(changes...)
 	if err != nil {
 		return nil, err
 	}
-	c := comparison{before: s, after: a, options: &o}
-	c.services, c.clusters = s.differences(a)
-	for _, p := range a.Places() {
-		c.places = append(c.places, pair{s.placeBefore(p), p})
-	}
-	if err := c.known(); err != nil {
+	c := comparison{before: s, after: after, options: &o}
+	c.services, c.clusters = s.differences(after)
+	if err := c.find(); err != nil {
 		return nil, err
 	}
 	r := &Result{Summary: Summary{Effects: map[Effect]int{}}, Services: []Service{}, Notes: notes}
@@ -57,7 +54,7 @@ func (s *State) Preview(ctx context.Context, changes []Change, o Options) (*Resu
 		return nil, err
 	}
 	for _, svc := range services {
-		if svc == nil {
+		if len(svc.Effects)+len(svc.Conflicts) == 0 && !o.All {
 			continue
 		}
 		r.Services = append(r.Services, *svc)
@@ -69,7 +66,7 @@ func (s *State) Preview(ctx context.Context, changes []Change, o Options) (*Resu
 		}
 	}
 	slices.SortFunc(r.Services, func(a, b Service) int {
-		return cmp.Or(cmp.Compare(a.severity(), b.severity()), cmp.Compare(b.load(), a.load()), compareKeys(a.Key(), b.Key()))
+		return cmp.Or(cmp.Compare(severity(a.Effects), severity(b.Effects)), cmp.Compare(load(b.Cells...), load(a.Cells...)), compareKeys(a.Key(), b.Key()))
 	})
 	r.Summary.say(changes)
 	return r, nil
@@ -95,113 +92,83 @@ func (s *State) differences(after *State) (services map[types.NamespacedName]boo
 	return services, clusters
 }
 
-// known returns an error if the options ask for a service or a place that doesn't exist: "nothing changes" would be the answer to a typo.
-func (c *comparison) known() error {
+// pair is a place before and after the changes. They differ if the cluster was moved.
+type pair struct{ before, after place.Place }
+
+// comparison compares two States.
+type comparison struct {
+	before, after *State
+	options       *Options
+	places        []pair                        // those that the options ask for
+	services      map[types.NamespacedName]bool // as differences returns them
+	clusters      map[string]bool
+}
+
+// find finds the places. It returns an error if the options ask for a service or a place that doesn't exist: "nothing changes" would be the answer
+// to a typo.
+func (c *comparison) find() error {
 	for _, key := range c.options.Services {
 		if _, ok := c.services[key]; !ok {
 			return near.Unknown("exported service", key.String(), names(slices.SortedFunc(maps.Keys(c.services), compareKeys)))
 		}
 	}
 	var all []string
-	for _, p := range c.places {
-		if p.after.Matches(c.options.From) {
-			return nil
+	for _, p := range c.after.Places() {
+		all = append(all, p.String())
+		if !p.Matches(c.options.From) {
+			continue
 		}
-		all = append(all, p.after.String())
+		places := c.before.PlacesOf(p.Cluster)
+		same := slices.IndexFunc(places, func(was place.Place) bool { return was.Zone == p.Zone })
+		c.places = append(c.places, pair{places[max(same, 0)], p})
 	}
-	if from := place.Place(c.options.From); len(all) > 0 {
+	if from := place.Place(c.options.From); len(c.places) == 0 && len(all) > 0 {
 		return near.Unknown("place", from.String(), all)
 	}
 	return nil
 }
 
-// pair is a place before and after the changes. They differ if the cluster was moved.
-type pair struct{ before, after place.Place }
-
-// placeBefore returns the place that became p when its cluster was moved.
-func (s *State) placeBefore(p place.Place) place.Place {
-	all := s.PlacesOf(p.Cluster)
-	for _, was := range all {
-		if was.Zone == p.Zone {
-			return was
-		}
-	}
-	return all[0]
-}
-
-// comparison compares two States.
-type comparison struct {
-	before, after *State
-	options       *Options
-	places        []pair
-	services      map[types.NamespacedName]bool // as differences returns them
-	clusters      map[string]bool
-}
-
-// service compares one service. It returns nil if there is nothing to report.
+// service compares one service.
 func (c *comparison) service(key types.NamespacedName) *Service {
 	before := c.before.look(key, c.options)
 	after := before
+	svc := &Service{Namespace: key.Namespace, Name: key.Name, Effects: []Effect{}} // in JSON a list, even if only a conflict ends
 	if c.services[key] || len(c.clusters) > 0 {
 		after = c.after.look(key, c.options)
 	}
-	svc := &Service{Namespace: key.Namespace, Name: key.Name}
-	cells := map[[2]*Answers]int{}
-	conflicts := [2]map[string]*merge.Conflict{{}, {}}
+	if c.services[key] {
+		svc.conflict(c.before.views.Conflicts(c.before.exports(key)), c.after.views.Conflicts(c.after.exports(key)))
+	}
 	for _, p := range c.places {
-		if !p.after.Matches(c.options.From) {
-			continue
+		if c.options.All || c.services[key] || c.clusters[p.after.Cluster] {
+			svc.add(p.after, before.at(p.before), after.at(p.after))
 		}
-		if !c.options.All && !c.services[key] && !c.clusters[p.after.Cluster] {
-			continue
-		}
-		for i, l := range []*seen{before.from(p.before.Cluster), after.from(p.after.Cluster)} {
-			for j := range l.resolved.Conflicts {
-				conflict := &l.resolved.Conflicts[j]
-				conflicts[i][conflict.Key()] = conflict
-			}
-		}
-		was, is := before.at(p.before), after.at(p.after)
-		if i, known := cells[[2]*Answers{was, is}]; known {
-			if i >= 0 {
-				svc.Cells[i].Places = append(svc.Cells[i].Places, p.after)
-			}
-			continue
-		}
-		effects := Effects{effects(&was.DNS, &is.DNS), effects(&was.Global, &is.Global), effects(was.ClusterSetIP, is.ClusterSetIP)}
-		if len(effects.All()) == 0 && !c.options.All {
-			cells[[2]*Answers{was, is}] = -1
-			continue
-		}
-		i := svc.cell(was, is, effects)
-		cells[[2]*Answers{was, is}] = i
-		svc.Cells[i].Places = append(svc.Cells[i].Places, p.after)
+	}
+	if !c.options.All {
+		svc.Cells = slices.DeleteFunc(svc.Cells, func(cell Cell) bool { return len(cell.Effects.All()) == 0 })
 	}
 	for i := range svc.Cells {
 		svc.Effects = united(svc.Effects, svc.Cells[i].Effects.All())
 	}
 	slices.SortStableFunc(svc.Cells, func(a, b Cell) int {
-		return cmp.Or(cmp.Compare(a.severity(), b.severity()), cmp.Compare(b.load(), a.load()))
+		return cmp.Or(cmp.Compare(severity(a.Effects.All()), severity(b.Effects.All())), cmp.Compare(load(b), load(a)))
 	})
-	svc.conflict(conflicts[0], conflicts[1])
-	if svc.Effects == nil {
-		svc.Effects = []Effect{} // in JSON a list, even if only a conflict ends
-	}
-	if len(svc.Effects)+len(svc.Conflicts) == 0 && !c.options.All {
-		return nil
-	}
 	return svc
 }
 
-// cell returns the index of the cell with these Answers, and adds one if there is none.
-func (s *Service) cell(was, is *Answers, effects Effects) int {
-	for i := range s.Cells {
-		if c := &s.Cells[i]; c.Before.same(was) && c.After.same(is) && slices.Equal(c.Effects.All(), effects.All()) {
-			return i
+// add adds a place with its Answers, to the cell of places with the same if there is one.
+func (s *Service) add(p place.Place, was, is *Answers) {
+	at := slices.IndexFunc(s.Cells, func(c Cell) bool { return c.Before == was && c.After == is })
+	if at < 0 {
+		effects := Effects{effects(&was.DNS, &is.DNS), effects(&was.Global, &is.Global), effects(was.ClusterSetIP, is.ClusterSetIP)}
+		at = slices.IndexFunc(s.Cells, func(c Cell) bool {
+			return c.Before.same(was) && c.After.same(is) && slices.Equal(c.Effects.All(), effects.All())
+		})
+		if at < 0 {
+			at, s.Cells = len(s.Cells), append(s.Cells, Cell{Before: was, After: is, Effects: effects})
 		}
 	}
-	s.Cells = append(s.Cells, Cell{Before: was, After: is, Effects: effects})
-	return len(s.Cells) - 1
+	s.Cells[at].Places = append(s.Cells[at].Places, p)
 }
 
 func (a *Answers) same(b *Answers) bool {
@@ -209,44 +176,31 @@ func (a *Answers) same(b *Answers) bool {
 }
 
 // conflict records the conflicts that arise and those that end.
-func (s *Service) conflict(before, after map[string]*merge.Conflict) {
-	for _, key := range slices.Sorted(maps.Keys(after)) {
-		if before[key] == nil {
-			s.Conflicts = append(s.Conflicts, ConflictOf(after[key]))
-			s.Effects = united(s.Effects, []Effect{Conflicting})
-		}
+func (s *Service) conflict(before, after []merge.Conflict) {
+	for _, c := range others(after, before) {
+		s.Conflicts, s.Effects = append(s.Conflicts, ConflictOf(&c)), []Effect{Conflicting}
 	}
-	for _, key := range slices.Sorted(maps.Keys(before)) {
-		if after[key] == nil {
-			ended := ConflictOf(before[key])
-			ended.Ends = true
-			s.Conflicts = append(s.Conflicts, ended)
-		}
+	for _, c := range others(before, after) {
+		ended := ConflictOf(&c)
+		ended.Ends = true
+		s.Conflicts = append(s.Conflicts, ended)
 	}
 }
 
-func (s *Service) severity() int { return severity(s.Effects) }
-func (c *Cell) severity() int    { return severity(c.Effects.All()) }
-
-func severity(effects []Effect) int {
-	if len(effects) == 0 {
-		return len(worst)
-	}
-	return effects[0].severity()
+// others returns the conflicts that aren't among the known ones.
+func others(all, known []merge.Conflict) []merge.Conflict {
+	return slices.DeleteFunc(slices.Clone(all), func(c merge.Conflict) bool {
+		return slices.ContainsFunc(known, func(k merge.Conflict) bool { return k.Key() == c.Key() })
+	})
 }
 
 // load returns the largest factor by which the load of a ready endpoint grows.
-func (s *Service) load() (most float64) {
-	for i := range s.Cells {
-		most = max(most, s.Cells[i].load())
-	}
-	return most
-}
-
-func (c *Cell) load() (most float64) {
-	for _, a := range [][2]*Answer{{&c.Before.DNS, &c.After.DNS}, {&c.Before.Global, &c.After.Global}, {c.Before.ClusterSetIP, c.After.ClusterSetIP}} {
-		if a[0].serves() && a[1].serves() && a[1].Ready > 0 {
-			most = max(most, float64(a[0].Ready)/float64(a[1].Ready))
+func load(cells ...Cell) (most float64) {
+	for i := range cells {
+		for _, w := range cells[i].ways() {
+			if w.before.serves() && w.after.serves() && w.after.Ready > 0 {
+				most = max(most, float64(w.before.Ready)/float64(w.after.Ready))
+			}
 		}
 	}
 	return most

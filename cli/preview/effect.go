@@ -31,13 +31,15 @@ const (
 	Gained Effect = "gained"
 )
 
-// worst lists the effects, the worst first, with their colour and with the summary's words for one service and for several. Those without words
-// are no news there.
-var worst = []struct {
+type described struct {
 	effect    Effect
 	colour    screen.Colour
 	one, many string
-}{
+}
+
+// worst lists the effects, the worst first, with their colour and with the summary's words for one service and for several. Those without words
+// are no news there.
+var worst = []described{
 	{Lost, screen.Bad, "becomes unreachable from some clusters", "become unreachable from some clusters"},
 	{LastResort, screen.Warn, "is left with drained, silent and unreachable clusters", "are left with drained, silent and unreachable clusters"},
 	{LeavesRegion, screen.Warn, "is answered from another region", "are answered from another region"},
@@ -50,12 +52,15 @@ var worst = []struct {
 }
 
 func (e Effect) severity() int {
-	for i := range worst {
-		if worst[i].effect == e {
-			return i
-		}
+	return slices.IndexFunc(worst, func(d described) bool { return d.effect == e })
+}
+
+// severity returns that of the worst of the effects, which is the first.
+func severity(effects []Effect) int {
+	if len(effects) == 0 {
+		return len(worst)
 	}
-	return len(worst)
+	return effects[0].severity()
 }
 
 // united returns the union of the effects, the worst first.
@@ -105,5 +110,5 @@ func (a *Answer) same(b *Answer) bool {
 		return a == b
 	}
 	return a.Result == b.Result && a.ByClusterSetIP == b.ByClusterSetIP && a.Tier == b.Tier && a.Degraded == b.Degraded && a.Ready == b.Ready &&
-		slices.Equal(a.Clusters, b.Clusters) && slices.Equal(a.Ports, b.Ports) && slices.Equal(a.addrs, b.addrs)
+		slices.Equal(a.Clusters, b.Clusters) && slices.Equal(a.Ports, b.Ports) && slices.Equal(a.Addrs, b.Addrs)
 }

@@ -3,10 +3,10 @@ package preview
 import (
 	"net/netip"
 	"slices"
-	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/internal/index"
@@ -42,70 +42,59 @@ func (r *Readiness) Add(ready int, of clustersetv1alpha1.MemberClusterPhase) {
 
 // Exporter is one cluster's export of a service.
 type Exporter struct {
-	Cluster    string    `json:"name"`
-	ExportedAt time.Time `json:"exportedAt"`
-	ClusterIPs []string  `json:"clusterIPs,omitempty"`
-	// ExportTo are the clusters and communities that it is for. Empty: all.
-	ExportTo []string `json:"exportTo,omitempty"`
+	merge.Export
 	// Endpoints is the number of endpoints that it exports, and Ready that of the ready ones. One with an address of each family
 	// counts once.
-	Ready     int `json:"ready"`
-	Endpoints int `json:"endpoints"`
+	Ready, Endpoints int
 }
 
 // Exported returns a service, or nil if no cluster exports it.
 func (s *State) Exported(key types.NamespacedName) *Exported {
-	r := s.services[key]
-	if r == nil {
-		return nil
-	}
-	exports, _ := merge.Exports(r.values(), merge.JoinedBy(s.Member))
+	exports := s.exports(key)
 	if len(exports) == 0 {
 		return nil
 	}
 	e := &Exported{Resolved: merge.Resolve(exports)}
-	if !s.views.Alike(r.services) {
-		e.Conflicts = s.views.Conflicts(exports)
-	}
+	e.Conflicts = s.views.Conflicts(exports)
+	all, ready := s.services[key].addrs()
 	for _, x := range exports {
-		by := Exporter{Cluster: x.Cluster, ExportedAt: x.Spec.ExportedAt.Time, ClusterIPs: x.Spec.ClusterIPs, ExportTo: x.Spec.ExportTo}
-		by.Ready, by.Endpoints = r.endpointsOf(x)
-		e.Add(by.Ready, s.phase(x.Cluster))
+		by := Exporter{Export: x, Ready: Distinct(ready[x.Cluster]), Endpoints: Distinct(all[x.Cluster])}
+		var phase clustersetv1alpha1.MemberClusterPhase
+		if m := s.Member(x.Cluster); m != nil {
+			phase = m.Status.Phase
+		}
+		e.Add(by.Ready, phase)
 		e.By = append(e.By, by)
 	}
 	return e
 }
 
-func (s *State) phase(cluster string) clustersetv1alpha1.MemberClusterPhase {
-	if m := s.Member(cluster); m != nil {
-		return m.Status.Phase
-	}
-	return ""
+// exports returns a service's exports, none if no cluster exports it.
+func (s *State) exports(key types.NamespacedName) []merge.Export {
+	exports, _ := merge.Exports(s.services[key].values(), merge.JoinedBy(s.Member))
+	return exports
 }
 
-// endpointsOf counts a cluster's endpoints. A ClusterIP is none, although DNS answers with one that has nothing behind it.
-func (r *records) endpointsOf(x merge.Export) (ready, all int) {
-	var addrs, readyAddrs []netip.Addr
+// addrs returns the addresses of all endpoints and of the ready ones, by cluster. A ClusterIP is no endpoint, although DNS answers with one that
+// has nothing behind it, and external addresses lead to the same endpoints.
+func (r records) addrs() (all, ready map[string][]netip.Addr) {
+	all, ready = map[string][]netip.Addr{}, map[string][]netip.Addr{}
 	for _, record := range r.endpoints {
-		if of(record) != x.Cluster || record.Spec.External { // external addresses lead to the same endpoints
-			continue
-		}
+		cluster := of(record)
 		for i := range record.Spec.Endpoints {
 			e := &record.Spec.Endpoints[i]
-			if len(e.Addresses) == 0 {
+			if record.Spec.External || len(e.Addresses) == 0 {
 				continue
 			}
-			addr, err := netip.ParseAddr(e.Addresses[0]) // the others are not read, as in kube-proxy
-			if err != nil {
-				continue
-			}
-			addrs = append(addrs, addr)
-			if e.Conditions.Ready == nil || *e.Conditions.Ready {
-				readyAddrs = append(readyAddrs, addr)
+			if addr, err := netip.ParseAddr(e.Addresses[0]); err == nil { // the others are not read, as in kube-proxy
+				all[cluster] = append(all[cluster], addr)
+				if ptr.Deref(e.Conditions.Ready, true) {
+					ready[cluster] = append(ready[cluster], addr)
+				}
 			}
 		}
 	}
-	return Distinct(readyAddrs), Distinct(addrs)
+	return all, ready
 }
 
 // Distinct counts endpoints by their addresses: one with an address of each family is one.
@@ -117,7 +106,7 @@ func Distinct(addrs []netip.Addr) int {
 // SameExported reports whether Exported returns the same for both States, because the objects are the same.
 func (s *State) SameExported(other *State, key types.NamespacedName) bool {
 	a, b := s.services[key], other.services[key]
-	if a == nil || b == nil || !slices.Equal(a.services, b.services) || !slices.Equal(a.endpoints, b.endpoints) {
+	if len(a.services) == 0 || !slices.Equal(a.services, b.services) || !slices.Equal(a.endpoints, b.endpoints) {
 		return false
 	}
 	if limited := !s.views.Alike(a.services) || !other.views.Alike(a.services); limited && !s.views.Equal(other.views) {
@@ -138,43 +127,9 @@ func (s *State) Objects(key types.NamespacedName, cluster string, o Options) []r
 	return objects
 }
 
-// Unseen is the clusters that don't see a cluster's export of a service, for one reason.
-type Unseen struct {
-	Why  merge.Sight
-	From []string
-}
-
-// Unseen returns the clusters that don't see an export of the service, by the exporting cluster, sorted.
-func (s *State) Unseen(key types.NamespacedName) map[string][]Unseen {
-	r := s.services[key]
-	if r == nil || s.views.Alike(r.services) {
-		return nil
-	}
-	exports, _ := merge.Exports(r.values(), nil)
-	all := map[string][]Unseen{}
-	for _, viewer := range s.Clusters() {
-		sees := merge.Sees(viewer, s.Member)
-		for _, e := range exports {
-			why := sees(e.Cluster, e.Spec.ExportTo)
-			if why == merge.Seen {
-				continue
-			}
-			at := slices.IndexFunc(all[e.Cluster], func(u Unseen) bool { return u.Why == why })
-			if at < 0 {
-				at, all[e.Cluster] = len(all[e.Cluster]), append(all[e.Cluster], Unseen{Why: why})
-			}
-			all[e.Cluster][at].From = append(all[e.Cluster][at].From, viewer)
-		}
-	}
-	return all
-}
-
 // Records returns the ExportedServices of a service. They must not be changed.
 func (s *State) Records(key types.NamespacedName) []*clustersetv1alpha1.ExportedService {
-	if r := s.services[key]; r != nil {
-		return r.services
-	}
-	return nil
+	return s.services[key].services
 }
 
 // IsStandIn reports whether the address stands for one that isn't known.

@@ -41,20 +41,18 @@ type look struct {
 	state   *State
 	options *Options
 	key     types.NamespacedName
-	records *records // nil: no cluster exports it
-	seen    map[string]*seen
-	// apart are the clusters that see the same exports, by their numbers, if not all see all.
-	apart map[string]int
-	// exports and endpoints are what an importer reads of the records.
+	// exports and endpoints are what an importer reads of the records. Without exports, no cluster exports it.
 	exports   []*door.Export
 	endpoints []*door.Endpoints
+	seen      map[string]*seen
+	// groups has a number for the clusters that see the same exports, if not all see all.
+	groups map[string]int
 }
 
 // seen is what clusters of one kind import of the service.
 type seen struct {
-	resolved merge.Resolved
-	written  []runtime.Object
-	objects  []index.Object // those that DNS servers read, and the clusters
+	written []runtime.Object
+	objects []index.Object // those that DNS servers read, and the clusters
 	// vip says that there is a ClusterSetIP. behind are the endpoints behind it.
 	vip    bool
 	behind map[kubeproxy.Port][]kubeproxy.Endpoint
@@ -67,20 +65,17 @@ type seen struct {
 var standIn = &corev1.Service{Spec: corev1.ServiceSpec{ClusterIPs: []string{"192.0.2.1", "2001:db8::1"}}} // RFC 5737, 3849
 
 func (s *State) look(key types.NamespacedName, o *Options) *look {
-	l := &look{state: s, options: o, key: key, records: s.services[key], seen: map[string]*seen{}}
-	if l.records == nil {
-		return l
-	}
-	l.exports = l.records.values()
-	for _, e := range l.records.endpoints {
+	l := &look{state: s, options: o, key: key, seen: map[string]*seen{}, groups: map[string]int{}}
+	r := s.services[key]
+	l.exports = r.values()
+	for _, e := range r.endpoints {
 		l.endpoints = append(l.endpoints, door.CompactEndpoints(e))
 	}
-	if !s.views.Alike(l.records.services) {
+	if !s.views.Alike(r.services) {
 		exports, _ := merge.Exports(l.exports, nil)
-		l.apart = map[string]int{}
 		for i, view := range s.views.Of(exports) {
 			for _, cluster := range view.By {
-				l.apart[cluster] = i + 1 // 0: those that see none
+				l.groups[cluster] = i + 1 // 0: those that see none
 			}
 		}
 	}
@@ -89,39 +84,27 @@ func (s *State) look(key types.NamespacedName, o *Options) *look {
 
 // from returns what a cluster imports. Clusters that don't export the service import the same if their zones and region are the same.
 func (l *look) from(cluster string) *seen {
-	kind := l.state.kinds[cluster]
-	if l.apart != nil {
-		kind += fmt.Sprint(" ", l.apart[cluster])
-	}
-	exports := l.records != nil && l.records.exports(cluster)
-	if exports {
+	kind := fmt.Sprint(l.state.kinds[cluster], l.groups[cluster])
+	own := l.own(cluster)
+	if own != nil {
 		kind = cluster
 	}
 	if l.seen[kind] == nil {
-		l.seen[kind] = l.compute(cluster, exports)
+		l.seen[kind] = l.compute(cluster, own)
 	}
 	return l.seen[kind]
 }
 
-func (l *look) compute(cluster string, exports bool) *seen {
-	if l.records == nil {
+func (l *look) compute(cluster string, own *desired.Own) *seen {
+	m, unreachable := l.state.usable[cluster], l.state.unreachable[cluster]
+	if len(l.exports) == 0 {
 		return l.read(nil)
 	}
-	in := desired.Input{
+	out := desired.Compute(desired.Input{
 		Key: l.key, DataPath: cmp.Or(l.options.DataPath, desired.DataPathPods), Cluster: cluster, Nodes: l.state.nodes(cluster), Policy: l.options.Policy,
-		Exports: l.exports, Endpoints: l.endpoints, Members: l.state.usable, Derived: standIn,
-	}
-	if m := l.state.usable[cluster]; m != nil {
-		in.Forbidden = l.state.inside[m.Spec.Network]
-	}
-	unreachable := l.state.unreachable[cluster]
-	if len(unreachable) > 0 {
-		in.Unreachable = func(other string) bool { return slices.Contains(unreachable, other) }
-	}
-	if exports {
-		in.Own = l.own(cluster)
-	}
-	out := desired.Compute(in)
+		Exports: l.exports, Endpoints: l.endpoints, Own: own, Members: l.state.usable, Derived: standIn, Forbidden: l.state.inside[m.Spec.Network],
+		Unreachable: func(other string) bool { return slices.Contains(unreachable, other) },
+	})
 	var written []runtime.Object
 	if out.ServiceImport != nil {
 		written = append(written, out.ServiceImport)
@@ -133,10 +116,8 @@ func (l *look) compute(cluster string, exports bool) *seen {
 		written = append(written, slice)
 	}
 	s := l.read(written)
-	s.resolved, s.written, s.vip = out.Resolved, written, out.Derived != nil
-	if len(unreachable) > 0 {
-		s.objects = append(s.objects, &index.Reachability{Unreachable: unreachable})
-	}
+	s.written, s.vip = written, out.Derived != nil
+	s.objects = append(s.objects, &index.Reachability{Unreachable: unreachable})
 	for _, exporter := range out.Resolved.Clusters {
 		if c := l.state.ranked[exporter]; c != nil {
 			s.objects = append(s.objects, c)
@@ -169,13 +150,15 @@ func (l *look) read(objects []runtime.Object) *seen {
 	return s
 }
 
-// own returns a cluster's own objects, as far as the hub's records have them.
+// own returns a cluster's own objects, as far as the hub's records have them. It is nil if the cluster doesn't export the service.
 func (l *look) own(cluster string) *desired.Own {
+	at := slices.IndexFunc(l.exports, func(e *door.Export) bool { return e.Cluster == cluster })
+	if at < 0 {
+		return nil
+	}
 	own := &desired.Own{}
-	for _, e := range l.exports {
-		if e.Cluster == cluster && e.Spec != nil {
-			own.ClusterIPs = e.Spec.ClusterIPs
-		}
+	if spec := l.exports[at].Spec; spec != nil {
+		own.ClusterIPs = spec.ClusterIPs
 	}
 	for _, e := range l.endpoints {
 		if e.Cluster == cluster {
@@ -183,17 +166,4 @@ func (l *look) own(cluster string) *desired.Own {
 		}
 	}
 	return own
-}
-
-// member returns what the ranking in one cluster needs to know of another.
-func (l *look) member(here, other string) *topology.Member {
-	unreachable := slices.Contains(l.state.unreachable[here], other)
-	if c := l.state.ranked[other]; c != nil && !unreachable {
-		return &c.Member
-	} else if c != nil {
-		m := c.Member
-		m.Unreachable = true
-		return &m
-	}
-	return nil
 }

@@ -46,7 +46,7 @@ func (s *set) external(cluster, service string, port, behind int32, addresses ..
 
 func TestChangesOfNetworks(t *testing.T) {
 	in := func(cluster, to string, external ...string) Change {
-		return Change{Network: &Network{Cluster: cluster, To: to, ExternalCIDRs: external}}
+		return Change{Place: &Place{Cluster: cluster, Network: to, ExternalCIDRs: external}}
 	}
 	for _, c := range []struct {
 		name   string
@@ -82,10 +82,10 @@ func TestChangesOfNetworks(t *testing.T) {
 			"shop/lb from b/z/r: . | c:2 => NODATA [lost] | c:2 => NODATA [lost]",
 			"shop/web from a/z/r: . | NODATA => b:1 [gained] | c:3 => b:1 c:3 [more]",
 		}},
-		{"cidrs of a cluster in which the load balancer is", nil, []Change{{Network: &Network{Cluster: "a", CIDRs: []string{"192.0.2.8/29"}}}}, []string{ // rule D82
+		{"cidrs of a cluster in which the load balancer is", nil, []Change{{Place: &Place{Cluster: "a", CIDRs: []string{"192.0.2.8/29"}}}}, []string{ // rule D82
 			"shop/lb from a/z/r b/z/r: . | c:2 => NODATA [lost] | c:2 => NODATA [lost]",
 		}},
-		{"cidrs in which the load balancer was", func(s *set) { s.member("a").Spec.CIDRs = []string{"192.0.2.8/29"} }, []Change{{Network: &Network{Cluster: "a", CIDRs: []string{"-"}}}}, []string{
+		{"cidrs in which the load balancer was", func(s *set) { s.member("a").Spec.CIDRs = []string{"192.0.2.8/29"} }, []Change{{Place: &Place{Cluster: "a", CIDRs: []string{"-"}}}}, []string{
 			"shop/lb from a/z/r b/z/r: . | NODATA => c:2 [gained] | NODATA => c:2 [gained]",
 		}},
 	} {
@@ -117,14 +117,7 @@ func complete(t *testing.T, s *State, what []Change, r *Result) {
 	}
 	for _, key := range s.Services() {
 		for _, p := range s.Places() {
-			was, err := s.Answers(key.String(), p, Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			is, err := after.Answers(key.String(), p, Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			was, is := s.Answers(key, p, Options{}), after.Answers(key, p, Options{})
 			if changes := !was.same(is); changes != reported[key.String()+" "+p.Cluster] {
 				t.Errorf("%s from %s changes: %v, and is reported: %v", key, p.Cluster, changes, !changes)
 			}

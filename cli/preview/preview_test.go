@@ -164,7 +164,7 @@ func TestPreview(t *testing.T) {
 				"shop/new from hangzhou/hz/south: NXDOMAIN => VIP [gained] | NXDOMAIN => hangzhou:2 [gained] | - => hangzhou:2 [gained]",
 			},
 		},
-		{name: "place", what: []Change{{Place: &Move{Cluster: "tianjin", Region: "south"}}}, options: Options{Services: []types.NamespacedName{{Namespace: "shop", Name: "web"}}}, want: []string{
+		{name: "place", what: []Change{{Place: &Place{Cluster: "tianjin", Region: "south"}}}, options: Options{Services: []types.NamespacedName{{Namespace: "shop", Name: "web"}}}, want: []string{
 			"shop/web from tianjin/bj-a/south: . | beijing:4 tianjin:1 => tianjin:1 [fewer] | beijing:2 tianjin:1 => tianjin:1 [fewer]",
 			"shop/web from beijing/bj-a/north: . | beijing:4 tianjin:1 => beijing:4 [fewer] | beijing:2 tianjin:1 => beijing:2 [fewer]",
 			"shop/web from hangzhou/hz/south: . | shanghai:3 => shanghai:3 tianjin:1 [more] | shanghai:3 => shanghai:3 tianjin:1 [more]",
@@ -220,29 +220,22 @@ func TestRefused(t *testing.T) {
 		{Change{Down: []string{"hangzhou"}}, "there is no cluster hangzhou"},
 		{Change{Unreachable: &Unreachable{Clusters: []string{"hangzhou"}}}, "there is no cluster hangzhou"},
 		{Change{Unreachable: &Unreachable{Clusters: []string{"beijing"}, From: []string{"hangzhou"}}}, "there is no cluster hangzhou"},
-		{Change{Unreachable: &Unreachable{}}, "unreachable: clusters is missing"},
-		{Change{Unexport: &Export{Service: "shop/web", From: "hangzhou"}}, "shop/web isn't exported from hangzhou, but from beijing, shanghai, tianjin"},
-		{Change{Unexport: &Export{Service: "shop/only", From: "tianjin"}}, "shop/only isn't exported from tianjin, but from beijing"},
+		{Change{Unexport: &Export{Service: "shop/web", From: "hangzhou"}}, "shop/web isn't exported from hangzhou"},
+		{Change{Unexport: &Export{Service: "shop/only", From: "tianjin"}}, "shop/only isn't exported from tianjin"},
 		{Change{Unexport: &Export{Service: "shop/else", From: "beijing"}}, "there is no exported service shop/else"},
 		{Change{Policy: &Policy{Service: "shop", ServicePolicy: clustersetv1alpha1.ServicePolicy{MinReady: 2}}}, `"shop" isn't a service: want NAMESPACE/NAME`},
 		{Change{Policy: &Policy{Service: "shop/web", ServicePolicy: clustersetv1alpha1.ServicePolicy{Boundary: "planet"}}}, `unknown tier "planet": want cluster, zone or region`},
-		{Change{Policy: &Policy{Service: "shop/web"}}, "policy: prefer, boundary and minReady are missing"},
-		{Change{Place: &Move{Cluster: "beijing"}}, "place: zones and region are missing"},
-		{Change{Place: &Move{Cluster: "beijing", Zones: []string{" "}}}, "place of beijing: spec.zone"},
+		{Change{Policy: &Policy{Service: "shop/web"}}, "policy: prefer, boundary, minReady and exportTo are missing"},
+		{Change{Place: &Place{Cluster: "beijing"}}, "place: nothing is given: want zones, region, communities"},
+		{Change{Place: &Place{Cluster: "beijing", Zones: []string{" "}}}, "place of beijing: spec.zone"},
 		{Change{Export: &Export{Service: "shop/web", From: "beijing"}}, "there is no information about a Service shop/web in beijing"},
 		{Change{}, "it has 0 of down, unreachable, drain"},
 		{Change{Down: []string{"beijing"}, Drain: []string{"beijing"}}, "it has 2 of down, unreachable, drain"},
-		{Change{Communities: &Communities{Cluster: "z", To: []string{"x"}}}, "there is no cluster z"},
-		{Change{Communities: &Communities{Cluster: "beijing"}}, "communities of beijing: to is missing: want at least one; the community of clusters that name none is default"},
-		{Change{Communities: &Communities{Cluster: "beijing", To: []string{"x", "Y"}}}, `communities of beijing: spec.communities[1]: Invalid value: "Y"`},
-		{Change{ExportTo: &ExportTo{Service: "shop/web"}}, "to is missing: want clusters or communities, or - for all"},
-		{Change{ExportTo: &ExportTo{Service: "shop/web", To: []string{"*"}}}, `exportTo: "*" must be a DNS label`},
-		{Change{ExportTo: &ExportTo{Service: "shop/web", To: slices.Repeat([]string{"beijing"}, 65)}}, "want 64 at most"},
-		{Change{ExportTo: &ExportTo{Service: "shop/only", From: "tianjin", To: []string{"beijing"}}}, "shop/only isn't exported from tianjin, but from beijing"},
-		{Change{Network: &Network{Cluster: "z", To: "x"}}, "there is no cluster z"},
-		{Change{Network: &Network{Cluster: "beijing"}}, "network: to is missing: want the name of a network, or - for the one of clusters that name none"},
-		{Change{Network: &Network{Cluster: "beijing", To: "Edge"}}, `network of beijing: spec.network: Invalid value: "Edge"`},
-		{Change{Network: &Network{Cluster: "beijing", To: "edge", ExternalCIDRs: []string{"192.0.2.1/24"}}}, "network of beijing: spec.externalCIDRs[0]"},
+		{Change{Place: &Place{Cluster: "z", Communities: []string{"x"}}}, "there is no cluster z"},
+		{Change{Place: &Place{Cluster: "beijing", Communities: []string{"x", "Y"}}}, `place of beijing: spec.communities[1]: Invalid value: "Y"`},
+		{Change{Place: &Place{Cluster: "beijing", Network: "Edge"}}, `place of beijing: spec.network: Invalid value: "Edge"`},
+		{Change{Place: &Place{Cluster: "beijing", ExternalCIDRs: []string{"192.0.2.1/24"}}}, "place of beijing: spec.externalCIDRs[0]"},
+		{Change{Policy: &Policy{Service: "shop/web", ExportTo: []string{"*"}}}, "exportTo: there is no cluster or community *"},
 	} {
 		if _, err := left.state().Preview(t.Context(), []Change{c.what}, Options{}); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%+v: %v, want %q", c.what, err, c.want)
@@ -265,17 +258,17 @@ func TestOnlyAConflictEnds(t *testing.T) {
 // With Options.All, the Result has every service and place. Computing it doesn't change the State.
 func TestAll(t *testing.T) {
 	s := shop(t).state()
-	before, err := s.Preview(t.Context(), nil, Options{All: true, Addresses: true})
+	before, err := s.Preview(t.Context(), nil, Options{All: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(before.Services) != len(s.Services()) || before.Summary.Changed > 0 {
 		t.Errorf("%d services, %d of them changed", len(before.Services), before.Summary.Changed)
 	}
-	if _, err := s.Preview(t.Context(), []Change{{Down: []string{"beijing"}}, {Leave: []string{"tianjin"}}, {Place: &Move{Cluster: "shanghai", Region: "east"}}}, Options{}); err != nil {
+	if _, err := s.Preview(t.Context(), []Change{{Down: []string{"beijing"}}, {Leave: []string{"tianjin"}}, {Place: &Place{Cluster: "shanghai", Region: "east"}}}, Options{}); err != nil {
 		t.Fatal(err)
 	}
-	again, err := s.Preview(t.Context(), nil, Options{All: true, Addresses: true})
+	again, err := s.Preview(t.Context(), nil, Options{All: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -40,45 +40,42 @@ func (s Screen) Render(r *Result) string {
 	if more > 0 {
 		w.Line(screen.Cell{Text: fmt.Sprintf("and %d more: -o wide shows all", more), Colour: screen.Faint})
 	}
-	s.conflicts(w, r.Services)
-	if len(r.Notes) > 0 {
-		w.Blank()
+	var conflicts, notes [][]screen.Cell
+	for _, svc := range r.Services {
+		for _, c := range svc.Conflicts {
+			head := screen.Cell{Text: "Conflict in " + svc.Key().String() + ": ", Colour: screen.Warn}
+			if c.Ends {
+				head = screen.Cell{Text: "No conflict any more in " + svc.Key().String() + ": ", Colour: screen.Good}
+			}
+			conflicts = append(conflicts, []screen.Cell{head, {Text: c.Message}})
+		}
+	}
+	if !s.Wide {
+		conflicts = conflicts[:min(len(conflicts), shownRows)]
 	}
 	for _, n := range r.Notes {
-		w.Line(screen.Cell{Text: "Note: ", Colour: screen.Warn}, screen.Cell{Text: n})
+		notes = append(notes, []screen.Cell{{Text: "Note: ", Colour: screen.Warn}, {Text: n}})
+	}
+	for _, block := range [][][]screen.Cell{conflicts, notes} {
+		if len(block) > 0 {
+			w.Blank()
+		}
+		for _, line := range block {
+			w.Line(line...)
+		}
 	}
 	return w.String()
 }
 
-func (s Screen) conflicts(w *screen.Writer, services []Service) {
-	shown := 0
-	for _, svc := range services {
-		for _, c := range svc.Conflicts {
-			shown++
-			if !s.Wide && shown > shownRows {
-				continue
-			}
-			if shown == 1 {
-				w.Blank()
-			}
-			head := screen.Cell{Text: fmt.Sprintf("Conflict in %s/%s: ", svc.Namespace, svc.Name), Colour: screen.Warn}
-			if c.Ends {
-				head = screen.Cell{Text: fmt.Sprintf("No conflict any more in %s/%s: ", svc.Namespace, svc.Name), Colour: screen.Good}
-			}
-			w.Line(head, screen.Cell{Text: c.Message})
-		}
-	}
-}
-
-// view is one of a cell's Answers, before and after.
-type view struct {
+// way is one of a cell's Answers, before and after.
+type way struct {
 	by            string
 	before, after *Answer
 	effects       []Effect
 }
 
-func (c *Cell) views() []view {
-	return []view{
+func (c *Cell) ways() []way {
+	return []way{
 		{"clusterset.local", &c.Before.DNS, &c.After.DNS, c.Effects.DNS},
 		{"svc.global", &c.Before.Global, &c.After.Global, c.Effects.Global},
 		{"ClusterSetIP", c.Before.ClusterSetIP, c.After.ClusterSetIP, c.Effects.ClusterSetIP},
@@ -95,7 +92,7 @@ func (s Screen) rows(svc *Service) (rows [][]screen.Cell) {
 		}
 		slices.Sort(places)
 		first := len(rows)
-		for _, v := range c.views() {
+		for _, v := range c.ways() {
 			if len(v.effects) == 0 {
 				continue
 			}

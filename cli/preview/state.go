@@ -23,7 +23,7 @@ import (
 // State is a cluster set as recorded on its hub. It is immutable: Apply returns a new one.
 type State struct {
 	members  map[string]*clustersetv1alpha1.MemberCluster
-	services map[types.NamespacedName]*records
+	services map[types.NamespacedName]records
 	// down are the clusters that don't run. Whatever their phase, their endpoints serve no client.
 	down map[string]bool
 	// unreachable are the clusters that a cluster can't reach, sorted: those that its report names, and those of changes.
@@ -32,7 +32,7 @@ type State struct {
 	// The MemberClusters as importers (usable) and DNS servers (ranked) read them.
 	usable map[string]*clustersetv1alpha1.MemberCluster
 	ranked map[string]*index.Cluster
-	// inside are, by network, the addresses of its clusters, where no external address of another network is used. Nil: there is one network.
+	// inside are, by network, the addresses of its clusters, where no external address of another network is used.
 	inside map[string][]netip.Prefix
 	// kinds are equal for clusters of one network with the same zones and region that reach the same others. If they see the same exports of a service, and none is theirs, they
 	// see the service alike.
@@ -48,7 +48,7 @@ type records struct {
 }
 
 // values returns what is read of the exports.
-func (r *records) values() []*door.Export {
+func (r records) values() []*door.Export {
 	all := make([]*door.Export, len(r.services))
 	for i, s := range r.services {
 		all[i] = door.CompactService(s, time.Now())
@@ -57,13 +57,13 @@ func (r *records) values() []*door.Export {
 }
 
 // exports reports whether the cluster has a record of the service.
-func (r *records) exports(cluster string) bool {
+func (r records) exports(cluster string) bool {
 	return slices.ContainsFunc(r.services, func(s *clustersetv1alpha1.ExportedService) bool { return of(s) == cluster })
 }
 
 // without returns the records of all other clusters.
-func (r *records) without(cluster string) *records {
-	return &records{
+func (r records) without(cluster string) records {
+	return records{
 		slices.DeleteFunc(slices.Clone(r.services), func(s *clustersetv1alpha1.ExportedService) bool { return of(s) == cluster }),
 		slices.DeleteFunc(slices.Clone(r.endpoints), func(e *clustersetv1alpha1.ExportedEndpoints) bool { return of(e) == cluster }),
 	}
@@ -78,7 +78,9 @@ func of(record interface{ SourceCluster() (string, bool) }) string {
 // NewState returns the State of a hub's objects. It ignores clusters that have left, and objects of other kinds. The objects are not
 // changed, and must not be changed as long as the State is used.
 func NewState(objects []runtime.Object) *State {
-	s := &State{members: map[string]*clustersetv1alpha1.MemberCluster{}, services: map[types.NamespacedName]*records{}, unreachable: map[string][]string{}}
+	s := &State{
+		members: map[string]*clustersetv1alpha1.MemberCluster{}, services: map[types.NamespacedName]records{}, down: map[string]bool{}, unreachable: map[string][]string{},
+	}
 	left := map[string]bool{}
 	for _, o := range objects {
 		if m, ok := o.(*clustersetv1alpha1.MemberCluster); ok && m.Left() {
@@ -87,21 +89,17 @@ func NewState(objects []runtime.Object) *State {
 			s.members[m.Name] = m
 		}
 	}
-	at := func(key types.NamespacedName) *records {
-		if s.services[key] == nil {
-			s.services[key] = &records{}
-		}
-		return s.services[key]
-	}
 	for _, o := range objects {
 		switch r := o.(type) {
 		case *clustersetv1alpha1.ExportedService:
 			if key, _ := desired.ServiceOf(r); !left[of(r)] && r.Exports() {
-				at(key).services = append(at(key).services, r)
+				all := s.services[key]
+				s.services[key] = records{append(all.services, r), all.endpoints}
 			}
 		case *clustersetv1alpha1.ExportedEndpoints:
 			if key, _ := desired.ServiceOf(r); !left[of(r)] {
-				at(key).endpoints = append(at(key).endpoints, r)
+				all := s.services[key]
+				s.services[key] = records{all.services, append(all.endpoints, r)}
 			}
 		case *clustersetv1alpha1.MemberReport: // D52 of docs/spec/data-path.md
 			if cluster, ok := api.ClusterOfNamespace(r.Namespace); ok {
@@ -111,7 +109,7 @@ func NewState(objects []runtime.Object) *State {
 			}
 		}
 	}
-	maps.DeleteFunc(s.services, func(_ types.NamespacedName, r *records) bool { return len(r.services) == 0 }) // no ExportedService yet, or no longer
+	maps.DeleteFunc(s.services, func(_ types.NamespacedName, r records) bool { return len(r.services) == 0 }) // no ExportedService yet, or no longer
 	return s.known()
 }
 
@@ -134,9 +132,6 @@ func (s *State) known() *State {
 		if _, known := s.inside[m.Spec.Network]; !known {
 			s.inside[m.Spec.Network] = desired.Inside(m, maps.Values(s.usable))
 		}
-	}
-	if len(s.inside) < 2 {
-		s.inside = nil
 	}
 	return s
 }
@@ -180,9 +175,5 @@ func compareKeys(a, b types.NamespacedName) int {
 
 // copy returns a State whose maps can be changed.
 func (s *State) copy() *State {
-	down := maps.Clone(s.down)
-	if down == nil {
-		down = map[string]bool{}
-	}
-	return &State{members: maps.Clone(s.members), services: maps.Clone(s.services), down: down, unreachable: maps.Clone(s.unreachable)}
+	return &State{members: maps.Clone(s.members), services: maps.Clone(s.services), down: maps.Clone(s.down), unreachable: maps.Clone(s.unreachable)}
 }

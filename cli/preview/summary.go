@@ -15,14 +15,12 @@ func (s *Summary) say(changes []Change) {
 		what = append(what, changes[i].String())
 	}
 	text := cmp.Or(strings.Join(what, ", then "), "nothing") // which the console's previews begin with
-	s.Text = strings.ToUpper(text[:1]) + text[1:] + " " + s.counts()
-}
-
-func (s *Summary) counts() string {
+	text = strings.ToUpper(text[:1]) + text[1:] + " changes "
 	if s.Changed == 0 {
-		return fmt.Sprintf("changes none of %s.", screen.Counted(s.Services, "service"))
+		s.Text = text + "none of " + screen.Counted(s.Services, "service") + "."
+		return
 	}
-	text := fmt.Sprintf("changes %d of %s", s.Changed, screen.Counted(s.Services, "service"))
+	text += fmt.Sprintf("%d of %s", s.Changed, screen.Counted(s.Services, "service"))
 	var parts []string
 	for _, e := range worst {
 		switch n := s.Effects[e.effect]; {
@@ -33,8 +31,9 @@ func (s *Summary) counts() string {
 			parts = append(parts, fmt.Sprintf("%d %s", n, e.many))
 		}
 	}
-	if len(parts) == 0 {
-		return text + ", none for the worse."
+	rest := ", none for the worse."
+	if len(parts) > 0 {
+		rest = ": " + strings.Join(parts, ", ") + "."
 	}
-	return text + ": " + strings.Join(parts, ", ") + "."
+	s.Text = text + rest
 }

@@ -21,7 +21,7 @@ func TestTyposAreErrors(t *testing.T) {
 		"there is no exported service shop/webb; did you mean shop/web?":  {drain, Options{Services: []types.NamespacedName{{Namespace: "shop", Name: "webb"}}}},
 		"there is no place beijng/-/-; there are beijing/bj-a/north, ":    {drain, Options{From: topology.Location{Cluster: "beijng"}}},
 		"there is no place beijing/nowhere/-":                             {drain, Options{From: topology.Location{Cluster: "beijing", Zone: "nowhere"}}},
-		"exportTo: there is no cluster or community nirvana; there are":   {[]Change{{ExportTo: &ExportTo{Service: "shop/web", To: []string{"nirvana"}}}}, Options{}},
+		"exportTo: there is no cluster or community nirvana; there are":   {[]Change{{Policy: &Policy{Service: "shop/web", ExportTo: []string{"nirvana"}}}}, Options{}},
 		"there is no cluster beijng; did you mean beijing?":               {[]Change{{Drain: []string{"beijng"}}}, Options{}},
 		"there is no exported service shop/onli; did you mean shop/only?": {[]Change{{Policy: &Policy{Service: "shop/onli", ServicePolicy: clustersetv1alpha1.ServicePolicy{Prefer: "none"}}}}, Options{}},
 	} {

@@ -6,7 +6,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/clusterset/clusterset/internal/merge"
 	"github.com/clusterset/clusterset/internal/topology"
 )
 
@@ -27,10 +26,10 @@ func apart(t testing.TB) *set {
 func TestChangesOfWhoSeesWhat(t *testing.T) {
 	web, pay := Options{Services: []types.NamespacedName{{Namespace: "shop", Name: "web"}}}, Options{Services: []types.NamespacedName{{Namespace: "shop", Name: "pay"}}}
 	in := func(cluster string, to ...string) Change {
-		return Change{Communities: &Communities{Cluster: cluster, To: to}}
+		return Change{Place: &Place{Cluster: cluster, Communities: to}}
 	}
-	to := func(service, from string, to ...string) Change {
-		return Change{ExportTo: &ExportTo{Service: service, From: from, To: to}}
+	to := func(service string, to ...string) Change {
+		return Change{Policy: &Policy{Service: service, ExportTo: to}}
 	}
 	for _, c := range []struct {
 		name    string
@@ -50,12 +49,12 @@ func TestChangesOfWhoSeesWhat(t *testing.T) {
 			"shop/web from d/z/r: a:1 c:2 => NXDOMAIN [lost] | a:1 c:2 => NXDOMAIN [lost] | .",
 		}},
 		{"by way of the default community nobody who stays loses a name", []Change{in("a", "default", "x"), in("b", "default", "x"), in("d", "default", "x", "y"), in("a", "x"), in("b", "x"), in("d", "x", "y")}, Options{}, nil},
-		{"an export to c, which shares no community with a", []Change{to("shop/pay", "", "b", "c")}, pay, nil},
-		{"an export to a community", []Change{to("shop/pay", "", "y")}, pay, []string{
+		{"an export to c, which shares no community with a", []Change{to("shop/pay", "b", "c")}, pay, nil},
+		{"an export to a community", []Change{to("shop/pay", "y")}, pay, []string{
 			"shop/pay from b/z/r: a:1 => NXDOMAIN [lost] | a:1 => NXDOMAIN [lost] | .",
 			"shop/pay from d/z/r: NXDOMAIN => a:1 [gained] | NXDOMAIN => a:1 [gained] | .",
 		}},
-		{"an export to all that may see it", []Change{to("shop/pay", "a", "-")}, pay, []string{
+		{"an export to all that may see it", []Change{to("shop/pay", "-")}, pay, []string{
 			"shop/pay from d/z/r: NXDOMAIN => a:1 [gained] | NXDOMAIN => a:1 [gained] | .",
 		}},
 	} {
@@ -72,16 +71,12 @@ func TestConflictsOfThoseWhoSeeBothSides(t *testing.T) {
 	if all := state.Exported(key).Conflicts; len(all) != 1 || strings.Join(all[0].By, " ") != "d" {
 		t.Errorf("conflicts %+v, want one that d sees", all)
 	}
-	only := Options{From: topology.Location{Cluster: "b"}}
-	expect(t, state, only, []Change{{Communities: &Communities{Cluster: "b", To: []string{"x", "y"}}}},
+	expect(t, state, Options{}, []Change{{Policy: &Policy{Service: "shop/web", ExportTo: []string{"a"}}}},
+		"shop/web from b/z/r: a:1 => NXDOMAIN [lost] | a:1 => NXDOMAIN [lost] | .",
+		"shop/web from d/z/r: a:1 c:2 => NXDOMAIN [lost] | a:1 c:2 => NXDOMAIN [lost] | .",
+		"shop/web: conflict over ports, a wins, [c] differ, ends true")
+	s.member("d").Spec.Communities = []string{"y"}
+	expect(t, s.state(), Options{From: topology.Location{Cluster: "b"}}, []Change{{Place: &Place{Cluster: "b", Communities: []string{"x", "y"}}}},
 		"shop/web from b/z/r: a:1 => a:1 c:2 [more] | a:1 => a:1 c:2 [more] | .",
 		"shop/web: conflict over ports, a wins, [c] differ, ends false")
-	expect(t, state, Options{}, []Change{{ExportTo: &ExportTo{Service: "shop/web", From: "c", To: []string{"b"}}}},
-		"shop/web from d/z/r: a:1 c:2 => a:1 [fewer] | a:1 c:2 => a:1 [fewer] | .",
-		"shop/web: conflict over ports, a wins, [c] differ, ends true")
-
-	unseen := state.Unseen(types.NamespacedName{Namespace: "shop", Name: "pay"})["a"]
-	if len(unseen) != 2 || unseen[0].Why != merge.Apart || unseen[0].From[0] != "c" || unseen[1].Why != merge.Withheld || unseen[1].From[0] != "d" {
-		t.Errorf("a's shop/pay is unseen by %+v", unseen)
-	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/clusterset/clusterset/cli/preview"
 	"github.com/clusterset/clusterset/cli/screen"
 	"github.com/clusterset/clusterset/cli/view"
+	"github.com/clusterset/clusterset/internal/merge"
 )
 
 // Service is a service of the set. Fields are only ever added.
@@ -107,14 +108,13 @@ func Of(facts view.Facts, imported []discoveryv1.EndpointSlice, report view.Repo
 func (s *Service) onHub(e *preview.Exported, facts *view.Facts) {
 	s.Type, s.ExportedBy, s.Readiness, s.Ports = string(e.Type), nil, &e.Readiness, nil
 	state := facts.Hub.State
-	unseen, clusters := state.Unseen(types.NamespacedName{Namespace: s.Namespace, Name: s.Name}), state.Clusters()
+	clusters := state.Clusters()
 	for _, by := range e.By {
 		s.ExportedBy = append(s.ExportedBy, Exporter{Cluster: by.Cluster, Ready: &by.Ready})
 	}
 	for _, c := range clusters {
-		sees := func(by preview.Exporter) bool {
-			return !slices.ContainsFunc(unseen[by.Cluster], func(u preview.Unseen) bool { return slices.Contains(u.From, c) })
-		}
+		visible := merge.Visible(c, state.Member)
+		sees := func(by preview.Exporter) bool { return visible(by.Cluster, by.Spec.ExportTo) }
 		if lacks, _ := facts.Hub.Lacks(state.Member(c), s.Namespace, facts.Now); !lacks && slices.ContainsFunc(e.By, sees) {
 			s.ImportedBy = append(s.ImportedBy, c)
 		}

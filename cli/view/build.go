@@ -173,7 +173,7 @@ var flaws = []struct {
 	},
 	{
 		clustersetv1alpha1.ConditionWithinCIDRs, metav1.ConditionFalse,
-		"OutsideCIDRs", "exports outside its cidrs", "correct spec.cidrs of its MemberCluster on the hub; clusterset preview cidrs shows first what others would do",
+		"OutsideCIDRs", "exports outside its cidrs", "correct spec.cidrs of its MemberCluster on the hub; clusterset preview place --cidrs shows first what others would do",
 	},
 	{clustersetv1alpha1.ConditionJoined, metav1.ConditionFalse, notJoined, "not joined", "remove what is in the way; the hub process tries again by itself"},
 }

@@ -86,16 +86,11 @@ func FetchLocal(ctx context.Context, c *objects.Cluster) (*LocalFacts, error) {
 		f.Held = said(ctx, c, "WithdrawalHeld")
 	}
 	if anyApart(f) || len(ailing(f.Members, f.Cluster, f.unreachable())) > 0 {
-		f.RoutesErr = f.fetchRoutes(ctx, c)
+		var endpoints discoveryv1.EndpointSliceList
+		f.RoutesErr = c.Words(c.List(ctx, &endpoints, client.HasLabels{api.LabelSourceCluster, api.LabelServiceName}))
+		f.Slices = endpoints.Items
 	}
 	return f, nil
-}
-
-func (f *LocalFacts) fetchRoutes(ctx context.Context, c *objects.Cluster) error {
-	var endpoints discoveryv1.EndpointSliceList
-	err := c.Words(c.List(ctx, &endpoints, client.HasLabels{api.LabelSourceCluster, api.LabelServiceName}))
-	f.Slices = endpoints.Items
-	return err
 }
 
 // isHub reports whether the MemberClusters are the hub's own. A member has an agent's copies of these, and perhaps others that a person wrote.

@@ -73,7 +73,7 @@ func Pods(ctx context.Context, c *objects.Cluster) ([]Pod, error) {
 func podOf(pod *corev1.Pod) Pod {
 	p := Pod{Part: pod.Labels[objects.Component], Namespace: pod.Namespace, Name: pod.Name}
 	c := objects.Program(&pod.Spec, p.Part)
-	p.Version, _ = objects.ImageTag(c.Image)
+	p.Version = objects.ImageTag(c.Image)
 	for _, condition := range pod.Status.Conditions {
 		p.Ready = p.Ready || condition.Type == corev1.PodReady && condition.Status == corev1.ConditionTrue
 	}

@@ -31,18 +31,12 @@ func problems(r *Report, f Facts) []Problem {
 	for i := range r.Clusters {
 		all = append(all, clusterProblems(&r.Clusters[i], &r.Hub, f.hubNow())...)
 	}
-	all = append(all, reachProblems(r)...)
-	all = append(all, notFollowing(r, f)...)
+	all = slices.Concat(all, reachProblems(r), notFollowing(r, f))
 	if f.Local != nil {
-		all = append(all, agentProblems(r, f)...)
-		all = append(all, membership(r, f)...)
-		all = append(all, lost(f.Local.Members)...)
-		all = append(all, parked(f.Local)...)
-		all = append(all, outOfReach(f.Local)...)
+		all = slices.Concat(all, agentProblems(r, f), membership(r, f), lost(f.Local.Members), parked(f.Local), outOfReach(f.Local))
 	}
 	if f.asked() {
-		all = append(all, overlaps(f.Hub.Members)...)
-		all = append(all, missingNamespaces(f)...)
+		all = slices.Concat(all, overlaps(f.Hub.Members), missingNamespaces(f))
 	} else if f.Local != nil {
 		all = append(all, overlaps(f.Local.Members)...)
 	}

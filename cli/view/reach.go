@@ -24,7 +24,6 @@ const allUnreachable = string(verdict.AllUnreachable)
 // reach adds what is measured: by this cluster, and as all say on the hub.
 func (r *Report) reach(f Facts) {
 	if f.Local != nil && f.Local.Reach != nil {
-		r.Measured = &f.Local.Reach.Stamp.Time
 		for i := range f.Local.Reach.Clusters {
 			m := &f.Local.Reach.Clusters[i]
 			if at := slices.IndexFunc(r.Clusters, func(c Cluster) bool { return c.Name == m.Name && !c.Local }); at >= 0 {
@@ -137,30 +136,21 @@ func AcrossNetworks(self string, members []clustersetv1alpha1.MemberCluster, o *
 
 func (a *Across) read(o *mcsv1beta1.ServiceImport, all []*discoveryv1.EndpointSlice) {
 	var ports []string
-	ready := false
 	for _, s := range all {
 		if _, external := s.Annotations[api.AnnotationExternal]; !external || s.Namespace != o.Namespace || s.Labels[api.LabelServiceName] != o.Name || s.Labels[api.LabelSourceCluster] != a.Cluster {
 			continue
 		}
 		for i := range s.Endpoints {
-			e := &s.Endpoints[i]
-			a.Addresses = append(a.Addresses, e.Addresses...)
-			ready = ready || e.Conditions.Ready == nil || *e.Conditions.Ready
+			a.Addresses = append(a.Addresses, s.Endpoints[i].Addresses...)
 		}
 		for _, p := range s.Ports {
 			ports = append(ports, strings.TrimSpace(fmt.Sprintf("%s %d", ptr.Deref(p.Name, ""), ptr.Deref(p.Port, 0))))
 		}
 	}
 	slices.Sort(a.Addresses)
-	a.Addresses = slices.Compact(a.Addresses)
-	if len(a.Addresses) == 0 {
-		return
-	}
 	slices.Sort(ports)
+	a.Addresses = slices.Compact(a.Addresses)
 	a.Message = fmt.Sprintf("%s is in %s, and reached at %s, port %s", a.Cluster, networkName(a.Network), strings.Join(a.Addresses, ", "), strings.Join(slices.Compact(ports), ", "))
-	if !ready {
-		a.Message += "; no endpoint behind is ready"
-	}
 }
 
 func whyUnreached(o *mcsv1beta1.ServiceImport, m *clustersetv1alpha1.MemberCluster) (reason, why, cure string) {

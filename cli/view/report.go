@@ -26,8 +26,6 @@ type Report struct {
 	// Cluster is the local cluster's name in the set, empty if it isn't known or was not read.
 	Cluster string `json:"cluster,omitempty"`
 	Hub     Hub    `json:"hub"`
-	// Measured is when the local cluster's agent last said which others it can reach, nil if that is unknown or no longer counts.
-	Measured *time.Time `json:"measured,omitempty"`
 	// Clusters are the set's clusters, by name.
 	Clusters []Cluster `json:"clusters"`
 	Services Services  `json:"services"`

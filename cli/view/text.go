@@ -68,7 +68,7 @@ func (s Screen) clusters(w *screen.Writer, r Report) {
 	}
 	measured := has(func(c Cluster) bool { return c.Reach != nil && c.Reach.Reachable != metav1.ConditionUnknown })
 	if measured {
-		head = append(head, "REACHED IN ("+screen.Age(r.Time.Sub(*r.Measured))+" ago)")
+		head = append(head, "REACHED IN")
 	}
 	if s.Wide {
 		head = append(head, "AGENT", "MESSAGE")

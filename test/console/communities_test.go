@@ -33,18 +33,18 @@ func TestCommunities(t *testing.T) {
 	p.sees("Not visible from there: beijing exports it, but not to shanghai (clusterset.dev/export-to).")
 
 	// With what-if changes of communities and exports, every view shows the difference.
-	p.goTo("#/whatif?kind=communities&cluster=tianjin")
-	p.fill("input[name=to]", "payments, edge-asia")
+	p.goTo("#/whatif?kind=place&cluster=tianjin")
+	p.fill("input[name=communities]", "payments, edge-asia")
 	p.click("button", "Add the change")
-	p.sees("communities tianjin payments, edge-asia", "changes 1 of 2 services", "1 more")
-	p.goTo("#/whatif?kind=exportTo&service=shop/ledger")
-	p.fill("input[name=to]", "-")
+	p.sees("place tianjin communities payments, edge-asia", "changes 1 of 2 services", "1 more")
+	p.goTo("#/whatif?kind=policy&service=shop/ledger")
+	p.fill("input[name=exportTo]", "-")
 	p.click("button", "Add the change")
-	p.sees("export-to shop/ledger all")
+	p.sees("policy shop/ledger export-to -")
 	p.accessible()
-	p.goTo("#/service/shop/web?if=communities+tianjin+to%3Dpayments,edge-asia")
+	p.goTo("#/service/shop/web?if=place+tianjin+communities%3Dpayments,edge-asia")
 	p.until(`document.querySelector('[title^="tianjin: would be used"]') !== null && !document.querySelector('[title="` + hidden + `"]')`)
-	p.goTo("#/map?if=communities+tianjin+to%3Dpayments,edge-asia")
+	p.goTo("#/map?if=place+tianjin+communities%3Dpayments,edge-asia")
 	p.sees("other communities")
 }
 

@@ -25,12 +25,12 @@ func TestNetworks(t *testing.T) {
 	p.until(`[...document.querySelectorAll(".mcell")].some((e) => /^shanghai: used by .*, 3 ready, at addresses for other networks$/.test(e.title) && e.querySelector("svg"))`)
 	p.accessible()
 
-	p.goTo("#/whatif?kind=network&cluster=shanghai")
-	p.fill("input[name=to]", "core")
+	p.goTo("#/whatif?kind=place&cluster=shanghai")
+	p.fill("input[name=network]", "core")
 	p.click("button", "Add the change")
-	p.sees("network shanghai core", "2 become reachable", `clusterset preview --manifests`, `"to": "core"`)
+	p.sees("place shanghai network core", "2 become reachable", `clusterset preview --manifests`, `"network": "core"`)
 	p.accessible()
-	p.goTo("#/map?if=network+shanghai+to%3Dcore+externalCIDRs%3D198.51.100.0%2F24")
+	p.goTo("#/map?if=place+shanghai+network%3Dcore+externalCIDRs%3D198.51.100.0%2F24")
 	p.sees("other network")
 	p.until(`document.querySelector("[aria-label='Region cn-east-1, network core']")?.querySelectorAll(".tile").length === 1`)
 }

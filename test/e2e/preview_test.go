@@ -162,14 +162,14 @@ func (p *previewed) pick(i int, now *preview.State) previewStep {
 	case kind == 5:
 		// A cluster in no community counts as in default, so the two see each other only if the moved cluster is in default, too.
 		to := [][]string{{"north"}, {"south"}, {"default", "north"}, {"north", "south"}}[p.IntN(4)]
-		return p.patched(m, preview.Change{Communities: &preview.Communities{Cluster: m.Spec.Name, To: to}}, `{"communities":["`+strings.Join(to, `","`)+`"]}`)
+		return p.patched(m, preview.Change{Place: &preview.Place{Cluster: m.Spec.Name, Communities: to}}, `{"communities":["`+strings.Join(to, `","`)+`"]}`)
 	case kind == 6 && len(exporting) > 0:
 		return p.exportTo(name, exporting, now)
 	case kind == 7:
 		return p.network(m, now)
 	}
 	region := []string{"north", "south", "west"}[p.IntN(3)]
-	return p.patched(m, preview.Change{Place: &preview.Move{Cluster: m.Spec.Name, Zones: []string{"tianjin"}, Region: region}}, fmt.Sprintf(`{"zone":"tianjin","region":%q}`, region))
+	return p.patched(m, preview.Change{Place: &preview.Place{Cluster: m.Spec.Name, Zones: []string{"tianjin"}, Region: region}}, fmt.Sprintf(`{"zone":"tianjin","region":%q}`, region))
 }
 
 // patched is a change of a cluster's MemberCluster.
@@ -188,11 +188,11 @@ func (p *previewed) network(m *fleettest.Member, now *preview.State) previewStep
 	if is := now.Member(m.Spec.Name).Spec.ExternalCIDRs; len(is) > 0 {
 		external = is
 	}
-	return p.patched(m, preview.Change{Network: &preview.Network{Cluster: m.Spec.Name, To: to, ExternalCIDRs: external}},
+	return p.patched(m, preview.Change{Place: &preview.Place{Cluster: m.Spec.Name, Network: to, ExternalCIDRs: external}},
 		fmt.Sprintf(`{"network":%q,"externalCIDRs":[%q]}`, strings.TrimPrefix(to, "-"), external[0]))
 }
 
-// exportTo changes which clusters a service is for, in one of its exporting clusters or in all of them.
+// exportTo changes which clusters a service is for.
 func (p *previewed) exportTo(name string, exporting []*fleettest.Member, now *preview.State) previewStep {
 	all := communities.Set{}
 	for _, cluster := range now.Clusters() {
@@ -200,17 +200,12 @@ func (p *previewed) exportTo(name string, exporting []*fleettest.Member, now *pr
 	}
 	names := all.Names()
 	p.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
-	to, from := names[:1+p.IntN(3)], ""
+	to := names[:1+p.IntN(3)]
 	text := new(strings.Join(to, ", "))
 	if p.IntN(4) == 0 {
 		to, text = []string{"-"}, nil
 	}
-	if p.IntN(2) == 0 {
-		p.Shuffle(len(exporting), func(i, j int) { exporting[i], exporting[j] = exporting[j], exporting[i] })
-		exporting = exporting[:1]
-		from = exporting[0].Spec.Name
-	}
-	return previewStep{preview.Change{ExportTo: &preview.ExportTo{Service: p.ns + "/" + name, From: from, To: to}}, func() {
+	return previewStep{preview.Change{Policy: &preview.Policy{Service: p.ns + "/" + name, ExportTo: to}}, func() {
 		for _, m := range exporting {
 			if err := m.ExportTo(p.ns, name, text); err != nil {
 				p.Errorf("annotate the ServiceExport %s of %s: %v", name, m.Spec.Name, err)
@@ -317,10 +312,8 @@ func (p *previewed) is(s *preview.State) error {
 	for _, client := range s.Places() {
 		m := p.Member(client.Cluster)
 		for _, name := range previewNames {
-			want, err := s.Answers(p.ns+"/"+name, client, preview.Options{Addresses: true})
-			if err != nil {
-				return err
-			}
+			key := types.NamespacedName{Namespace: p.ns, Name: name}
+			want := s.Answers(key, client, preview.Options{})
 			at := place.Place{Cluster: m.Spec.Name, Zone: m.Spec.Zone, Region: m.Spec.Region}
 			if at == client {
 				errs = append(errs, p.asked(m, fmt.Sprintf("%s.%s.svc.clusterset.local", name, p.ns), &want.DNS), p.asked(m, fmt.Sprintf("%s.%s.svc.global", name, p.ns), &want.Global))
@@ -329,10 +322,7 @@ func (p *previewed) is(s *preview.State) error {
 			if err != nil {
 				return err
 			}
-			got, err := preview.Imported(objects, p.ns+"/"+name, client, preview.Options{Addresses: true})
-			if err != nil {
-				return err
-			}
+			got := preview.Imported(objects, key, client, preview.Options{})
 			// In a cluster that is down, the endpoints stay as they are, because no agent there notices the change.
 			if exists := want.ClusterSetIP != nil; derived != exists {
 				errs = append(errs, fmt.Errorf("in %s, %s has a ClusterSetIP: %v, want %v", client, name, derived, exists))
@@ -353,12 +343,15 @@ func behind(a *preview.Answer) string {
 	for _, c := range a.Clusters {
 		clusters = append(clusters, fmt.Sprintf("%s:%d", c.Cluster, c.Ready))
 	}
-	return fmt.Sprintf("%v %v tier %q degraded %v", clusters, a.Addresses, a.Tier, a.Degraded)
+	return fmt.Sprintf("%v %v tier %q degraded %v", clusters, a.Addrs, a.Tier, a.Degraded)
 }
 
 // asked compares a DNS server's answer with the prediction.
 func (p *previewed) asked(m *fleettest.Member, name string, want *preview.Answer) error {
-	answer := want.Addresses
+	var answer []string
+	for _, addr := range want.Addrs {
+		answer = append(answer, addr.String())
+	}
 	switch {
 	case want.ByClusterSetIP:
 		i, err := m.Imported(p.ns, strings.SplitN(name, ".", 2)[0])

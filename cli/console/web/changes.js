@@ -29,11 +29,11 @@ export function fromWords(text) {
     const from = words.find((w) => w.startsWith("from="))?.slice(5);
     return { unreachable: { clusters: (words[0] ?? "").split(",").map(dec), ...(from && { from: from.split(",").map(dec) }) } };
   }
-  const c = { [["place", "communities", "network"].includes(kind) ? "cluster" : "service"]: dec(words[0] ?? "") };
+  const c = { [kind === "place" ? "cluster" : "service"]: dec(words[0] ?? "") };
   for (const word of words.slice(1)) {
     const cut = word.indexOf("=");
     const [name, value] = cut < 0 ? [word, ""] : [word.slice(0, cut), word.slice(cut + 1)];
-    if (name === "zones" || name === "cidrs" || name === "externalCIDRs" || (name === "to" && kind !== "network")) c[name] = value.split(",").map(dec);
+    if (["zones", "communities", "cidrs", "externalCIDRs", "exportTo"].includes(name)) c[name] = value.split(",").map(dec);
     else if (name === "minReady") c.minReady = Number(dec(value));
     else c[name] = dec(value);
   }
@@ -90,11 +90,9 @@ export function title(change) {
   switch (kind) {
     case "down": case "drain": case "undrain": case "leave": return words(kind, c.join(", "));
     case "unreachable": return words(kind, c.clusters.join(", "), c.from && "from " + c.from.join(", "));
-    case "place": return words(kind, c.cluster, c.zones && "zone " + c.zones.join(", "), c.region && "region " + c.region);
-    case "policy": return words(kind, c.service, c.prefer && "prefer " + c.prefer, c.boundary && "boundary " + c.boundary, c.minReady && "min-ready " + c.minReady);
-    case "communities": return words(kind, c.cluster, c.to?.join(", "));
-    case "network": return words(kind, c.cluster, c.to === "-" ? "without a name" : c.to, c.cidrs && "CIDRs " + c.cidrs.join(", "), c.externalCIDRs && "external CIDRs " + c.externalCIDRs.join(", "));
-    case "exportTo": return words("export-to", c.service, c.to?.join() === "-" ? "all" : c.to?.join(", "));
+    case "place": return words(kind, c.cluster, c.zones && "zone " + c.zones.join(", "), c.region && "region " + c.region, c.communities && "communities " + c.communities.join(", "),
+      c.network && "network " + c.network, c.cidrs && "CIDRs " + c.cidrs.join(", "), c.externalCIDRs && "external CIDRs " + c.externalCIDRs.join(", "));
+    case "policy": return words(kind, c.service, c.prefer && "prefer " + c.prefer, c.boundary && "boundary " + c.boundary, c.minReady && "min-ready " + c.minReady, c.exportTo && "export-to " + c.exportTo.join(", "));
     case "export": case "unexport": return words(kind, c.service, "from", c.from);
     default: return kind;
   }

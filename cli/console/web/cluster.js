@@ -29,7 +29,7 @@ export function Cluster({ c, map, changes }) {
     <h3>What if</h3>
     <div class="actions">
       <${Toggles} c=${c} changes=${changes} kind="button" kinds=${[["down", "power"], c.drain ? ["undrain", "undrain"] : ["drain", "drain"], ["leave", "left"]]} />
-      ${[["unreachable", "cut"], ["place", "move"], ["communities", "group"], ["network", "network"]].map(([kind, icon]) => html`
+      ${[["unreachable", "cut"], ["place", "move"]].map(([kind, icon]) => html`
         <a key=${kind} class="button" href=${to("whatif", [], { kind, cluster: c.name })}><${Icon} name=${icon} /> ${kind}…</a>`)}
     </div>
   </aside>`;

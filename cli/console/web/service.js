@@ -54,7 +54,6 @@ export function ServiceView({ address, map, problems, changes, parameter }) {
         <${Search} label="Find a place" params=${params} name="place" />
         <${Toggle} on=${fold} values=${{ fold: fold ? null : "1" }} title="One row for all places with the same answers">fold alike<//>
         <a class="toggle" href=${to("whatif", [], { kind: "policy", service })}><${Icon} name="policy" /> policy…</a>
-        <a class="toggle" href=${to("whatif", [], { kind: "exportTo", service })}><${Icon} name="hidden" /> export-to…</a>
         <span class="faint">${count(places, "place")} × ${count(data.columns.length, "cluster")}</span>
       </div>
       <${Legend} changes=${changes} hidden=${data.columns.some((c) => c.unseen || c.after?.unseen)} networks=${!!networks.was} />

@@ -10,10 +10,8 @@ import { count, severity } from "./words.js";
 const kinds = {
   down: ["down", "power", "The cluster fails."], unreachable: ["unreachable", "cut", "Other clusters can't reach the cluster, while the hub goes on hearing all."],
   drain: ["drain", "drain", "The cluster is used only if nothing else is left."], undrain: ["undrain", "undrain", "The drain of the cluster ends."],
-  leave: ["leave", "left", "The cluster leaves the set."], place: ["place", "move", "The cluster's MemberCluster gets other zones or another region."],
-  policy: ["policy", "policy", "All exports of the service state a policy."], communities: ["communities", "group", "The cluster is in other communities."],
-  network: ["network", "network", "The cluster is in another network, between which only external addresses of Services are used, or its MemberCluster has other cidrs."],
-  exportTo: ["export-to", "hidden", "The service's exports are for these clusters and communities only."],
+  leave: ["leave", "left", "The cluster leaves the set."], place: ["place", "move", "The cluster's MemberCluster gets other zones, another region, other communities, another network or other CIDRs."],
+  policy: ["policy", "policy", "All exports of the service state a policy, or are for these clusters and communities only."],
   unexport: ["unexport", "minus", "The cluster no longer exports the service."], export: ["export", "plus", "The cluster exports the service too."],
 };
 
@@ -28,7 +26,7 @@ export function WhatIfView({ address, map, changes, whatif }) {
 /** Builder builds one change. It adds only what the server finds possible: a name with a typo stays in its field. */
 function Builder({ params, clusters, changes }) {
   const kind = kinds[params.get("kind")] ? params.get("kind") : "down";
-  const ofService = ["policy", "exportTo", "export", "unexport"].includes(kind);
+  const ofService = ["policy", "export", "unexport"].includes(kind);
   const [service, setService] = useState(params.get("service") ?? "");
   const offers = useApi(ofService && service.length > 0 ? "api/services?limit=20&q=" + encodeURIComponent(service) : null, { key: "offers", once: true });
   const [wrong, setWrong] = useState("");
@@ -37,13 +35,12 @@ function Builder({ params, clusters, changes }) {
     const f = Object.fromEntries(new FormData(e.target));
     let next;
     const list = (text) => text.split(",").map((w) => w.trim()).filter(Boolean);
+    const given = (names, read) => Object.fromEntries(names.filter((name) => f[name]).map((name) => [name, read(f[name])]));
+    const lists = (...names) => given(names, list), texts = (...names) => given(names, (text) => text.trim());
     switch (kind) {
-      case "place": next = [...changes, { place: { cluster: f.cluster, ...(f.zones && { zones: list(f.zones) }), ...(f.region && { region: f.region }) } }]; break;
-      case "policy": next = [...changes, { policy: { service: f.service, ...(f.prefer && { prefer: f.prefer }), ...(f.boundary && { boundary: f.boundary }), ...(f.minReady && { minReady: Number(f.minReady) }) } }]; break;
+      case "place": next = [...changes, { place: { cluster: f.cluster, ...lists("zones", "communities", "cidrs", "externalCIDRs"), ...texts("region", "network") } }]; break;
+      case "policy": next = [...changes, { policy: { service: f.service, ...texts("prefer", "boundary"), ...(f.minReady && { minReady: Number(f.minReady) }), ...lists("exportTo") } }]; break;
       case "unreachable": next = [...changes, { unreachable: { clusters: list(f.cluster), ...(f.from && { from: list(f.from) }) } }]; break;
-      case "communities": next = [...changes, { communities: { cluster: f.cluster, to: list(f.to) } }]; break;
-      case "network": next = [...changes, { network: { cluster: f.cluster, ...(f.to && { to: f.to.trim() }), ...(f.cidrs && { cidrs: list(f.cidrs) }), ...(f.externalCIDRs && { externalCIDRs: list(f.externalCIDRs) }) } }]; break;
-      case "exportTo": next = [...changes, { exportTo: { service: f.service, to: list(f.to) } }]; break;
       case "export": case "unexport": next = [...changes, { [kind]: { service: f.service, from: f.cluster } }]; break;
       default: next = changes.some((c) => c[kind]?.includes(f.cluster)) ? changes : withCluster(changes, kind, f.cluster);
     }
@@ -63,16 +60,15 @@ function Builder({ params, clusters, changes }) {
     <datalist id="services">${offers.data?.items?.map((s) => html`<option key=${s.namespace + s.name} value=${s.namespace + "/" + s.name}></option>`)}</datalist>
     <div class="fields">
       ${ofService && html`<label>Service <input name="service" required list="services" placeholder="namespace/name" autocomplete="off" spellcheck="false" value=${service} onInput=${(e) => setService(e.target.value)} /></label>`}
-      ${kind !== "policy" && kind !== "exportTo" && cluster}
+      ${kind !== "policy" && cluster}
       ${kind === "unreachable" && html`<label>From <input name="from" list="clusters" placeholder="all others" autocomplete="off" spellcheck="false" /></label>`}
-      ${kind === "communities" && html`<label>Communities <input name="to" required placeholder="payments, edge-asia; or default" autocomplete="off" spellcheck="false" /></label>`}
-      ${kind === "network" && html`<label>Network <input name="to" placeholder="edge; - for that without a name" autocomplete="off" spellcheck="false" /></label><label>CIDRs <input name="cidrs" placeholder="as now; - for none" autocomplete="off" spellcheck="false" /></label><label>External CIDRs <input name="externalCIDRs" placeholder="as now; - for none" autocomplete="off" spellcheck="false" /></label>`}
-      ${kind === "exportTo" && html`<label>Clusters and communities <input name="to" required placeholder="shanghai, edge-asia; - for all" autocomplete="off" spellcheck="false" /></label>`}
-      ${kind === "place" && html`<label>Zones <input name="zones" placeholder="as now; - for unknown" autocomplete="off" /></label><label>Region <input name="region" placeholder="as now; - for unknown" autocomplete="off" /></label>`}
+      ${kind === "place" && [["Zones", "zones"], ["Region", "region"], ["Communities", "communities"], ["Network", "network"], ["CIDRs", "cidrs"], ["External CIDRs", "externalCIDRs"]].map(([text, name]) => html`
+        <label key=${name}>${text} <input name=${name} placeholder="as now; - for none" autocomplete="off" spellcheck="false" /></label>`)}
       ${kind === "policy" && html`<label>Prefer <input name="prefer" list="prefers" placeholder="as now" autocomplete="off" /></label>
         <datalist id="prefers">${["zone region", "region", "cluster zone region", "cluster", "none"].map((v) => html`<option key=${v} value=${v}></option>`)}</datalist>
         <label>Boundary <select name="boundary"><option value="">as now</option><option>cluster</option><option>zone</option><option>region</option></select></label>
-        <label>Min-ready <input name="minReady" type="number" min="1" max="1000000" placeholder="as now" /></label>`}
+        <label>Min-ready <input name="minReady" type="number" min="1" max="1000000" placeholder="as now" /></label>
+        <label>Export to <input name="exportTo" placeholder="as now; - for all" autocomplete="off" spellcheck="false" /></label>`}
       <button class="primary" type="submit"><${Icon} name="plus" /> Add the change</button>
     </div>
     ${wrong && html`<p class="notice bad" role="alert"><${Icon} name="alert" /> <span>Not added: ${wrong}</span></p>`}
