@@ -219,7 +219,7 @@ vulncheck: ## Look for known vulnerabilities in all code that we build on, where
 	done
 
 .PHONY: bench
-bench: build-coredns ## Measure against CoreDNS's own plugins, turn about in one run; needs dnsperf (BENCH="-only process")
+bench: build-coredns ## Measure against CoreDNS's own plugins, turn about in one run; needs dnsperf (BENCH="-only udp")
 	@$(BUILD) -o $(BIN)/coredns-stock ./hack/bench/stock
 	$(GO) run ./hack/bench $(BENCH)
 

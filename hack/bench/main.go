@@ -3,7 +3,7 @@
 // Compare only figures of one run, by their ratio: ours and the peers take turns, round by round, so that a noisy machine slows all.
 //
 //	make bench                        # everything
-//	make bench BENCH="-only process"
+//	make bench BENCH="-only memory"
 package main
 
 import (
@@ -37,19 +37,12 @@ var parts = []struct {
 	what string
 	run  func(context.Context, *bench) error
 }{
-	{"process", "servers with no other plugin, without the express path", process},
-	{"production", "servers with the Corefile that people run, with and without the express path, over UDP", production},
-	{"tcp", "the same over TCP and TLS", streams},
-	{"nodelocal", "the same behind a NodeLocal DNSCache, which asks over TCP", nodeLocal},
+	{"udp", "processor time per query in µs, with the Corefile that people run", compareOver("udp")},
+	{"tcp", "the same over TCP", compareOver("tcp")},
 	{"memory", "heap that the objects add to a server", memory},
-	{"startup", "time from start to the first right answer", startup},
 }
 
 func main() {
-	if len(os.Args) == 5 && os.Args[1] == echoArg {
-		fmt.Fprintln(os.Stderr, "bench:", echo(os.Args[2], os.Args[3], os.Args[4]))
-		os.Exit(1)
-	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	err := run(ctx)
 	stop()
@@ -67,7 +60,7 @@ func run(ctx context.Context) (err error) {
 	flag.DurationVar(&b.duration, "duration", 3*time.Second, "length of one dnsperf turn")
 	flag.IntVar(&b.objects.services, "services", 10000, "ClusterSetIP services")
 	flag.IntVar(&b.objects.headless, "headless", 1000, "headless services of ten endpoints")
-	only := flag.String("only", "", "comma-separated parts to run: process, production, tcp, nodelocal, memory, startup")
+	only := flag.String("only", "", "comma-separated parts to run: udp, tcp, memory")
 	flag.Parse()
 
 	if b.dir, err = os.MkdirTemp("", "clusterset-bench-"); err != nil {

@@ -1,12 +1,10 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/clusterset/clusterset/test/freeport"
@@ -36,7 +34,7 @@ zone:
 
 // startNSD starts NSD, which is written in C and has no plugins, with a zone file of the names of our zone. It returns no server if NSD isn't
 // installed.
-func (b *bench) startNSD(ctx context.Context, transport string) ([]*server, error) {
+func (b *bench) startNSD(transport string) (*server, error) {
 	binary, err := exec.LookPath("nsd")
 	if err != nil {
 		binary = "/usr/sbin/nsd"
@@ -56,16 +54,8 @@ func (b *bench) startNSD(ctx context.Context, transport string) ([]*server, erro
 	if err := os.WriteFile(filepath.Join(b.dir, "zone"), []byte(b.objects.zoneFile()), 0o600); err != nil {
 		return nil, err
 	}
-	s := &server{name: "nsd", addr: "127.0.0.1:" + port, net: transport}
-	if err := b.run(s, binary, "-d", "-c", config); err != nil {
-		return nil, err
-	}
-	return []*server{s}, s.await(ctx, b.objects.headlessName(0))
-}
-
-// withoutNSD returns the servers that know the cluster's own names.
-func withoutNSD(servers []*server) []*server {
-	return slices.DeleteFunc(slices.Clone(servers), func(s *server) bool { return s.name == "nsd" })
+	s := &server{name: nsd, addr: "127.0.0.1:" + port, net: transport}
+	return s, b.run(s, binary, "-d", "-c", config)
 }
 
 // zoneFile returns the names of the objects as a zone file.
@@ -73,13 +63,12 @@ func (o objects) zoneFile() string {
 	var text strings.Builder
 	text.WriteString("$ORIGIN clusterset.local.\n$TTL 5\n@ SOA ns.dns hostmaster 1 60 15 86400 5\n@ NS ns.dns\nns.dns A 127.0.0.1\n")
 	for i := range o.services {
-		name := o.service(i)
-		fmt.Fprintf(&text, "%[1]s A 10.100.%[2]d.%[3]d\n_http._tcp.%[1]s SRV 0 100 80 %[1]s\n", name, i/256%256, i%256)
+		fmt.Fprintf(&text, "%s A 10.100.%d.%d\n", o.service(i), i/256%256, i%256)
 	}
 	headless := func(name string, endpoints, seed int) {
 		for j := range endpoints {
 			host := fmt.Sprintf("pod-%d.cluster-%d.%s", j, seed%5, name)
-			fmt.Fprintf(&text, "%[1]s A %[3]s\n%[2]s A %[3]s\n_http._tcp.%[1]s SRV 0 %[4]d 80 %[2]s\n", name, host, address(seed, j), max(1, 100/endpoints))
+			fmt.Fprintf(&text, "%[1]s A %[3]s\n%[2]s A %[3]s\n", name, host, address(seed, j))
 		}
 	}
 	for i := range o.headless {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/tls"
 	"fmt"
 	"os"
 	"os/exec"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/miekg/dns"
 
+	"github.com/clusterset/clusterset/test/fleet"
 	"github.com/clusterset/clusterset/test/freeport"
 	"github.com/clusterset/clusterset/test/poll"
 	runs "github.com/clusterset/clusterset/test/process"
@@ -21,15 +21,21 @@ import (
 type server struct {
 	name    string
 	addr    string
+	net     string // udp or tcp
+	aside   string // a second port, for pprof or metrics
 	log     string
 	process *runs.Process
-	// net is the transport of ask, UDP if it is empty.
-	net string
-	// aside is a second port, for pprof or metrics.
-	aside string
 }
 
-// Bodies of server blocks. They may contain the placeholders KUBECONFIG, CERTS and ASIDE.
+// The servers' names: our binary with the express path and without (chain), the stock binary, and NSD.
+const (
+	ours   = "ours"
+	chain  = "chain"
+	inTree = "in-tree"
+	nsd    = "nsd"
+)
+
+// Bodies of server blocks. They may contain the placeholders KUBECONFIG and ASIDE.
 const (
 	oursBody = `    clusterset clusterset.local {
         kubeconfig KUBECONFIG
@@ -49,7 +55,6 @@ const (
         startup_timeout 60s
     }
 `
-	pprofBody = "    pprof 127.0.0.1:ASIDE\n"
 	// productionBody is the usual configuration around the plugin that answers (corefile.example), with the cluster's own names out of the cache as
 	// in docs/cluster-dns.md: there are few of them here, and answers from the cache would be compared.
 	productionBody = `    errors
@@ -70,23 +75,49 @@ func with(body, option string) string {
 	return strings.Replace(body, "{\n", "{\n        "+option+"\n", 1)
 }
 
-// start runs coredns with one server block. A server whose name begins with "ours" runs our binary, every other server the stock one.
-func (b *bench) start(name, zone, body string) (*server, error) {
+// startPeers starts servers with the usual Corefile, to be asked over one transport, and NSD if it is installed. It also returns those that it
+// has started before an error.
+func (b *bench) startPeers(ctx context.Context, transport string) (servers []*server, err error) {
+	for _, each := range []struct{ name, body string }{
+		{ours, oursBody + localBody}, {nsd, ""}, {chain, with(oursBody, "express off") + localBody}, {inTree, inTreeBody},
+	} {
+		var s *server
+		if each.name == nsd {
+			s, err = b.startNSD(transport)
+		} else {
+			s, err = b.start(each.name, transport, productionBody+each.body)
+		}
+		if err != nil {
+			return servers, err
+		}
+		if s == nil {
+			continue
+		}
+		servers = append(servers, s)
+		if err := s.await(ctx, b.objects.headlessName(0), dns.RcodeSuccess); err != nil {
+			return servers, err
+		}
+	}
+	return servers, nil
+}
+
+// start runs coredns with one server block.
+func (b *bench) start(name, transport, body string) (*server, error) {
 	ports, err := freeport.Several(2)
 	if err != nil {
 		return nil, err
 	}
 	corefile := filepath.Join(b.dir, name+".Corefile")
-	text := fmt.Sprintf("%s:%s {\n    bind 127.0.0.1\n%s}\n", zone, ports[0], body)
-	text = strings.NewReplacer("KUBECONFIG", b.cluster.Plane.Kubeconfig(), "CERTS", b.dir, "ASIDE", ports[1]).Replace(text)
+	text := fmt.Sprintf(".:%s {\n    bind 127.0.0.1\n%s}\n", ports[0], body)
+	text = strings.NewReplacer("KUBECONFIG", b.cluster.Plane.Kubeconfig(), "ASIDE", ports[1]).Replace(text)
 	if err := os.WriteFile(corefile, []byte(text), 0o600); err != nil {
 		return nil, err
 	}
-	binary := b.stock
-	if strings.HasPrefix(name, "ours") {
-		binary = b.coredns
+	binary := b.coredns
+	if name == inTree {
+		binary = b.stock
 	}
-	s := &server{name: name, addr: "127.0.0.1:" + ports[0], aside: ports[1]}
+	s := &server{name: name, addr: "127.0.0.1:" + ports[0], net: transport, aside: ports[1]}
 	return s, b.run(s, binary, "-conf", corefile)
 }
 
@@ -104,36 +135,11 @@ func stop(servers ...*server) {
 	}
 }
 
-// startEcho runs an echo in its own process, on the same core as the servers.
-func (b *bench) startEcho(transport string) (*server, error) {
-	port, err := freeport.Find()
-	if err != nil {
-		return nil, err
-	}
-	self, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
-	s := &server{name: "echo", addr: "127.0.0.1:" + port}
-	return s, b.run(s, self, echoArg, transport, s.addr, b.dir)
-}
-
-// ask sends one query.
-func (s *server) ask(name string, qtype uint16) (*dns.Msg, error) {
-	c := &dns.Client{Timeout: 200 * time.Millisecond, Net: s.net, TLSConfig: &tls.Config{InsecureSkipVerify: true}} //nolint:gosec // ourselves
-	r, _, err := c.Exchange(new(dns.Msg).SetQuestion(name, qtype), s.addr)
-	return r, err
-}
-
-// await polls until the server answers a name. Any reply of the echo counts.
-func (s *server) await(ctx context.Context, name string) error {
-	return s.until(ctx, name, func(r *dns.Msg) bool { return len(r.Answer) > 0 || s.name == "echo" })
-}
-
-func (s *server) until(ctx context.Context, name string, ok func(*dns.Msg) bool) error {
-	return poll.Within(ctx, 5*time.Minute, func(context.Context) error {
-		r, err := s.ask(name, dns.TypeA)
-		if err == nil && !ok(r) {
+// await polls until the server answers a name with an rcode.
+func (s *server) await(ctx context.Context, name string, rcode int) error {
+	return poll.Within(ctx, 5*time.Minute, func(ctx context.Context) error {
+		r, err := fleet.Exchange(ctx, s.addr, name, dns.TypeA, s.net)
+		if err == nil && r.Rcode != rcode {
 			err = fmt.Errorf("%s answers %s with\n%s", s.name, name, r)
 		}
 		if err != nil && !s.process.Running() {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -37,6 +38,10 @@ rules:
 
 // auditLog is the path of an API server's audit log.
 type auditLog string
+
+func (b *bench) audit(cluster string) auditLog {
+	return auditLog(filepath.Join(b.dir, cluster+"-audit.log"))
+}
 
 type auditEvent struct {
 	Stage, Verb string

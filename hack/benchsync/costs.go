@@ -3,26 +3,21 @@ package main
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/clusterset/clusterset/hack/proc"
+	"github.com/clusterset/clusterset/test/fleet"
 )
 
 // cpuOfAll returns the processor time of all that we started and that still runs: API servers, etcds, and their clients.
 func cpuOfAll() time.Duration { return proc.CPU(proc.Tree(os.Getpid())[1:]...) }
 
 // servers returns the processor time and the resident memory, in MiB, of a cluster's API server and etcd.
-func (b *bench) servers(cluster string) (used time.Duration, resident int) {
-	for _, pid := range proc.Tree(os.Getpid())[1:] {
-		command, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
-		program, args, _ := strings.Cut(string(command), "\x00")
-		name := filepath.Base(program)
-		if (name == "kube-apiserver" || name == "etcd") && strings.Contains(args, filepath.Join(b.dir, cluster)+"/") {
-			is, _ := proc.Memory(pid)
-			used, resident = used+proc.CPU(pid), resident+is
-		}
+func servers(c *fleet.Cluster) (used time.Duration, resident int) {
+	for _, pid := range []int{c.Plane.APIServerPID(), c.Plane.EtcdPID()} {
+		is, _ := proc.Memory(pid)
+		used, resident = used+proc.CPU(pid), resident+is
 	}
 	return used, resident
 }
@@ -32,8 +27,8 @@ type usage struct{ agent, dns, near, hub time.Duration }
 
 func (b *bench) usage() usage {
 	u := usage{agent: proc.CPU(b.near.Agent.PID()), dns: proc.CPU(b.near.DNS.PID())}
-	u.near, _ = b.servers(b.near.Name)
-	u.hub, _ = b.servers(b.hub.Name)
+	u.near, _ = servers(&b.near.Cluster)
+	u.hub, _ = servers(&b.hub.Cluster)
 	return u
 }
 

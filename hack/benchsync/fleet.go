@@ -17,44 +17,26 @@ import (
 // namespace is the namespace of all exported services.
 const namespace = "bench"
 
-// hub is the hub. Its API server keeps an audit log.
-type hub struct {
-	*fleet.Hub
-	audit auditLog
-}
-
-// member is a member cluster. Its API server keeps an audit log, too.
-type member struct {
-	*fleet.Member
-	audit auditLog
-
-	started time.Time     // when its agent started
-	others  time.Duration // processor time that all our child processes had used by then
-}
-
-func (b *bench) newMember(name string) *member {
-	return &member{Member: fleet.NewMember(b.dir, b.bin, fleet.Location{Cluster: name, Zone: name}), audit: b.auditLog(name)}
-}
-
-func (b *bench) auditLog(name string) auditLog {
-	return auditLog(filepath.Join(b.dir, name+"-audit.log"))
-}
+// limit is how long anything may take: what takes longer is given up.
+const limit = 15 * time.Minute
 
 // describe describes the programs to launch, with or without far. Far's agent only exports, because importing as near's agent does would
-// take processor time from what is measured. It holds no withdrawals (--hold-withdrawals 0); otherwise it would hold
-// hundreds of withdrawals within seconds as a likely mistake.
+// take processor time from what is measured. It holds no withdrawals: it would hold hundreds of them within seconds as a likely mistake.
 func (b *bench) describe(far bool) {
-	b.hub = &hub{Hub: fleet.NewHub(b.dir, b.bin), audit: b.auditLog("hub")}
-	b.near = b.newMember("near")
-	b.members = []*member{b.near}
-	if far {
-		b.far = b.newMember("far")
-		b.far.AgentFlags = []string{"--exclude-namespaces", "*", "--hold-withdrawals", "0"}
-		b.members = []*member{b.far, b.near}
+	b.hub = fleet.NewHub(b.dir, b.bin)
+	member := func(name string) *fleet.Member {
+		m := fleet.NewMember(b.dir, b.bin, fleet.Location{Cluster: name, Zone: name})
+		b.members = append(b.members, m)
+		return m
 	}
+	if far {
+		b.far = member("far")
+		b.far.AgentFlags = []string{"--exclude-namespaces", "*", "--hold-withdrawals", "0"}
+	}
+	b.near = member("near")
 }
 
-// launch starts the hub, the members and their processes, and joins the members.
+// launch starts the hub, the members and their processes, and joins the members. Their API servers keep audit logs.
 func (b *bench) launch(ctx context.Context) error {
 	policy := filepath.Join(b.dir, "audit-policy.yaml")
 	if err := os.WriteFile(policy, []byte(auditPolicy), 0o600); err != nil {
@@ -62,28 +44,29 @@ func (b *bench) launch(ctx context.Context) error {
 	}
 	b.say("starting %d control planes (the first time they are compiled, which takes some minutes)", 1+len(b.members))
 	group, inGroup := errgroup.WithContext(ctx)
-	launch := func(c *fleet.Cluster, audit auditLog, cidr string) {
+	launch := func(c *fleet.Cluster, cidr string) {
 		group.Go(func() error {
 			return c.Launch(inGroup, kube.WithProgress(os.Stderr), kube.WithServiceCIDRs(cidr), kube.WithAPIServerArgs(
-				"--audit-policy-file="+policy, "--audit-log-path="+string(audit), "--audit-log-maxsize=100000"))
+				"--audit-policy-file="+policy, "--audit-log-path="+string(b.audit(c.Name)), "--audit-log-maxsize=100000"))
 		})
 	}
-	launch(&b.hub.Cluster, b.hub.audit, "10.96.0.0/16")
+	launch(&b.hub.Cluster, "10.96.0.0/16")
 	for _, m := range b.members {
 		cidr := vips + "0.0/16"
 		if m == b.far {
 			cidr = "10.98.0.0/16"
 		}
-		launch(&m.Cluster, m.audit, cidr)
+		launch(&m.Cluster, cidr)
 	}
 	if err := group.Wait(); err != nil {
 		return err
 	}
 	for _, m := range b.members {
-		if err := m.Join(ctx, b.hub.Hub); err != nil {
+		if err := m.Join(ctx, b.hub); err != nil {
 			return err
 		}
-		if err := m.Plane.ApplyContext(ctx, namespaceOf(""), fleet.Rights("member"), fleet.Rights("dns")); err != nil {
+		exported := []byte("{apiVersion: v1, kind: Namespace, metadata: {name: " + namespace + "}}")
+		if err := m.Plane.ApplyContext(ctx, exported, fleet.Rights("member"), fleet.Rights("dns")); err != nil {
 			return err
 		}
 	}
@@ -94,7 +77,7 @@ func (b *bench) launch(ctx context.Context) error {
 		return err
 	}
 	for _, m := range b.members {
-		if err := m.restartAgent(ctx); err != nil {
+		if err := m.Agent.Start(ctx); err != nil {
 			return err
 		}
 		if err := b.synced(ctx, m); err != nil {
@@ -102,11 +85,6 @@ func (b *bench) launch(ctx context.Context) error {
 		}
 	}
 	return b.near.DNS.Start(ctx)
-}
-
-// namespaceOf returns the namespace of all exported services, with labels.
-func namespaceOf(labels string) []byte {
-	return []byte("{apiVersion: v1, kind: Namespace, metadata: {name: " + namespace + ", labels: {" + labels + "}}}")
 }
 
 func (b *bench) stop() {
@@ -119,22 +97,20 @@ func (b *bench) stop() {
 	b.hub.Stop()
 }
 
-// restartAgent kills a member's agent and starts it again.
-func (m *member) restartAgent(ctx context.Context) error {
-	m.Agent.Kill()
-	m.started, m.others = time.Now(), cpuOfAll()
-	return m.Agent.Start(ctx)
-}
-
 // synced waits until an agent has read everything and compared it once.
-func (b *bench) synced(ctx context.Context, m *member) error {
+func (b *bench) synced(ctx context.Context, m *fleet.Member) error {
 	return b.awaitMetrics(ctx, m, "it has made its first pass", func(s fleet.Samples) bool {
 		return s.Sum("clusterset_exporter_first_pass_done") == 1 && s.Sum("clusterset_importer_hub_synced") == 1
 	})
 }
 
+// settled waits until near's agent has nothing left to do.
+func (b *bench) settled(ctx context.Context) error {
+	return b.awaitMetrics(ctx, b.near, "it has nothing left to do", func(fleet.Samples) bool { return true })
+}
+
 // awaitMetrics waits until an agent's metrics are as wanted, and no work is queued or under way.
-func (b *bench) awaitMetrics(ctx context.Context, m *member, what string, ok func(fleet.Samples) bool) error {
+func (b *bench) awaitMetrics(ctx context.Context, m *fleet.Member, what string, ok func(fleet.Samples) bool) error {
 	return b.await(ctx, m.Agent, what, func() (bool, error) {
 		s, err := m.Metrics.Samples(ctx)
 		return err == nil && ok(s) && s.Sum("workqueue_depth") == 0 && s.Sum("controller_runtime_active_workers") == 0, err
@@ -144,7 +120,7 @@ func (b *bench) awaitMetrics(ctx context.Context, m *member, what string, ok fun
 // await polls until ok returns true. It gives up after the limit, or when the program ends. It polls as seldom as the precision of the figures
 // allows: frequent requests for its metrics would cost an agent more than its work.
 func (b *bench) await(ctx context.Context, p *fleet.Program, what string, ok func() (bool, error)) error {
-	ctx, cancel := context.WithTimeout(ctx, b.limit)
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	for {
 		done, last := ok()

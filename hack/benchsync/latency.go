@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"net"
 	"strings"
 	"time"
 
@@ -14,26 +13,22 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
-	"github.com/clusterset/clusterset/exporter"
+	"github.com/clusterset/clusterset/test/fleet"
 )
 
 // vips begins near's ClusterSetIPs. Until near has allocated one, clusterset.local is answered with far's address.
 const vips = "10.97."
 
-// timedUnexports is how many un-exports are timed: each begins with exporter.DefaultReplaceFor.
-const timedUnexports = 20
+// timedChanges is how many changes of each kind are timed.
+const timedChanges = 200
 
 // latency measures changes in far, from the API call to the first right answer in near.
 func (b *bench) latency(ctx context.Context) error {
-	b.say("timing %d exports and changes, and some un-exports", b.sizes.changes)
-	var exported, changed, gone []time.Duration
-	name := func(i int) string { return fmt.Sprintf("svc-%d", i) }
-	for i := range b.sizes.changes {
-		if err := b.makeService(ctx, name(i), corev1.ServiceSpec{}); err != nil {
-			return err
-		}
-		took, err := b.timed(ctx, name(i), func(answer string) bool { return strings.HasPrefix(answer, vips) },
-			func() error { return b.far.Client.Create(ctx, exportOf(namespace, name(i))) })
+	b.say("timing %d exports and %d changes", timedChanges, timedChanges)
+	var exported, changed []time.Duration
+	for i := range timedChanges {
+		name := fmt.Sprintf("svc-%d", i)
+		took, err := b.export(ctx, name, "", func(answer string) bool { return strings.HasPrefix(answer, vips) })
 		if err != nil {
 			return err
 		}
@@ -41,57 +36,60 @@ func (b *bench) latency(ctx context.Context) error {
 	}
 	b.percentiles("export → clusterset.local answers elsewhere", exported)
 
-	if err := b.makeService(ctx, "headless", corev1.ServiceSpec{ClusterIP: corev1.ClusterIPNone}); err != nil {
+	if _, err := b.export(ctx, "headless", corev1.ClusterIPNone, is("10.1.0.1")); err != nil {
 		return err
 	}
-	if err := b.far.Client.Create(ctx, exportOf(namespace, "headless")); err != nil {
-		return err
-	}
-	for i := range b.sizes.changes {
-		address := fmt.Sprintf("10.2.%d.%d", i/250, 1+i%250)
-		took, err := b.timed(ctx, "headless", func(answer string) bool { return answer == address }, func() error {
-			return b.far.Client.Patch(ctx, slice(namespace, "headless", address), client.MergeFrom(slice(namespace, "headless", "10.1.0.1")))
-		})
-		if err != nil {
+	for i := range timedChanges {
+		began, address := time.Now(), fmt.Sprintf("10.2.0.%d", 1+i)
+		s := sliceOf(namespace, "headless", address)
+		if err := b.far.Client.Patch(ctx, s, client.MergeFrom(sliceOf(namespace, "headless", "10.1.0.1"))); err != nil {
 			return err
 		}
-		changed = append(changed, took)
+		if err := b.answered(ctx, began, clustersetName("headless"), is(address)); err != nil {
+			return err
+		}
+		changed = append(changed, time.Since(began))
 	}
 	b.percentiles("endpoint changes → answer changes elsewhere", changed)
 
-	for i := range b.sizes.changes {
-		unexport := func() error { return b.far.Client.Delete(ctx, exportOf(namespace, name(i))) }
-		if i >= timedUnexports {
-			if err := unexport(); err != nil {
-				return err
-			}
-			continue
-		}
-		took, err := b.timed(ctx, name(i), func(answer string) bool { return answer == "NXDOMAIN" }, unexport)
-		if err != nil {
-			return err
-		}
-		gone = append(gone, took-exporter.DefaultReplaceFor)
-	}
-	b.percentiles("un-export → NXDOMAIN elsewhere, after the wait for a replacement", gone)
-	return nil
-}
-
-func (b *bench) makeService(ctx context.Context, name string, spec corev1.ServiceSpec) error {
-	spec.Ports = []corev1.ServicePort{{Name: "http", Port: 80}}
-	svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Spec: spec}
-	if err := b.far.Client.Create(ctx, svc); err != nil {
+	// The next part begins with nothing imported.
+	if err := b.far.Client.DeleteAllOf(ctx, &mcsv1beta1.ServiceExport{}, client.InNamespace(namespace)); err != nil {
 		return err
 	}
-	return b.far.Client.Create(ctx, slice(namespace, name, "10.1.0.1"))
+	return b.awaitMetrics(ctx, b.near, "nothing is imported", func(s fleet.Samples) bool {
+		return s.Sum("clusterset_importer_services", "state", "imported") == 0
+	})
+}
+
+// export makes a Service in far and exports it. It returns how long it took from the export until near answers it rightly.
+func (b *bench) export(ctx context.Context, name, clusterIP string, right func(answer string) bool) (time.Duration, error) {
+	for _, o := range serviceIn(namespace, name, clusterIP, "10.1.0.1") {
+		if err := b.far.Client.Create(ctx, o); err != nil {
+			return 0, err
+		}
+	}
+	began := time.Now()
+	if err := b.far.Client.Create(ctx, exportOf(namespace, name)); err != nil {
+		return 0, err
+	}
+	err := b.answered(ctx, began, clustersetName(name), right)
+	return time.Since(began), err
+}
+
+// serviceIn returns a Service and its EndpointSlice.
+func serviceIn(namespace, name, clusterIP, address string) []client.Object {
+	return []client.Object{sliceOf(namespace, name, address), &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+		Spec:       corev1.ServiceSpec{ClusterIP: clusterIP, Ports: []corev1.ServicePort{{Name: "http", Port: 80}}},
+	}}
 }
 
 func exportOf(namespace, name string) *mcsv1beta1.ServiceExport {
 	return &mcsv1beta1.ServiceExport{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 }
 
-// slice returns an EndpointSlice of a Service, as if made by hand.
-func slice(namespace, service, address string) *discoveryv1.EndpointSlice {
+// sliceOf returns an EndpointSlice of a Service, as if made by hand.
+func sliceOf(namespace, service, address string) *discoveryv1.EndpointSlice {
 	return &discoveryv1.EndpointSlice{
 		ObjectMeta:  metav1.ObjectMeta{Namespace: namespace, Name: service, Labels: map[string]string{discoveryv1.LabelServiceName: service}},
 		AddressType: discoveryv1.AddressTypeIPv4,
@@ -100,43 +98,30 @@ func slice(namespace, service, address string) *discoveryv1.EndpointSlice {
 	}
 }
 
-// timed makes a change, and returns how long it took until near answers a service's name rightly.
-func (b *bench) timed(ctx context.Context, service string, right func(answer string) bool, change func() error) (time.Duration, error) {
-	began := time.Now()
-	if err := change(); err != nil {
-		return 0, err
-	}
-	err := b.answered(ctx, began, service+"."+namespace+".svc.clusterset.local.", right)
-	return time.Since(began), err
+func clustersetName(service string) string {
+	return service + "." + namespace + ".svc.clusterset.local"
+}
+
+func is(address string) func(answer string) bool {
+	return func(answer string) bool { return answer == address }
 }
 
 // answered waits until near's CoreDNS answers a name rightly. The longer it is since the change, the less often it asks: hundreds of waiting
 // queries must not take processor time from the processes they wait for.
 func (b *bench) answered(ctx context.Context, began time.Time, name string, right func(answer string) bool) error {
-	ctx, cancel := context.WithTimeout(ctx, b.limit)
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	for {
-		answer, err := b.dig(name)
-		if err == nil && right(answer) {
+		answer := "nothing"
+		reply, err := b.near.DNS.Ask(ctx, name, dns.TypeA)
+		if err == nil {
+			answer = fleet.Data(reply)[0]
+		}
+		if right(answer) {
 			return nil
 		}
 		if stopped := pause(ctx, max(time.Millisecond, time.Since(began)/20)); stopped != nil {
 			return fmt.Errorf("%s after its change: %w (last answer: %q, %v)", name, stopped, answer, err) //nolint:errorlint // it may be nil
 		}
 	}
-}
-
-// dig asks near's CoreDNS for A over UDP and returns the first address, or why there is none.
-func (b *bench) dig(name string) (string, error) {
-	c := dns.Client{Timeout: time.Second}
-	r, _, err := c.Exchange(new(dns.Msg).SetQuestion(name, dns.TypeA), net.JoinHostPort("127.0.0.1", b.near.DNS.Port))
-	if err != nil {
-		return "", err
-	}
-	if len(r.Answer) > 0 {
-		if a, ok := r.Answer[0].(*dns.A); ok {
-			return a.A.String(), nil
-		}
-	}
-	return dns.RcodeToString[r.Rcode], nil
 }

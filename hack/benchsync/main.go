@@ -1,8 +1,7 @@
 // Command benchsync measures the control plane with real API servers and real processes, and prints one table: the figures of docs/sizing.md.
 //
 // The agent and CoreDNS of the cluster near are measured. The cluster far exports. Any number of other clusters exist only as records on
-// the hub; near can't tell the difference. Writes and watches are counted in the API servers' audit logs, which record the account of each
-// request.
+// the hub; near can't tell the difference. Writes are counted in the API servers' audit logs, which record the account of each request.
 //
 //	go run ./hack/benchsync
 //	go run ./hack/benchsync -only restart
@@ -28,18 +27,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/clusterset/clusterset/test/fleet"
-	"github.com/clusterset/clusterset/test/ownnet"
 )
 
 // bench is one run.
 type bench struct {
 	dir       string
 	bin       fleet.Binaries
-	limit     time.Duration // what takes longer is given up
-	hub       *hub
-	near, far *member
-	members   []*member // near and, if the parts need it, far
-	sizes     sizes     // of the part that runs
+	hub       *fleet.Hub
+	near, far *fleet.Member
+	members   []*fleet.Member // near and, if the parts need it, far
+	sizes     sizes           // of the part that runs
 	table     *tabwriter.Writer
 }
 
@@ -48,23 +45,19 @@ type part struct {
 	name  string
 	run   func(*bench, context.Context) error
 	sizes sizes
+	far   bool // it needs far
 	alone bool // it needs its own hub and takes long, so it runs only if it is named
 }
 
 var (
-	scale = part{"scale", (*bench).scale, sizes{
+	scale = part{name: "scale", run: (*bench).scale, alone: true, sizes: sizes{
 		clusters: 250, services: 100, slices: 1, endpoints: 10, sharing: 10, rate: 50, time: 5 * time.Minute, rolled: 500, idle: time.Minute,
-	}, true}
-	communities = part{"communities", (*bench).communities, sizes{
-		clusters: 50, services: 20, slices: 1, endpoints: 4, sharing: 1, changes: 200, communities: []int{0, 5, 10, 50},
-	}, true}
-	storm = part{"storm", (*bench).storm, sizes{clusters: 250, services: 20, time: time.Minute, rolled: 10, idle: 30 * time.Second}, true}
+	}}
+	storm = part{name: "storm", run: (*bench).storm, far: true, alone: true, sizes: sizes{clusters: 250, services: 8, rolled: 4, time: time.Minute}}
 	parts = []part{
-		{"latency", (*bench).latency, sizes{changes: 200}, false},
-		{"restart", (*bench).restarts, sizes{clusters: 5, services: 265, slices: 5, endpoints: 10, sharing: 1}, false},
-		{"drain", (*bench).drains, sizes{services: 1000, changes: 40}, false},
-		{"extend", (*bench).extends, sizes{services: 1000}, false},
-		scale, communities, storm,
+		{name: "latency", run: (*bench).latency, far: true},
+		{name: "restart", run: (*bench).restarts, sizes: sizes{clusters: 5, services: 265, slices: 5, endpoints: 10, sharing: 1}},
+		scale, storm,
 	}
 )
 
@@ -75,32 +68,28 @@ type sizes struct {
 	slices    int           // of each service
 	endpoints int           // of each slice, at most 100
 	sharing   int           // number of clusters that export half of their services under the same names
-	changes   int           // timed one by one
 	rate      int           // changes a second
 	time      time.Duration // how long changes are made at that rate, or the hub is away
-	rolled    int           // services whose endpoints are all replaced at once
+	rolled    int           // services whose endpoints are all replaced at once; for a storm, of each cluster
 	idle      time.Duration // how long nothing changes
-
-	communities []int // members of each community, one run for each number; 0: no communities
 }
 
 // sizesFrom overrides those sizes of a part that are set in the environment.
 func sizesFrom(getenv func(string) string, s sizes) (sizes, error) {
 	var errs []error
 	for name, of := range map[string]struct {
-		to          *int
-		least, most int
+		to    *int
+		least int
 	}{
-		"CLUSTERS": {&s.clusters, 2, 1e4}, "SERVICES": {&s.services, 2, 1e4}, "ENDPOINTS": {&s.endpoints, 1, 100}, "SHARING": {&s.sharing, 1, 1e4},
-		"CHANGES": {&s.changes, 1, 1e4}, "RATE": {&s.rate, 1, 1e4}, "ROLLED": {&s.rolled, 1, 1e4},
+		"CLUSTERS": {&s.clusters, 2}, "SERVICES": {&s.services, 2}, "ENDPOINTS": {&s.endpoints, 1}, "RATE": {&s.rate, 1},
 	} {
 		v := getenv(name)
 		if v == "" || *of.to == 0 {
 			continue
 		}
 		n, err := strconv.Atoi(v)
-		if err != nil || n < of.least || n > of.most {
-			errs = append(errs, fmt.Errorf("%s=%s: want a number from %d to %d", name, v, of.least, of.most))
+		if err != nil || n < of.least {
+			errs = append(errs, fmt.Errorf("%s=%s: want a number from %d", name, v, of.least))
 		}
 		*of.to = n
 	}
@@ -119,12 +108,9 @@ func sizesFrom(getenv func(string) string, s sizes) (sizes, error) {
 }
 
 func main() {
-	err := ownnet.Enter() // the part extend has beacons
-	if err == nil {
-		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-		err = run(ctx)
-		stop()
-	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx)
+	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "benchsync:", err)
 		os.Exit(1)
@@ -132,7 +118,7 @@ func main() {
 }
 
 func run(ctx context.Context) error {
-	only := flag.String("only", "", "comma-separated parts to run: latency, restart, drain, extend; or one of scale, communities and storm")
+	only := flag.String("only", "", "comma-separated parts to run: latency, restart; or one of scale and storm")
 	flag.Parse()
 	var chosen []part
 	for _, p := range parts {
@@ -147,12 +133,12 @@ func run(ctx context.Context) error {
 	if len(chosen) == 0 || len(chosen) > 1 && slices.ContainsFunc(chosen, func(p part) bool { return p.alone }) {
 		return fmt.Errorf("-only %s names no part, or one that runs alone with others", *only)
 	}
-	b := &bench{limit: 15 * time.Minute}
-	var err error
-	if b.dir, err = os.MkdirTemp("", "benchsync-"); err != nil {
+	dir, err := os.MkdirTemp("", "benchsync-")
+	if err != nil {
 		return err
 	}
-	defer func() { _ = os.RemoveAll(b.dir) }()
+	defer func() { _ = os.RemoveAll(dir) }()
+	b := &bench{dir: dir}
 	return b.measure(ctx, ".", chosen, os.Stdout)
 }
 
@@ -173,7 +159,7 @@ func (b *bench) measure(ctx context.Context, repository string, chosen []part, o
 			fmt.Fprintln(out, strings.TrimRight(line, " \n"))
 		}
 	}()
-	b.describe(!chosen[0].alone)
+	b.describe(slices.ContainsFunc(chosen, func(p part) bool { return p.far }))
 	defer b.stop()
 	if err := b.launch(ctx); err != nil {
 		return err

@@ -13,54 +13,36 @@ import (
 	"github.com/clusterset/clusterset/test/fleet"
 )
 
-// restarts fills the hub and measures how long near's agent takes for its first import, for a restart when nothing has changed, and for a
-// restart when every slice has changed.
+// restarts fills the hub and measures how long near's agent takes for its first import, and for a restart when nothing has changed.
 func (b *bench) restarts(ctx context.Context) error {
 	b.near.Agent.Kill()
-	w := b.manyClusters()
-	if err := w.fill(ctx, b); err != nil {
+	w, err := b.filledHub(ctx)
+	if err != nil {
 		return err
 	}
 	if err := b.imports(ctx, w, w.String()+" → imported, first time"); err != nil {
 		return err
 	}
-	if err := b.unchanged(ctx, w); err != nil {
-		return err
-	}
-	b.near.Agent.Kill()
-	b.say("changing every slice on the hub")
-	err := inParallel(ctx, w.slices, func(ctx context.Context, _ int, e *exportedSlice) error {
-		_, err := w.replace(ctx, e, true)
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	return b.imports(ctx, w, "→ imported, all changed during a restart")
+	return b.unchanged(ctx, w)
 }
 
-// imports restarts near's agent, waits until it has imported everything, and adds a row with the time since it started.
+// imports starts near's agent, waits until it has imported everything and is idle, and adds a row with the time since it started.
 func (b *bench) imports(ctx context.Context, w *world, what string) error {
 	b.say("importing %d slices", len(w.slices))
-	if err := b.near.restartAgent(ctx); err != nil {
+	began, others := time.Now(), cpuOfAll()
+	if err := b.near.Agent.Start(ctx); err != nil {
 		return err
 	}
-	if err := b.importedAll(ctx, len(w.services), what); err != nil {
-		return err
-	}
-	return b.checkAddresses(ctx, w)
-}
-
-// importedAll waits until near has imported that many services and is idle, and adds a row with the time since its agent started.
-func (b *bench) importedAll(ctx context.Context, services int, what string) error {
 	writes := 0.0
-	err := b.awaitMetrics(ctx, b.near, "everything is imported", func(s fleet.Samples) bool {
+	if err := b.awaitMetrics(ctx, b.near, "everything is imported", func(s fleet.Samples) bool {
 		writes = s.Sum("clusterset_importer_writes_total")
-		return s.Sum("clusterset_importer_services", "state", "imported") >= float64(services)
-	})
-	b.result(what, "%s, %.0f writes; processor time %s, the agent's %s; load average %s", round(time.Since(b.near.started)), writes,
-		round(cpuOfAll()-b.near.others), round(proc.CPU(b.near.Agent.PID())), loadAverage())
-	return err
+		return s.Sum("clusterset_importer_services", "state", "imported") >= float64(len(w.services))
+	}); err != nil {
+		return err
+	}
+	b.result(what, "%s, %.0f writes; processor time %s, the agent's %s; load average %s", round(time.Since(began)), writes,
+		round(cpuOfAll()-others), round(proc.CPU(b.near.Agent.PID())), loadAverage())
+	return b.checkAddresses(ctx, w)
 }
 
 // checkAddresses waits until near has imported every address: that the measured work was done.
@@ -96,7 +78,8 @@ func (b *bench) unchanged(ctx context.Context, w *world) error {
 		return err
 	}
 	b.near.Agent.Kill()
-	hub, here := b.hub.audit.size(), b.near.audit.size()
+	onHub, here := b.audit(b.hub.Name), b.audit(b.near.Name)
+	fromHub, fromHere := onHub.size(), here.size()
 	if err := b.imports(ctx, w, "→ compared after a restart, nothing changed"); err != nil {
 		return err
 	}
@@ -105,11 +88,11 @@ func (b *bench) unchanged(ctx context.Context, w *world) error {
 	}); err != nil {
 		return err
 	}
-	there, err := b.hub.audit.writes(hub, agentOnHub(b.near.Name))
+	there, err := onHub.writes(fromHub, agentOnHub(b.near.Name))
 	if err != nil {
 		return err
 	}
-	local, err := b.near.audit.writes(here, agentHere)
+	local, err := here.writes(fromHere, agentHere)
 	if err != nil {
 		return err
 	}

@@ -16,9 +16,9 @@ import (
 // scale measures what a large cluster set costs one member. The other clusters are simulated: their records and heartbeats reach the hub as
 // those of agents would.
 func (b *bench) scale(ctx context.Context) error {
-	w := b.manyClusters()
 	b.near.Agent.Kill()
-	if err := w.fill(ctx, b); err != nil {
+	w, err := b.filledHub(ctx)
+	if err != nil {
 		return err
 	}
 	return w.beating(ctx, func(ctx context.Context) error { return b.scaled(ctx, w) })
@@ -48,9 +48,9 @@ func (b *bench) scaled(ctx context.Context, w *world) error {
 		is, peak := proc.Memory(p.PID())
 		b.result("resident memory of "+p.Name, "%d MiB, at most %d MiB", is, peak)
 	}
-	for _, cluster := range []string{b.near.Name, b.hub.Name} {
-		_, resident := b.servers(cluster)
-		b.result(fmt.Sprintf("resident memory of %s's API server and etcd", cluster), "%d MiB", resident)
+	for _, cluster := range []*fleet.Cluster{&b.near.Cluster, &b.hub.Cluster} {
+		_, resident := servers(cluster)
+		b.result(fmt.Sprintf("resident memory of %s's API server and etcd", cluster.Name), "%d MiB", resident)
 	}
 	return nil
 }
@@ -61,12 +61,12 @@ func (b *bench) idles(ctx context.Context, _ *world) error {
 	if err := b.settled(ctx); err != nil {
 		return err
 	}
-	from, was := b.near.audit.size(), b.usage()
+	from, was := b.audit(b.near.Name).size(), b.usage()
 	if err := pause(ctx, b.sizes.idle); err != nil {
 		return err
 	}
 	used := b.usage().since(was, 1)
-	wrote, err := b.near.audit.writes(from, agentHere)
+	wrote, err := b.audit(b.near.Name).writes(from, agentHere)
 	if err != nil {
 		return err
 	}
@@ -153,7 +153,7 @@ func (b *bench) change(ctx context.Context, w *world, e *exportedSlice, all bool
 		return 0, err
 	}
 	for _, n := range changed {
-		if err := b.answered(ctx, began, e.name(n), func(answer string) bool { return answer == e.addresses[n] }); err != nil {
+		if err := b.answered(ctx, began, e.name(n), is(e.addresses[n])); err != nil {
 			return 0, err
 		}
 	}

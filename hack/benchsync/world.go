@@ -31,15 +31,7 @@ type world struct {
 	services map[string]bool // by name
 	slices   []*exportedSlice
 	headless []*exportedSlice
-	addresses
-}
-
-// addresses hands out addresses that no endpoint has had.
-type addresses struct{ last atomic.Int64 }
-
-func (a *addresses) next() string {
-	n := 100<<16 + a.last.Add(1)
-	return fmt.Sprintf("10.%d.%d.%d", n>>16&255, n>>8&255, n&255)
+	last     atomic.Int64 // for addresses
 }
 
 // exportedSlice is one of the ExportedEndpoints of a cluster's service.
@@ -52,14 +44,10 @@ type exportedSlice struct {
 	changes          int
 }
 
-func (b *bench) newWorld(clusters ...string) *world {
-	return &world{hub: b.hub.Client, clusters: clusters, services: map[string]bool{}}
-}
-
-// manyClusters returns the world of a part with sizes. A cluster shares half of its services with some others; the rest are its own. Every
-// second service is headless, and its endpoints have names, as in a StatefulSet.
-func (b *bench) manyClusters() *world {
-	w, s := b.newWorld(), b.sizes
+// filledHub returns a world of the part's sizes that is on the hub. A cluster shares half of its services with some others; the rest are its own.
+// Every second service is headless, and its endpoints have names, as in a StatefulSet.
+func (b *bench) filledHub(ctx context.Context) (*world, error) {
+	w, s := &world{hub: b.hub.Client, services: map[string]bool{}}, b.sizes
 	for i := range s.clusters - 1 {
 		w.clusters = append(w.clusters, other(i))
 	}
@@ -69,27 +57,29 @@ func (b *bench) manyClusters() *world {
 			if n < s.services/2 {
 				service = fmt.Sprintf("shared-%d-%d", i/s.sharing, n)
 			}
-			w.add(cluster, service, n%2 == 1, s.slices, s.endpoints)
+			w.services[service] = true
+			for number := range s.slices {
+				e := &exportedSlice{cluster: cluster, service: service, number: number, headless: n%2 == 1}
+				for range s.endpoints {
+					e.addresses = append(e.addresses, w.address())
+				}
+				w.slices = append(w.slices, e)
+				if e.headless {
+					w.headless = append(w.headless, e)
+				}
+			}
 		}
 	}
-	return w
+	b.say("filling the hub: %s", w)
+	return w, w.fill(ctx, b)
 }
 
 func other(i int) string { return fmt.Sprintf("other-%d", i) }
 
-// add makes a cluster export a service.
-func (w *world) add(cluster, service string, headless bool, slices, endpoints int) {
-	w.services[service] = true
-	for number := range slices {
-		e := &exportedSlice{cluster: cluster, service: service, number: number, headless: headless}
-		for range endpoints {
-			e.addresses = append(e.addresses, w.next())
-		}
-		w.slices = append(w.slices, e)
-		if headless {
-			w.headless = append(w.headless, e)
-		}
-	}
+// address returns one that no endpoint has had.
+func (w *world) address() string {
+	n := 100<<16 + w.last.Add(1)
+	return fmt.Sprintf("10.%d.%d.%d", n>>16&255, n>>8&255, n&255)
 }
 
 // String describes the world.
@@ -145,7 +135,6 @@ func (e *exportedSlice) record() *clustersetv1alpha1.ExportedEndpoints {
 
 // fill joins the clusters, each with its own zone, and writes their records.
 func (w *world) fill(ctx context.Context, b *bench) error {
-	b.say("filling the hub: %s", w)
 	err := inParallel(ctx, w.clusters, func(ctx context.Context, _ int, cluster string) error {
 		_, err := join.Join(ctx, join.At(b.hub.Plane.Config()), join.Options{Cluster: cluster, Spec: clustersetv1alpha1.MemberClusterSpec{Zone: cluster}})
 		return err
@@ -201,7 +190,7 @@ func (w *world) replace(ctx context.Context, e *exportedSlice, all bool) (change
 		}
 	}
 	for _, n := range changed {
-		e.addresses[n] = w.next()
+		e.addresses[n] = w.address()
 	}
 	o := e.record()
 	err = w.hub.Update(ctx, o, client.FieldOwner(api.FieldManagerExporter))

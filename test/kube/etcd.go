@@ -41,6 +41,9 @@ func (c *ControlPlane) StopEtcd() {
 	c.etcd.Stop(time.Second)
 }
 
+// EtcdPID returns the process of etcd, for its memory.
+func (c *ControlPlane) EtcdPID() int { return c.etcd.PID() }
+
 // KillEtcd ends etcd with SIGKILL.
 func (c *ControlPlane) KillEtcd() { c.etcd.Kill() }
 
