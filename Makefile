@@ -37,10 +37,11 @@ FIRST_TESTS   := $(FLEET_TESTS) ./test/datapath
 PROGRAM_TESTS := ./test/docs ./test/console ./test/chaos ./test/hostile
 # More such packages, for tools that are run by hand. They and test/load run nightly.
 TOOL_TESTS := ./hack/benchsync ./hack/demo
-# The others. Here, too, the longest come first. LIST_TESTS begins a line with OTHER_TESTS, which would go on without packages if go list failed.
-LIST_TESTS = all=$$($(GO) list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./...) || exit 1;
-OTHER_TESTS = ./importer ./plugin ./cli ./hub/peers \
-  $$(echo "$$all" | grep -vE '/(cmd/coredns|hack/(benchsync|demo)|cli/explain|internal/statefile|test/(chaos|console|datapath|docs|e2e|gateway|hostile|load|random))$$')
+# All others: with -short they start nothing. LIST_TESTS begins a line with them as $all, or ends it if go list fails.
+LIST_TESTS = all=$$($(GO) list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./...) || exit 1; \
+  all=$$(echo "$$all" | grep -vE '/(hack/(benchsync|demo)|test/(chaos|console|datapath|docs|e2e|gateway|hostile|load|random))$$');
+# Of these, what runs with the race detector. Here, too, the longest come first.
+OTHER_TESTS = ./importer ./plugin ./cli ./hub/peers $$(echo "$$all" | grep -vE '/(cmd/coredns|cli/explain|internal/statefile)$$')
 
 # Two packages at a time keep two processors busy: make test runs one of FIRST_TESTS beside one of the others. With four there were 21 control
 # planes, each of which takes 4 % of a processor when it is idle, and what is done in 3 s alone took 9 s.
@@ -85,6 +86,10 @@ build-clusterset:
 
 ##@ Test
 
+.PHONY: check
+check: lint ## Run lint, and the tests that start nothing: no control plane, no program
+	$(LIST_TESTS) $(GO) test -short -vet=off $$all
+
 .PHONY: test
 test: export CLUSTERSET_BINARIES := $(CURDIR)/$(BIN)/test
 # Whatever a test compiles is compiled as the programs are. Otherwise most of it would be compiled three times, with that for the race detector.
@@ -112,11 +117,11 @@ test-others:
 	$(LIST_TESTS) $(RACY) $(GO) test $(RACE) $(PARALLEL) -timeout 60m $(OTHER_TESTS)
 
 # What large sets may allocate, and what computes long in a single goroutine, is tested without the race detector, which allocates
-# itself and makes it take minutes. These packages' tests with control planes are left to the others. With the race detector,
+# itself and makes it take minutes. What -short skips is left to the others. With the race detector,
 # cmd/coredns would have all plugins of CoreDNS compiled again.
 test-bounds:
-	$(GO) test -short ./importer ./importer/desired ./cli/console ./cli/explain ./internal/statefile
-	$(GO) test ./cmd/coredns
+	$(GO) test -short ./importer ./importer/desired ./cli/console
+	$(GO) test ./cmd/coredns ./cli/explain ./internal/statefile
 
 test-image:
 	$(GO) -C image test -timeout 30m -count=1 ./...

@@ -95,7 +95,7 @@ func (r *reconciler) full(namespace string) bool {
 
 // gatherExternal reads what the Service's external addresses are found with, also while only its ServiceExport is gone. done is called when they
 // have been.
-func (r *reconciler) gatherExternal(ctx context.Context, src *Source, have Records) (done func()) {
+func (r *reconciler) gatherExternal(src *Source, have Records) (done func()) {
 	src.External.Last = have.Endpoints
 	if m := r.onHub.Member(r.cluster); m != nil {
 		src.External.CIDRs = m.Spec.ExternalCIDRs

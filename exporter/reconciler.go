@@ -62,7 +62,7 @@ func (r *reconciler) reconcile(ctx context.Context, key types.NamespacedName, kn
 			src.Full = r.perNamespace
 		}
 	}
-	defer r.gatherExternal(ctx, &src, have)()
+	defer r.gatherExternal(&src, have)()
 	want := desired(src)
 	// Before the hub's cache has synced, every record would seem missing. The first pass brings every key back then, so there
 	// is nothing to requeue.
@@ -237,7 +237,7 @@ func (r *reconciler) firstPass(ctx context.Context) error {
 		metricFirstPass.Set(1)
 		close(r.pass.finished)
 	}
-	return nil //nolint:nilerr // it was stopped
+	return nil // it was stopped
 }
 
 // nodesChanged reconciles the Services that are reached at ports of the nodes.

@@ -23,7 +23,7 @@ import (
 //	late thief 2            how many services of a cluster wait for its account
 //	advance 3s              time goes on
 func TestAccounts(t *testing.T) {
-	script.Run(t, "testdata/accounts.txtar", func(t *testing.T) map[string]script.Command {
+	script.Run(t, "testdata/accounts.txtar", func(*testing.T) map[string]script.Command {
 		var queue []string
 		a := newAccounts(clock.RealClock{}, Options{WriteRate: 100, WriteBurst: 1000, Concurrency: 3})
 		a.add = func(service types.NamespacedName) { queue = append(queue, service.Name) }

@@ -229,7 +229,7 @@ func awaitGlobalKind(ctx context.Context, live client.Reader) error {
 		has, _ := hasGlobalKind(ctx, live) // an API server that doesn't answer is asked again
 		return has, nil
 	}) != nil {
-		return nil
+		return nil //nolint:nilerr // it is stopping
 	}
 	return errGlobalKind
 }

@@ -66,17 +66,27 @@ func TestTheNameGoesFirstAndTheAddressLast(t *testing.T) {
 		{"the namespace is being deleted", mcsv1beta1.ClusterSetIP, nil, func(g *rig) {
 			g.here.put(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop", DeletionTimestamp: &metav1.Time{Time: g.clock.Now()}}})
 		}, gone},
-		{"to Headless", mcsv1beta1.ClusterSetIP, nil, becomes(mcsv1beta1.Headless),
-			"update ServiceImport, update EndpointSlice, delete Service, update GlobalService"},
-		{"to ClusterSetIP", mcsv1beta1.Headless, nil, becomes(mcsv1beta1.ClusterSetIP),
-			"create Service, update ServiceImport, update EndpointSlice, update GlobalService"},
-		{"no data path", mcsv1beta1.ClusterSetIP, nil, func(g *rig) { g.options.DataPath = desired.DataPathNone },
-			"update ServiceImport, update EndpointSlice, delete Service"},
-		{"a finalizer of the ServiceImport", mcsv1beta1.ClusterSetIP, hold(&mcsv1beta1.ServiceImport{}), withdraw,
-			"delete GlobalService, delete ServiceImport, delete EndpointSlice"},
-		{"finalizers of all", mcsv1beta1.ClusterSetIP,
+		{
+			"to Headless", mcsv1beta1.ClusterSetIP, nil, becomes(mcsv1beta1.Headless),
+			"update ServiceImport, update EndpointSlice, delete Service, update GlobalService",
+		},
+		{
+			"to ClusterSetIP", mcsv1beta1.Headless, nil, becomes(mcsv1beta1.ClusterSetIP),
+			"create Service, update ServiceImport, update EndpointSlice, update GlobalService",
+		},
+		{
+			"no data path", mcsv1beta1.ClusterSetIP, nil, func(g *rig) { g.options.DataPath = desired.DataPathNone },
+			"update ServiceImport, update EndpointSlice, delete Service",
+		},
+		{
+			"a finalizer of the ServiceImport", mcsv1beta1.ClusterSetIP, hold(&mcsv1beta1.ServiceImport{}), withdraw,
+			"delete GlobalService, delete ServiceImport, delete EndpointSlice",
+		},
+		{
+			"finalizers of all", mcsv1beta1.ClusterSetIP,
 			hold(&mcsv1beta1.ServiceImport{}, &fabedgev1alpha1.GlobalService{}, &discoveryv1.EndpointSlice{}, &corev1.Service{}), withdraw,
-			"delete GlobalService, delete ServiceImport, delete EndpointSlice"},
+			"delete GlobalService, delete ServiceImport, delete EndpointSlice",
+		},
 		{"a slice's, to Headless", mcsv1beta1.ClusterSetIP, func(g *rig) {
 			g.hub.put(endpointsOf("a", 1, 1, 1))
 			g.reconcile(t)

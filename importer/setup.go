@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
@@ -41,8 +42,6 @@ const (
 	// hubPatience is how long a start waits for the hub's records before the importer works without it. A hub that answers has been read
 	// by then.
 	hubPatience = 5 * time.Second
-	// hubPoll is how often it looks whether they have been read.
-	hubPoll = 50 * time.Millisecond
 )
 
 // AddToScheme adds every kind that the importer reads or writes. The manager's and the hub's scheme both need it.
@@ -136,15 +135,16 @@ func (i *runnable) run(ctx context.Context, r *reconciler, all chan event.Generi
 	if err != nil {
 		return err
 	}
-	synced := func(context.Context) (bool, error) { return i.hub.Store.HasSynced(), nil }
-	alone := wait.PollUntilContextTimeout(ctx, hubPoll, hubPatience, true, synced) != nil
+	patience, cancel := context.WithTimeout(ctx, hubPatience)
+	defer cancel()
+	alone := !toolscache.WaitForCacheSync(patience.Done(), i.hub.Store.HasSynced)
 	if alone {
 		logf.FromContext(ctx).Info("The hub's records aren't read yet. Until they are, imported services follow this cluster's own Services and what it can reach, and what others export stays as it is")
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return start(ctx, services) })
 	group.Go(func() error {
-		if wait.PollUntilContextCancel(ctx, hubPoll, true, synced) != nil {
+		if !toolscache.WaitForCacheSync(ctx.Done(), i.hub.Store.HasSynced) {
 			return nil
 		}
 		if alone {

@@ -283,12 +283,12 @@ func TestExpressRepliesLeaveFromTheAddressAsked(t *testing.T) {
 	expectAddress(t, s.dns, "web.test.svc.clusterset.local.", "10.42.0.1")
 	expectLog(t, s.log, "express: on at dns://:"+s.dns)
 	for _, ip := range []string{"127.0.0.1", "127.0.0.2", "127.1.2.3", "::1"} {
-		if l, err := net.ListenPacket("udp", net.JoinHostPort(ip, "0")); err != nil {
+		l, err := net.ListenPacket("udp", net.JoinHostPort(ip, "0"))
+		if err != nil {
 			t.Logf("no %s here: %v", ip, err)
 			continue
-		} else {
-			l.Close()
 		}
+		l.Close()
 		for name, want := range map[string]string{"web.test.svc.clusterset.local.": "10.42.0.1", "www.example.org.": "192.0.2.53"} {
 			m, _, err := (&dns.Client{Timeout: soon}).Exchange(new(dns.Msg).SetQuestion(name, dns.TypeA), net.JoinHostPort(ip, s.dns))
 			if err != nil || len(m.Answer) != 1 || m.Answer[0].(*dns.A).A.String() != want {

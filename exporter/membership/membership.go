@@ -52,11 +52,11 @@ func (w *Wait) Unanswered() { w.unchanged = -1 }
 type Verdict int
 
 const (
-	// Ours: the Lease is as we wrote it.
+	// Ours means that the Lease is as we wrote it.
 	Ours Verdict = iota
-	// Lost: somebody else holds the name.
+	// Lost means that somebody else holds the name.
 	Lost
-	// Restored: the Lease is older, or gone. So the hub was restored from a backup, and all that was read from it is in doubt.
+	// Restored means that the Lease is older, or gone. So the hub was restored from a backup, and all that was read from it is in doubt.
 	Restored
 )
 

@@ -104,7 +104,7 @@ Everything stays up until you press Ctrl-C here. In another terminal, in this di
 	err := cmd.Run()
 	if ended := (*exec.ExitError)(nil); ctx.Err() != nil || errors.As(err, &ended) {
 		<-ctx.Done()
-		return nil
+		return nil //nolint:nilerr // Ctrl-C ended it
 	}
 	return err
 }

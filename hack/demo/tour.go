@@ -42,7 +42,8 @@ func newTour(terminal io.Writer, root, base string, bin fleet.Binaries) *tour {
 	dir := filepath.Join(base, folder)
 	t := &tour{terminal: terminal, root: root, base: base, bin: bin, hub: fleet.NewHub(dir, bin), known: map[string]string{}}
 	for i, at := range []fleet.Location{
-		{Cluster: "xicheng", Zone: "beijing", Region: "north"}, {Cluster: "shijiazhuang", Zone: "hebei", Region: "north"},
+		{Cluster: "xicheng", Zone: "beijing", Region: "north"},
+		{Cluster: "shijiazhuang", Zone: "hebei", Region: "north"},
 		{Cluster: "minhang", Zone: "shanghai", Region: "south"},
 	} {
 		m := fleet.NewMember(dir, bin, at)

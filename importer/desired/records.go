@@ -168,11 +168,13 @@ func (r *record) readyPods() int {
 func (c *cluster) confined(e *door.Endpoints) (endpoints []door.Endpoint, left api.LeftOut) {
 	switch {
 	case c.apart:
-		return merge.ConfineEndpoints(e.Endpoints, c.notExternal(&left)), left
+		endpoints = merge.ConfineEndpoints(e.Endpoints, c.notExternal(&left))
 	case len(c.cidrs) > 0:
-		return merge.ConfineEndpoints(e.Endpoints, merge.Outside(field.NewPath("spec", "endpoints"), c.cidrs, merge.CIDRsOf(c.name), &left)), left
+		endpoints = merge.ConfineEndpoints(e.Endpoints, merge.Outside(field.NewPath("spec", "endpoints"), c.cidrs, merge.CIDRsOf(c.name), &left))
+	default:
+		endpoints = e.Endpoints
 	}
-	return e.Endpoints, left
+	return endpoints, left
 }
 
 // portsOf returns those of an exporter's endpoint ports that belong to the ports that its cluster exposes, with their names here.

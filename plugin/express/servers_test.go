@@ -65,7 +65,7 @@ func TestAFieldThatIsMissingTurnsTheExpressPathOff(t *testing.T) {
 	if found, err := field[*net.TCPAddr](&today{&net.TCPAddr{Port: 53}}, "context"); err != nil || (*found).Port != 53 {
 		t.Errorf("got %v, %v", found, err)
 	}
-	for _, err := range []error{missing(&renamed{}), missing(&changed{})} {
+	for _, err := range []error{missing(&renamed{nil}), missing(&changed{net.TCPAddr{}})} {
 		if err == nil {
 			t.Error("a field that isn't there was found")
 			continue

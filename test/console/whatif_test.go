@@ -28,12 +28,24 @@ func TestWhatIf(t *testing.T) {
 		{"drain", map[string]string{"cluster": "beijing-1"}, `[{"drain": ["beijing-1"]}]`, []string{"payments/ledger last resort"}},
 		{"undrain", map[string]string{"cluster": "tianjin"}, `[{"undrain": ["tianjin"]}]`, []string{"undrain tianjin"}},
 		{"leave", map[string]string{"cluster": "beijing-1"}, `[{"leave": ["beijing-1"]}]`, []string{"leave beijing-1", "payments/ledger lost"}},
-		{"place", map[string]string{"cluster": "xiamen", "zones": "cn-east-1a, cn-east-1b", "region": "cn-east"},
-			`[{"place": {"cluster": "xiamen", "zones": ["cn-east-1a", "cn-east-1b"], "region": "cn-east"}}]`, []string{"place xiamen zone cn-east-1a, cn-east-1b region cn-east"}},
-		{"policy", map[string]string{"service": "shop/checkout", "prefer": "none", "minReady": "3"},
-			`[{"policy": {"service": "shop/checkout", "prefer": "none", "minReady": 3}}]`, []string{"policy shop/checkout prefer none min-ready 3"}},
-		{"unreachable", map[string]string{"cluster": "beijing-1", "from": "shanghai-1, shanghai-2"},
-			`[{"unreachable": {"clusters": ["beijing-1"], "from": ["shanghai-1", "shanghai-2"]}}]`, []string{"unreachable beijing-1 from shanghai-1, shanghai-2"}},
+		{
+			"place",
+			map[string]string{"cluster": "xiamen", "zones": "cn-east-1a, cn-east-1b", "region": "cn-east"},
+			`[{"place": {"cluster": "xiamen", "zones": ["cn-east-1a", "cn-east-1b"], "region": "cn-east"}}]`,
+			[]string{"place xiamen zone cn-east-1a, cn-east-1b region cn-east"},
+		},
+		{
+			"policy",
+			map[string]string{"service": "shop/checkout", "prefer": "none", "minReady": "3"},
+			`[{"policy": {"service": "shop/checkout", "prefer": "none", "minReady": 3}}]`,
+			[]string{"policy shop/checkout prefer none min-ready 3"},
+		},
+		{
+			"unreachable",
+			map[string]string{"cluster": "beijing-1", "from": "shanghai-1, shanghai-2"},
+			`[{"unreachable": {"clusters": ["beijing-1"], "from": ["shanghai-1", "shanghai-2"]}}]`,
+			[]string{"unreachable beijing-1 from shanghai-1, shanghai-2"},
+		},
 		{"unexport", map[string]string{"service": "payments/ledger", "cluster": "beijing-1"}, `[{"unexport": {"service": "payments/ledger", "from": "beijing-1"}}]`, []string{"1 lost"}},
 	} {
 		t.Run(c.kind, func(t *testing.T) {

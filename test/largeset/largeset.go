@@ -15,8 +15,11 @@ import (
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 )
 
-// The numbers of clusters and of services.
-const Clusters, Services = 250, 5000
+// Clusters and Services are their numbers.
+const (
+	Clusters = 250
+	Services = 5000
+)
 
 // Records returns the records of clusters cluster-000… in 25 zones and 5 regions, and of services ns-0/svc-0…, fifty in a namespace. Every
 // cluster exports the first; each other one is exported by a number of clusters, with ready endpoints.

@@ -56,9 +56,12 @@ func StartWithLog(cmd *exec.Cmd, log string) (*Process, error) {
 }
 
 // StartFor starts cmd for a test and kills it when the test ends. A data race in it fails the test. If the test has failed, it logs about
-// and the process's output.
+// and the process's output. With -short the test is skipped.
 func StartFor(t testing.TB, cmd *exec.Cmd, about string) (*Process, *Output) {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("starts a program")
+	}
 	output := &Output{}
 	cmd.Stdout, cmd.Stderr = output, output
 	p, err := Start(cmd)
