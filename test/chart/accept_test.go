@@ -9,15 +9,9 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/client-go/discovery"
-	"k8s.io/client-go/discovery/cached/memory"
-	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/restmapper"
 
 	"github.com/clusterset/clusterset/test/kube"
 )
@@ -103,9 +97,8 @@ var dryRun = metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}, FieldValid
 // trial creates objects with dry-run. A warning is a failure, too, such as one about a deprecated field or a name that is no longer
 // valid.
 type trial struct {
-	objects  dynamic.Interface
+	objects  *kube.Resources
 	clients  kubernetes.Interface
-	mapper   meta.RESTMapper
 	old      bool // rendered for an older Kubernetes; this API server may warn that something is deprecated
 	warnings []string
 }
@@ -119,17 +112,8 @@ func (c *cluster) newTrial(t *testing.T) *trial {
 	if try.clients, err = kubernetes.NewForConfig(config); err != nil {
 		t.Fatal(err)
 	}
-	try.objects, try.mapper = client(t, config), mapperOf(t, config)
+	try.objects = resources(t, config)
 	return try
-}
-
-func mapperOf(t *testing.T, config *rest.Config) meta.RESTMapper {
-	t.Helper()
-	d, err := discovery.NewDiscoveryClientForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(d))
 }
 
 // HandleWarningHeaderWithContext implements rest.WarningHandlerWithContext.
@@ -140,17 +124,16 @@ func (try *trial) HandleWarningHeaderWithContext(_ context.Context, _ int, _, te
 func (try *trial) create(t *testing.T, example string, o *unstructured.Unstructured) {
 	t.Helper()
 	what := fmt.Sprintf("%s: %s %s", example, o.GetKind(), o.GetName())
-	gvk := o.GroupVersionKind()
-	mapping, err := try.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+	namespace := o.GetNamespace()
+	resource, err := try.objects.Of(o)
 	if err != nil {
 		t.Errorf("%s: %v", what, err)
 		return
 	}
-	namespaced := mapping.Scope.Name() == meta.RESTScopeNameNamespace
-	if namespaced != (o.GetNamespace() != "") { // Helm would use the release's namespace, kubectl another
-		t.Errorf("%s: namespace is %q", what, o.GetNamespace())
+	if o.GetNamespace() != namespace { // Helm would use the release's namespace, kubectl another
+		t.Errorf("%s has no namespace", what)
 	}
-	_, err = try.objects.Resource(mapping.Resource).Namespace(o.GetNamespace()).Create(context.Background(), o, dryRun)
+	_, err = resource.Create(t.Context(), o, dryRun)
 	try.check(t, what, err)
 }
 

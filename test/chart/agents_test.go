@@ -61,7 +61,7 @@ endpoints: [{addresses: [10.1.0.7]}]
 		user, _ := identity(d)
 		kube.Eventually(t, func() error { return c.noneForbidden(user) })
 	}
-	kube.Eventually(t, func() error { return exports(t, "", addresses...) })
+	exports(t, "", addresses...)
 }
 
 // account returns the path of a kubeconfig with the rights of a Deployment's account.

@@ -11,12 +11,10 @@ import (
 	"testing"
 	"text/template"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
 
@@ -70,13 +68,13 @@ func readAttempts(t *testing.T, file string) (groups []struct {
 // attempts makes the requests in a file, as somebody.
 func (c *cluster) attempts(t *testing.T, file string, as *rest.Config) (made []*attempt) {
 	t.Helper()
-	mapper, by, admin := mapperOf(t, c.Config()), client(t, as), client(t, c.Config())
+	by, admin := resources(t, as), resources(t, c.Config())
 	groups := readAttempts(t, file)
 	for _, first := range []bool{true, false} {
 		for _, group := range groups {
 			for i := range group.Tries {
 				try := &group.Tries[i]
-				do := func() error { return try.request(t.Context(), group.Of, mapper, by, admin) }
+				do := func() error { return try.request(t.Context(), group.Of, by, admin) }
 				switch {
 				case try.First != first:
 					continue
@@ -95,16 +93,16 @@ func (c *cluster) attempts(t *testing.T, file string, as *rest.Config) (made []*
 }
 
 // request makes the request, and returns an error unless it ends as it should.
-func (a *attempt) request(ctx context.Context, of map[string]any, mapper meta.RESTMapper, as, admin dynamic.Interface) error {
+func (a *attempt) request(ctx context.Context, of map[string]any, by, admin *kube.Resources) error {
 	o := &unstructured.Unstructured{Object: runtime.DeepCopyJSON(of)}
 	merge(o.Object, a.With)
-	kind := o.GroupVersionKind()
-	mapping, err := mapper.RESTMapping(kind.GroupKind(), kind.Version)
+	mapping, err := by.Mapping(o)
 	if err != nil {
 		return err
 	}
-	at := func(by dynamic.Interface) dynamic.ResourceInterface {
-		return by.Resource(mapping.Resource).Namespace(o.GetNamespace())
+	at, err := by.Of(o)
+	if err != nil {
+		return err
 	}
 	a.right = strings.TrimSuffix(fmt.Sprintf("%s %s/%s/%s", a.Do, mapping.Resource.Group, mapping.Resource.Resource, a.Sub), "/")
 	var sub []string
@@ -114,28 +112,28 @@ func (a *attempt) request(ctx context.Context, of map[string]any, mapper meta.RE
 	update := metav1.UpdateOptions{DryRun: dryRun.DryRun}
 	switch a.Do {
 	case "create":
-		a.result, err = at(as).Create(ctx, o, dryRun)
+		a.result, err = at.Create(ctx, o, dryRun)
 	case "put":
-		a.result, err = at(as).Update(ctx, o, update)
+		a.result, err = at.Update(ctx, o, update)
 	case "update":
-		if o, err = at(admin).Get(ctx, o.GetName(), metav1.GetOptions{}); err == nil {
+		if o, err = admin.Get(ctx, o); err == nil {
 			merge(o.Object, a.With)
-			a.result, err = at(as).Update(ctx, o, update, sub...)
+			a.result, err = at.Update(ctx, o, update, sub...)
 		}
 	case "patch":
 		var patch []byte
 		if patch, err = json.Marshal(a.With); err == nil {
-			a.result, err = at(as).Patch(ctx, o.GetName(), types.MergePatchType, patch, metav1.PatchOptions{DryRun: dryRun.DryRun}, sub...)
+			a.result, err = at.Patch(ctx, o.GetName(), types.MergePatchType, patch, metav1.PatchOptions{DryRun: dryRun.DryRun}, sub...)
 		}
 	case "delete":
-		err = at(as).Delete(ctx, o.GetName(), metav1.DeleteOptions{DryRun: dryRun.DryRun})
+		err = at.Delete(ctx, o.GetName(), metav1.DeleteOptions{DryRun: dryRun.DryRun})
 	case "get":
-		_, err = at(as).Get(ctx, o.GetName(), metav1.GetOptions{})
+		_, err = by.Get(ctx, o)
 	default:
 		err = errors.New("nobody knows how to do that")
 	}
 	if a.Says == "" && err != nil || a.Says != "" && (err == nil || !strings.Contains(err.Error(), a.Says)) {
-		return fmt.Errorf("%s %s, %s: %.500v, want %q", a.Do, kind.Kind, a.What, err, a.Says) //nolint:errorlint // it isn't this one's cause
+		return fmt.Errorf("%s %s, %s: %.500v, want %q", a.Do, mapping.GroupVersionKind.Kind, a.What, err, a.Says) //nolint:errorlint // it isn't this one's cause
 	}
 	return nil
 }
@@ -160,13 +158,9 @@ func merge(to, patch map[string]any) {
 func (c *cluster) expect(t *testing.T, manifest string) {
 	t.Helper()
 	want := objects(t, manifest)[0]
-	mapping, err := mapperOf(t, c.Config()).RESTMapping(want.GroupVersionKind().GroupKind(), want.GroupVersionKind().Version)
-	if err != nil {
-		t.Fatal(err)
-	}
-	resource := client(t, c.Config()).Resource(mapping.Resource).Namespace(want.GetNamespace())
+	admin := resources(t, c.Config())
 	kube.Eventually(t, func() error {
-		live, err := resource.Get(t.Context(), want.GetName(), metav1.GetOptions{})
+		live, err := admin.Get(t.Context(), want)
 		if err != nil {
 			return err
 		}
@@ -178,14 +172,14 @@ func (c *cluster) expect(t *testing.T, manifest string) {
 	})
 }
 
-// client returns a client that never waits.
-func client(t *testing.T, config *rest.Config) dynamic.Interface {
+// resources returns the resources of an API server, for somebody.
+func resources(t *testing.T, config *rest.Config) *kube.Resources {
 	t.Helper()
 	config = rest.CopyConfig(config)
-	config.QPS = -1
-	client, err := dynamic.NewForConfig(config)
+	config.QPS = -1 // it never waits
+	all, err := kube.NewResources(config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return client
+	return all
 }

@@ -1,8 +1,10 @@
 package chart
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/clusterset/clusterset/test/kube"
@@ -23,9 +25,7 @@ func TestOnARealCluster(t *testing.T) {
 	c.Apply(t, namespaces)
 	// The order matters: the chart's CustomResourceDefinitions are tested before they are installed for the other tests.
 	t.Run("CRDs are accepted", c.acceptsCRDs)
-	for _, content := range CRDs() {
-		c.Apply(t, content)
-	}
+	c.Apply(t, slices.Collect(maps.Values(shippedCRDs(t)))...)
 	// They are in a folder without Go code, so they can't be imported, and go.mod can't require them.
 	crds, err := kube.ModuleFiles(t.Context(), "github.com/prometheus-operator/prometheus-operator@v0.85.0", "example/prometheus-operator-crd",
 		"monitoring.coreos.com_servicemonitors.yaml", "monitoring.coreos.com_prometheusrules.yaml")
@@ -34,7 +34,6 @@ func TestOnARealCluster(t *testing.T) {
 	}
 	c.Apply(t, crds...)
 	t.Run("objects are accepted", c.acceptsObjects)
-	t.Run("pods learn where they run", c.tellsPodsTheirPlace)
 	t.Run("Corefiles start", c.startsCorefiles)
 	t.Run("agents run", c.runsAgents)
 	t.Run("agents are confined", c.confinesAgents)

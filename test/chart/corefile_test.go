@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/miekg/dns"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -16,7 +17,8 @@ import (
 )
 
 // startsCorefiles runs the real server with each rendered Corefile, with the account and the environment that the chart gives it.
-// An answer shows that the rights suffice, because the server would answer SERVFAIL if one were missing.
+// An answer shows that the rights suffice, because the server would answer SERVFAIL if one were missing. The labels of CoreDNS's metrics, which
+// alerts and dashboards select, depend on the Corefile's plugins.
 func (c *cluster) startsCorefiles(t *testing.T) {
 	for _, e := range examples(t) {
 		all := objects(t, render(t, e.Options).Manifests)
@@ -27,7 +29,9 @@ func (c *cluster) startsCorefiles(t *testing.T) {
 			rights := encode(t, only(all, rbacKinds...))
 			c.Apply(t, rights...)
 			defer c.Delete(t, rights...)
-			c.startDNS(t, all)
+			if s := c.startDNS(t, all); e.name != "corefile" { // it has no state file, of which there are metrics
+				exports(t, "coredns_", s.Metrics)
+			}
 		})
 	}
 }
@@ -35,7 +39,7 @@ func (c *cluster) startsCorefiles(t *testing.T) {
 // startDNS starts the rendered server, whose roles are already applied, and waits until it answers for its zones.
 func (c *cluster) startDNS(t *testing.T, all []*unstructured.Unstructured) *corefile.Local {
 	t.Helper()
-	s := startCorefile(t, all, c.account(t, deployment(t, all, "dns")), "")
+	s := startCorefile(t, all, c.account(t, deployment(t, all, "dns")))
 	kube.Eventually(t, func() error { return corefile.Ready(t.Context(), s.Probe) })
 	for part, q := range map[string]dns.Question{
 		"clusterset.local":         {Name: "clusterset.local.", Qtype: dns.TypeSOA},
@@ -55,8 +59,8 @@ func (c *cluster) startDNS(t *testing.T, all []*unstructured.Unstructured) *core
 	return s
 }
 
-// startCorefile starts the rendered server on a node in zone-a of region-a, with more options of clusterset.
-func startCorefile(t *testing.T, all []*unstructured.Unstructured, kubeconfig, options string) *corefile.Local {
+// startCorefile starts the rendered server on a node in zone-a of region-a.
+func startCorefile(t *testing.T, all []*unstructured.Unstructured, kubeconfig string) *corefile.Local {
 	t.Helper()
 	text := ""
 	for _, o := range only(all, "ConfigMap") {
@@ -67,7 +71,7 @@ func startCorefile(t *testing.T, all []*unstructured.Unstructured, kubeconfig, o
 			t.Errorf("the Corefile has no %q", want)
 		}
 	}
-	s, err := corefile.Adapt(strings.ReplaceAll(text, "/var/lib/clusterset/", t.TempDir()+"/"), kubeconfig+options, corefile.Nowhere)
+	s, err := corefile.Adapt(strings.ReplaceAll(text, "/var/lib/clusterset/", t.TempDir()+"/"), kubeconfig, corefile.Nowhere)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,4 +82,19 @@ func startCorefile(t *testing.T, all []*unstructured.Unstructured, kubeconfig, o
 	node := map[string]string{"topology.kubernetes.io/zone": "zone-a", "topology.kubernetes.io/region": "region-a"}
 	start(t, environment(t, deployment(t, all, "dns"), node), "coredns", "-conf", path)
 	return s
+}
+
+// environment returns a container's environment as the kubelet would set it. From Kubernetes 1.35 on, pods have the labels of their node.
+func environment(t *testing.T, d *appsv1.Deployment, labels map[string]string) (env []string) {
+	t.Helper()
+	for _, e := range d.Spec.Template.Spec.Containers[0].Env {
+		if e.ValueFrom != nil {
+			label := strings.TrimSuffix(strings.TrimPrefix(e.ValueFrom.FieldRef.FieldPath, "metadata.labels['"), "']")
+			if e.Value = labels[label]; e.Value == "" {
+				t.Errorf("%s comes from %s", e.Name, e.ValueFrom.FieldRef.FieldPath)
+			}
+		}
+		env = append(env, e.Name+"="+e.Value)
+	}
+	return env
 }

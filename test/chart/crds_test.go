@@ -1,61 +1,47 @@
 package chart
 
 import (
-	"maps"
 	"path/filepath"
-	"slices"
-	"strings"
 	"testing"
 
+	mcscrd "sigs.k8s.io/mcs-api/config/crd"
+
 	"github.com/clusterset/clusterset/api/crds"
+	"github.com/clusterset/clusterset/test/page"
 )
 
+// Helm reads only files in the chart's folder, so this has copies. UPDATE=1 writes them.
 func TestCRDsAreFresh(t *testing.T) {
-	if len(CRDs()) != len(crds.All())+2 {
-		t.Errorf("the chart carries %v of %d CRDs of ours", slices.Sorted(maps.Keys(CRDs())), len(crds.All()))
-	}
-	fresh(t, filepath.Join(chartDir, "files", "crds"), CRDs())
+	fresh(t, filepath.Join(chartDir, "files", "crds"), shippedCRDs(t))
 }
 
-// Whatever the values, each kind of ours that a component may access in its cluster is installed with it, unless no kinds are.
-func TestEveryKindIsInstalled(t *testing.T) {
-	for _, e := range examples(t) {
-		all := objects(t, render(t, e.Options).Manifests)
-		installed := map[string]bool{}
-		for _, crd := range only(all, "CustomResourceDefinition") {
-			installed[crd.GetName()] = true
-		}
-		if len(installed) == 0 {
-			continue
-		}
-		needed := map[string]bool{}
-		for _, component := range components {
-			for grant := range grantsOf(t, all, component) {
-				needed[strings.Fields(grant)[2]] = true
-			}
-		}
-		for file := range CRDs() {
-			group, resource, _ := strings.Cut(strings.TrimSuffix(file, ".yaml"), "_")
-			if group == "multicluster.x-k8s.io" && strings.Contains(e.Values, "mcs: false") {
-				continue // another implementation's are there
-			}
-			if name := resource + "." + group; needed[group+"/"+resource] && !installed[name] {
-				t.Errorf("%s: a component may access %s, which isn't installed", e.name, name)
-			}
+// shippedCRDs returns the CustomResourceDefinitions of the chart, by the names of their files: those of clusterset, and those of the Multi-Cluster
+// Services API from its module.
+func shippedCRDs(t *testing.T) map[string][]byte {
+	t.Helper()
+	all := map[string][]byte{
+		"multicluster.x-k8s.io_serviceexports.yaml": mcscrd.ServiceExportCRD,
+		"multicluster.x-k8s.io_serviceimports.yaml": mcscrd.ServiceImportCRD,
+	}
+	files, err := crds.FS.ReadDir(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		if all[file.Name()], err = crds.FS.ReadFile(file.Name()); err != nil {
+			t.Fatal(err)
 		}
 	}
+	return all
 }
 
 // fresh fails the test unless a folder contains exactly these files.
 func fresh(t *testing.T, dir string, files map[string][]byte) {
 	t.Helper()
-	there, err := filepath.Glob(filepath.Join(dir, "*"))
-	if err != nil || len(there) != len(files) {
-		t.Errorf("%s has %v, %v", dir, there, err)
-	}
 	for name, content := range files {
-		if path := filepath.Join(dir, name); read(t, path) != string(content) {
-			t.Errorf("%s is old: run make generate", path)
-		}
+		page.Fresh(t, filepath.Join(dir, name), string(content))
+	}
+	if there, err := filepath.Glob(filepath.Join(dir, "*")); err != nil || len(there) != len(files) {
+		t.Errorf("%s has %v, %v", dir, there, err)
 	}
 }

@@ -1,12 +1,11 @@
 package chart
 
 import (
+	"errors"
 	"fmt"
-	"net/http"
 	"testing"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
 
 	"github.com/clusterset/clusterset/api"
 	"github.com/clusterset/clusterset/test/kube"
@@ -20,40 +19,30 @@ func (c *cluster) putsHeartbeatsFirst(t *testing.T) {
 		t.Fatalf("the chart has %d FlowSchemas", len(schemas))
 	}
 	c.Apply(t, encode(t, schemas)...)
-	flow, err := client(t, c.Config()).Resource(schema.GroupVersionResource{Group: "flowcontrol.apiserver.k8s.io", Version: "v1", Resource: "flowschemas"}).
-		Get(t.Context(), schemas[0].GetName(), metav1.GetOptions{})
+	of, err := rest.HTTPClientFor(configOf(t, c.join(t, "nice")))
 	if err != nil {
 		t.Fatal(err)
 	}
-	config := configOf(t, c.join(t, "nice"))
-	by := &flowHeader{}
-	config.Wrap(func(next http.RoundTripper) http.RoundTripper { by.next = next; return by })
-	member := client(t, config)
-	leases := member.Resource(schema.GroupVersionResource{Group: "coordination.k8s.io", Version: "v1", Resource: "leases"}).Namespace(api.MemberNamespace("nice"))
-	records := member.Resource(schema.GroupVersionResource{Group: "clusterset.dev", Version: "v1alpha1", Resource: "memberclusters"})
+	letInBy := func(path string) (string, error) {
+		r, err := of.Get(c.URL() + path)
+		if err != nil {
+			return "", err
+		}
+		return r.Header.Get("X-Kubernetes-Pf-Flowschema-Uid"), r.Body.Close()
+	}
+	flow, err := resources(t, c.Config()).Get(t.Context(), schemas[0])
+	if err != nil {
+		t.Fatal(err)
+	}
 	kube.Eventually(t, func() error { // the FlowSchema takes effect a moment after its creation
 		// The Lease doesn't exist, but the response names the FlowSchema all the same.
-		_, _ = leases.Get(t.Context(), api.HeartbeatLease, metav1.GetOptions{})
-		if by.uid != string(flow.GetUID()) {
-			return fmt.Errorf("a heartbeat was let in by FlowSchema %s, want %s", by.uid, flow.GetUID())
+		by, err := letInBy("/apis/coordination.k8s.io/v1/namespaces/" + api.MemberNamespace("nice") + "/leases/" + api.HeartbeatLease)
+		if by != string(flow.GetUID()) {
+			return errors.Join(err, fmt.Errorf("a heartbeat was let in by FlowSchema %s, want %s", by, flow.GetUID()))
 		}
 		return nil
 	})
-	if _, err := records.List(t.Context(), metav1.ListOptions{}); err != nil || by.uid == string(flow.GetUID()) {
-		t.Errorf("other requests were let in by FlowSchema %s, %v", by.uid, err)
+	if by, err := letInBy("/apis/clusterset.dev/v1alpha1/memberclusters"); err != nil || by == string(flow.GetUID()) {
+		t.Errorf("other requests were let in by FlowSchema %s, %v", by, err)
 	}
-}
-
-// flowHeader records which FlowSchema the last request matched.
-type flowHeader struct {
-	next http.RoundTripper
-	uid  string
-}
-
-func (f *flowHeader) RoundTrip(r *http.Request) (*http.Response, error) {
-	response, err := f.next.RoundTrip(r)
-	if err == nil {
-		f.uid = response.Header.Get("X-Kubernetes-Pf-Flowschema-Uid")
-	}
-	return response, err
 }

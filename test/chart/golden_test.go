@@ -57,8 +57,7 @@ var (
 )
 
 // withoutFiles removes everything but the metadata from each CustomResourceDefinition, and everything but the name from each
-// dashboard. Other tests compare the rest with the files (TestCRDsAreFresh, TestDashboardsAreShipped), and it would make each
-// golden file ten times as long.
+// dashboard: the rest would make each golden file ten times as long.
 func withoutFiles(manifests string) string {
 	documents := strings.SplitAfter(manifests, "\n---\n")
 	for i, document := range documents {

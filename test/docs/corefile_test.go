@@ -1,14 +1,11 @@
 package docs
 
 import (
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/miekg/dns"
 
 	"github.com/clusterset/clusterset/api/crds"
 	"github.com/clusterset/clusterset/test/corefile"
@@ -43,8 +40,7 @@ func TestCorefilesStart(t *testing.T) {
 	upstream := start(t, read(t, filepath.Join(root, "examples", "Corefile")), plane.Kubeconfig(), "").DNS
 	for place, text := range corefiles(t) {
 		t.Run(place, func(t *testing.T) {
-			s := start(t, text, plane.Kubeconfig(), upstream)
-			kube.Eventually(t, func() error { return answers(s.DNS, "clusterset.local.") })
+			expectAnswer(t, start(t, text, plane.Kubeconfig(), upstream).DNS, "clusterset.local SOA", "ANSWER: 1,")
 		})
 	}
 }
@@ -78,16 +74,4 @@ func (s *server) run(t *testing.T) {
 	cmd.Dir = root
 	cmd.Env = append(os.Environ(), "CLUSTERSET_CLUSTER=xicheng", "CLUSTERSET_ZONE=beijing", "CLUSTERSET_REGION=north")
 	s.Process, s.log = process.StartFor(t, cmd, "Corefile:\n"+s.Text+"\nlog:")
-}
-
-// answers returns nil once the server answers the SOA query of the zone.
-func answers(addr, zone string) error {
-	r, err := dns.Exchange(new(dns.Msg).SetQuestion(zone, dns.TypeSOA), addr)
-	if err != nil {
-		return err
-	}
-	if r.Rcode != dns.RcodeSuccess || len(r.Answer) != 1 {
-		return fmt.Errorf("SOA %s: %v", zone, r)
-	}
-	return nil
 }

@@ -41,6 +41,9 @@ func TestManifestsAreAccepted(t *testing.T) {
 			continue
 		}
 		for _, o := range objects {
+			if b.page == "docs/gitops.md" {
+				keeps(t, o)
+			}
 			namespaced, err := strict.IsObjectNamespaced(o)
 			if namespaced && o.GetNamespace() == "" {
 				err = errors.New("it has no namespace: where would a reader put it?")
@@ -52,6 +55,16 @@ func TestManifestsAreAccepted(t *testing.T) {
 				t.Errorf("%s: %s %s: %v", b, o.GetKind(), o.GetName(), err)
 			}
 		}
+	}
+}
+
+// keeps requires that no MemberCluster is deleted when an Application or Kustomization is moved, renamed or deleted: its cluster would leave.
+func keeps(t *testing.T, o *unstructured.Unstructured) {
+	t.Helper()
+	// Argo CD looks at Prune when the file is gone, and at Delete when the Application is.
+	argo, flux := o.GetAnnotations()["argocd.argoproj.io/sync-options"], o.GetAnnotations()["kustomize.toolkit.fluxcd.io/prune"]
+	if o.GetKind() == "MemberCluster" && (!strings.Contains(argo, "Prune=false") || !strings.Contains(argo, "Delete=false") || flux != "disabled") {
+		t.Errorf("%s is deleted with what has it: Argo CD's options are %q, Flux's prune is %q", o.GetName(), argo, flux)
 	}
 }
 
@@ -87,19 +100,6 @@ func foreignCRDs(t *testing.T) (all [][]byte) {
 		all = append(all, files...)
 	}
 	return all
-}
-
-// make manifests renders for the version of Kubernetes that it is told (docs/quickstart.md): PreferSameZone came with 1.34.
-func TestManifestsForAnOlderKubernetes(t *testing.T) {
-	for version, want := range map[string]string{"": "PreferSameZone", "v1.33.5": "PreferClose", "v1.33.5-gke.1162000": "PreferClose"} {
-		dir := t.TempDir()
-		if _, err := command(root, "make", "manifests", "OUT="+dir, "KUBE_VERSION="+version).Output(); err != nil {
-			t.Fatal(err)
-		}
-		if text := read(t, filepath.Join(dir, "clusterset.yaml")); !strings.Contains(text, "  trafficDistribution: "+want+"\n") {
-			t.Errorf("with KUBE_VERSION=%s the Service of the DNS servers hasn't %s", version, want)
-		}
-	}
 }
 
 // The chart accepts every set of values in a yaml block.

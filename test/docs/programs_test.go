@@ -19,17 +19,14 @@ const root = "../.."
 var binDir string
 
 func TestMain(m *testing.M) {
-	os.Exit(run(m))
-}
-
-func run(m *testing.M) int {
 	var err error
 	if binDir, err = os.MkdirTemp("", "docs-"); err != nil {
 		fmt.Fprintln(os.Stderr, err)
-		return 1
+		os.Exit(1)
 	}
-	defer func() { _ = os.RemoveAll(binDir) }()
-	return m.Run()
+	code := m.Run()
+	_ = os.RemoveAll(binDir)
+	os.Exit(code)
 }
 
 // build builds the repository's programs once, as a user would, but without debug information, which halves the time.

@@ -173,26 +173,16 @@ func (c *steadyClient) askUntil(done <-chan struct{}) {
 const rolloutPatience = 2 * time.Second
 
 // ask sends one query. It keeps a UDP socket even after an error. After an error on a stream, the next call connects again.
-func (c *steadyClient) ask() error {
+func (c *steadyClient) ask() (err error) {
+	client := &dns.Client{Net: c.network, Timeout: rolloutPatience, TLSConfig: &tls.Config{InsecureSkipVerify: true}} //nolint:gosec // the test's own server
 	if c.conn == nil {
-		client := &dns.Client{Net: c.network, Timeout: rolloutPatience, TLSConfig: &tls.Config{InsecureSkipVerify: true}} //nolint:gosec // the test's own server
-		conn, err := client.Dial(c.addr)
-		if err != nil {
+		if c.conn, err = client.Dial(c.addr); err != nil {
 			return err
 		}
-		c.conn = conn
 	}
-	m := new(dns.Msg).SetQuestion(rolloutName, dns.TypeA)
-	err := errors.Join(c.conn.SetDeadline(time.Now().Add(rolloutPatience)), c.conn.WriteMsg(m))
-	for err == nil {
-		var r *dns.Msg
-		if r, err = c.conn.ReadMsg(); err != nil || r.Id != m.Id {
-			continue
-		}
-		if len(r.Answer) != 1 {
-			err = fmt.Errorf("got %v", r)
-		}
-		break
+	r, _, err := client.ExchangeWithConn(new(dns.Msg).SetQuestion(rolloutName, dns.TypeA), c.conn)
+	if err == nil && len(r.Answer) != 1 {
+		err = fmt.Errorf("got %v", r)
 	}
 	if err != nil && c.network != "udp" {
 		_ = c.conn.Close()

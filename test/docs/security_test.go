@@ -4,15 +4,13 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"strconv"
 	"strings"
 	"testing"
 )
 
 var (
-	testRefRE     = regexp.MustCompile(`\[([^\]]+)\]\(\.\./([^)]+_test\.go)\)`)
-	claimRE       = regexp.MustCompile(`(?m)^- \*\*(S[0-9]+)\*\* (.*(?:\n  .*)*)`)
-	claimNumberRE = regexp.MustCompile(`\bS[0-9]+\b`)
+	testRefRE = regexp.MustCompile(`\[([^\]]+)\]\(\.\./([^)]+_test\.go)\)`)
+	claimRE   = regexp.MustCompile(`(?m)^- \*\*(S[0-9]+)\*\* (.*(?:\n  .*)*)`)
 )
 
 // Each claim of docs/security.md is an item of a list, with a number and its tests. Each test that is named there exists: a function, by its
@@ -35,11 +33,6 @@ func TestClaimsAboutSecurityNameTheirTests(t *testing.T) {
 	}
 	if len(claims) < 60 {
 		t.Errorf("docs/security.md has %d claims: the expression that finds them is wrong", len(claims))
-	}
-	for _, number := range claimNumberRE.FindAllString(page, -1) {
-		if n, _ := strconv.Atoi(number[1:]); !claims[number] || n > len(claims) {
-			t.Errorf("docs/security.md names %s, which isn't one of %d claims", number, len(claims))
-		}
 	}
 	for _, list := range strings.Split(page, "\n\n") {
 		for line := range strings.Lines(list) {

@@ -191,7 +191,7 @@ func (s *shell) do(t *testing.T, step step, like *likeness) {
 // check returns nil if the output is what the page shows. A command may fail only if the page shows its output.
 func (s step) check(out string, ok bool, like *likeness) error {
 	if s.output != "" {
-		return like.differs(s.output, out, strings.HasPrefix(s.command, "dig"))
+		return like.differs(s.output, out)
 	}
 	if !ok {
 		return fmt.Errorf("it failed:\n%s", indented(out))

@@ -120,38 +120,12 @@ func TestLimitsPage(t *testing.T) {
 	}
 }
 
-// docs/dependencies.md names the modules and tools that each go.mod requires directly, and no others. A section whose title ends in
-// "module x" covers x/go.mod, "Tools" covers the modules without a section, and the other sections cover the root module.
+// docs/dependencies.md names the modules and tools that each go.mod requires directly, and no others.
 func TestDependenciesPage(t *testing.T) {
-	named, required := map[string][]string{}, map[string][]string{}
-	for _, section := range strings.Split(read(t, filepath.Join(root, "docs", "dependencies.md")), "\n## ")[1:] {
-		title, text, _ := strings.Cut(section, "\n")
-		module := "."
-		if _, name, ok := strings.Cut(title, ": module "); ok {
-			module = name
-		} else if title == "Tools" {
-			module = "tools"
-		}
-		named[module] = append(named[module], found(`(?m)^\| ([a-zA-Z0-9][^ |]*\.[^ |]+/[^ |]+) \| .*\S.* \|$`, text)...)
-	}
+	named := found(`(?m)^\| ([a-zA-Z0-9][^ |]*\.[^ |]+/[^ |]+) \| .*\S.* \|$`, read(t, filepath.Join(root, "docs", "dependencies.md")))
+	var files []string
 	for _, pattern := range []string{"go.mod", "*/go.mod", "*/*/go.mod", "*/*/*/go.mod"} {
-		paths, err := filepath.Glob(filepath.Join(root, pattern))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, path := range paths {
-			module, err := filepath.Rel(root, filepath.Dir(path))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if !slices.Contains([]string{".", "image", "test/chart"}, module) {
-				module = "tools"
-			}
-			text := read(t, path)
-			required[module] = append(required[module], found(`(?m)^(?:require |tool |\t)([^\s/]+\.[^\s]+/\S+)(?: v\S+)?$`, text)...)
-		}
+		files = append(files, readAll(t, pattern)...)
 	}
-	for module := range required {
-		same(t, module+"/go.mod and docs/dependencies.md", named[module], required[module], 1)
-	}
+	same(t, "go.mod and docs/dependencies.md", named, found(`(?m)^(?:require |tool |\t)([^\s/]+\.[^\s]+/\S+)(?: v\S+)?$`, files...), 1)
 }

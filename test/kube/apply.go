@@ -45,17 +45,17 @@ func (c *ControlPlane) ApplyContext(ctx context.Context, manifests ...[]byte) er
 		crds++
 	}
 	for _, obj := range objs[:crds] {
-		if err := c.mapper.apply(ctx, obj); err != nil {
+		if err := c.resources.apply(ctx, obj); err != nil {
 			return err
 		}
 	}
 	for _, obj := range objs[:crds] {
-		if err := c.mapper.established(ctx, obj); err != nil {
+		if err := c.resources.established(ctx, obj); err != nil {
 			return err
 		}
 	}
 	for _, obj := range objs[crds:] {
-		if err := c.mapper.apply(ctx, obj); err != nil {
+		if err := c.resources.apply(ctx, obj); err != nil {
 			return err
 		}
 	}
@@ -70,7 +70,7 @@ func (c *ControlPlane) ApplyStatus(t testing.TB, manifests ...[]byte) {
 		t.Fatal(err)
 	}
 	for _, obj := range objs {
-		if err := c.mapper.apply(t.Context(), obj, "status"); err != nil {
+		if err := c.resources.apply(t.Context(), obj, "status"); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -92,7 +92,7 @@ func (c *ControlPlane) DeleteContext(ctx context.Context, manifests ...[]byte) e
 		return err
 	}
 	for _, obj := range slices.Backward(objs) {
-		r, err := c.mapper.resource(obj)
+		r, err := c.resources.Of(obj)
 		if meta.IsNoMatchError(err) {
 			continue // its kind is gone, and the object with it
 		}
@@ -108,13 +108,14 @@ func (c *ControlPlane) DeleteContext(ctx context.Context, manifests ...[]byte) e
 	return nil
 }
 
-// mapper finds the resource that serves an object's kind, and applies objects there.
-type mapper struct {
+// Resources finds the resource that serves an object's kind, and applies objects there.
+type Resources struct {
 	client    dynamic.Interface
 	discovery *restmapper.DeferredDiscoveryRESTMapper
 }
 
-func newMapper(cfg *rest.Config) (*mapper, error) {
+// NewResources returns the resources of an API server, for whom a client configuration is of.
+func NewResources(cfg *rest.Config) (*Resources, error) {
 	client, err := dynamic.NewForConfig(cfg)
 	if err != nil {
 		return nil, fmt.Errorf("make dynamic client: %w", err)
@@ -123,11 +124,11 @@ func newMapper(cfg *rest.Config) (*mapper, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make discovery client: %w", err)
 	}
-	return &mapper{client, restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(disco))}, nil
+	return &Resources{client, restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(disco))}, nil
 }
 
-// resource finds the resource of obj. It sets the namespace "default" if obj is namespaced and names none.
-func (m *mapper) resource(obj *unstructured.Unstructured) (dynamic.ResourceInterface, error) {
+// Mapping finds the resource of obj.
+func (m *Resources) Mapping(obj *unstructured.Unstructured) (*meta.RESTMapping, error) {
 	gvk := obj.GroupVersionKind()
 	mapping, err := m.discovery.RESTMapping(gvk.GroupKind(), gvk.Version)
 	if meta.IsNoMatchError(err) {
@@ -138,6 +139,15 @@ func (m *mapper) resource(obj *unstructured.Unstructured) (dynamic.ResourceInter
 	if err != nil {
 		return nil, fmt.Errorf("find resource of %s: %w", describe(obj), err)
 	}
+	return mapping, nil
+}
+
+// Of returns the resource of obj. It sets the namespace "default" if obj is namespaced and names none.
+func (m *Resources) Of(obj *unstructured.Unstructured) (dynamic.ResourceInterface, error) {
+	mapping, err := m.Mapping(obj)
+	if err != nil {
+		return nil, err
+	}
 	if mapping.Scope.Name() != meta.RESTScopeNameNamespace {
 		return m.client.Resource(mapping.Resource), nil
 	}
@@ -147,8 +157,17 @@ func (m *mapper) resource(obj *unstructured.Unstructured) (dynamic.ResourceInter
 	return m.client.Resource(mapping.Resource).Namespace(obj.GetNamespace()), nil
 }
 
-func (m *mapper) apply(ctx context.Context, obj *unstructured.Unstructured, subresource ...string) error {
-	r, err := m.resource(obj)
+// Get returns obj as it is now.
+func (m *Resources) Get(ctx context.Context, obj *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	r, err := m.Of(obj)
+	if err != nil {
+		return nil, err
+	}
+	return r.Get(ctx, obj.GetName(), metav1.GetOptions{})
+}
+
+func (m *Resources) apply(ctx context.Context, obj *unstructured.Unstructured, subresource ...string) error {
+	r, err := m.Of(obj)
 	if err != nil {
 		return err
 	}
@@ -170,13 +189,9 @@ func (m *mapper) apply(ctx context.Context, obj *unstructured.Unstructured, subr
 
 // established waits until the kind that crd defines can be used, in every version that it serves. Discovery follows the Established condition
 // with a delay; until then objects of the kind have no resource.
-func (m *mapper) established(ctx context.Context, crd *unstructured.Unstructured) error {
-	r, err := m.resource(crd)
-	if err != nil {
-		return err
-	}
-	err = poll.Within(ctx, 30*time.Second, func(ctx context.Context) error {
-		live, err := r.Get(ctx, crd.GetName(), metav1.GetOptions{})
+func (m *Resources) established(ctx context.Context, crd *unstructured.Unstructured) error {
+	err := poll.Within(ctx, 30*time.Second, func(ctx context.Context) error {
+		live, err := m.Get(ctx, crd)
 		if err != nil {
 			return err
 		}

@@ -29,7 +29,7 @@ type ControlPlane struct {
 	authority *Authority
 	port      *reservedPort
 	admin     *rest.Config
-	mapper    *mapper
+	resources *Resources
 
 	etcd, apiserver, controllerManager *process.Process
 }
@@ -108,7 +108,7 @@ func (c *ControlPlane) prepare() (err error) {
 	if err := c.writeKubeconfig(c.Kubeconfig(), c.admin); err != nil {
 		return err
 	}
-	c.mapper, err = newMapper(c.admin)
+	c.resources, err = NewResources(c.admin)
 	return err
 }
 

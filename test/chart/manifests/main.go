@@ -15,22 +15,19 @@ import (
 )
 
 func main() {
-	var o chart.Options
-	var dir, out, values string
-	flag.StringVar(&dir, "chart", "../../charts/clusterset", "`folder` of the chart")
+	o := chart.Options{Release: "clusterset", Namespace: "clusterset-system"}
+	var out, values string
 	flag.StringVar(&out, "o", "", "`folder` to write to (default: standard output)")
 	flag.StringVar(&values, "f", "", "values `file`")
-	flag.StringVar(&o.Release, "name", "clusterset", "`name` of the release")
-	flag.StringVar(&o.Namespace, "n", "clusterset-system", "`namespace`")
 	flag.StringVar(&o.KubeVersion, "kube-version", "v1.37.0", "`version` of the cluster")
 	flag.Parse()
-	if err := run(o, dir, out, values); err != nil {
+	if err := run(o, out, values); err != nil {
 		fmt.Fprintln(os.Stderr, "manifests:", err)
 		os.Exit(1)
 	}
 }
 
-func run(o chart.Options, dir, out, values string) error {
+func run(o chart.Options, out, values string) error {
 	chart.Quiet()
 	if values != "" {
 		content, err := os.ReadFile(values)
@@ -39,7 +36,7 @@ func run(o chart.Options, dir, out, values string) error {
 		}
 		o.Values = string(content)
 	}
-	r, err := chart.Render(dir, o)
+	r, err := chart.Render(filepath.Join("..", "..", "charts", "clusterset"), o)
 	if err != nil {
 		return err
 	}

@@ -1,3 +1,0 @@
-package chart
-
-//go:generate go run ./generate
