@@ -31,10 +31,10 @@ func TestAmplificationIsBounded(t *testing.T) {
 		fmt.Fprintf(&b, "  - {addresses: [10.0.%d.%d, 'fd00::%x'], cluster: c, hostname: h%s}\n", i/256, i%256, i+1, strconv.FormatInt(int64(36*36+i), 36))
 	}
 	writeFile(t, filepath.Join(dir, "objects", "large.yaml"), []byte(b.String()))
-	start := func(options, plugins string) *liveServer {
+	start := func(options, plugins string) *goldenClient {
 		s := startLive(t, fmt.Sprintf(".:0 {\n    bind 127.0.0.1\n    %s\n    clusterset global {\n        manifests %s/objects\n        %s\n    }\n}\n", plugins, dir, options))
 		s.expect(t, map[string]string{"SRV nothing.global": "NXDOMAIN"}) // everything was read
-		return s
+		return newGoldenClient(t, s)
 	}
 	small, bare, capped := start("", "bufsize 1232"), start("", ""), start("max_answers 10", "")
 	names := []string{"global.", "svc.global.", "b.svc.global.", "a.b.svc.global.", "c.a.b.svc.global.", "h100.c.a.b.svc.global.", "_p._tcp.a.b.svc.global.", "ns.dns.global.", "dns-version.global.", "x.global."}
@@ -47,7 +47,7 @@ func TestAmplificationIsBounded(t *testing.T) {
 				if size > 0 {
 					q.SetEdns0(uint16(size), true) //nolint:gosec // small
 				}
-				query, answer := overUDP(t, small.udp, q)
+				query, answer := sizes(t, small, q)
 				if limit := limitOf(size, withBufsize); answer > limit {
 					t.Errorf("%s %s, EDNS %d: %d bytes, more than %d", name, dns.TypeToString[qtype], size, answer, limit)
 				}
@@ -55,9 +55,9 @@ func TestAmplificationIsBounded(t *testing.T) {
 				if size == 0 {
 					worstPlain.take(query, answer)
 				}
-				worstCapped.take(overUDP(t, capped.udp, q))
+				worstCapped.take(sizes(t, capped, q))
 				// Without bufsize, the plugin respects the size that the client states, up to 4096 bytes.
-				if _, answer = overUDP(t, bare.udp, q); answer > limitOf(size, express.MaxUDP) {
+				if _, answer = sizes(t, bare, q); answer > limitOf(size, express.MaxUDP) {
 					t.Errorf("without bufsize, %s %s, EDNS %d: %d bytes", name, dns.TypeToString[qtype], size, answer)
 				}
 			}
@@ -94,28 +94,18 @@ func (r ratio) String() string {
 	return fmt.Sprintf("%d bytes for %d, %.1f times", r.answer, r.query, float64(r.answer)/float64(r.query))
 }
 
-// overUDP returns the sizes of a query and of its answer. It fails the test if an answer is incomplete but isn't marked as truncated.
-func overUDP(t *testing.T, addr string, q *dns.Msg) (query, answer int) {
+// sizes returns the sizes of a query and of its answer. It fails the test if an answer is incomplete but isn't marked as truncated.
+func sizes(t *testing.T, client *goldenClient, q *dns.Msg) (query, answer int) {
 	t.Helper()
-	conn, err := dns.DialTimeout("udp", addr, exchangeTimeout)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	conn.UDPSize = dns.MaxMsgSize
-	if err := send(conn, q); err != nil {
-		t.Fatal(err)
-	}
-	packet, err := conn.ReadMsgHeader(nil)
+	client.id++
+	q.Id = client.id
+	r, err := client.exchange(client.udp, q)
 	if err != nil {
 		t.Fatalf("%s: %v", q.Question[0].String(), err)
 	}
-	m := new(dns.Msg)
-	if err := m.Unpack(packet); err != nil {
-		t.Fatal(err)
-	}
-	if asked := q.Question[0]; asked.Name == "a.b.svc.global." && asked.Qtype == dns.TypeA && len(packet) <= withBufsize && m.Rcode == dns.RcodeSuccess && len(m.Answer) != 10 && !m.Truncated {
+	m := r.messages[0]
+	if asked := q.Question[0]; asked.Name == "a.b.svc.global." && asked.Qtype == dns.TypeA && r.size <= withBufsize && m.Rcode == dns.RcodeSuccess && len(m.Answer) != 10 && !m.Truncated {
 		t.Errorf("%s: %d records of 4096, and no word of it", asked.Name, len(m.Answer))
 	}
-	return q.Len(), len(packet)
+	return q.Len(), r.size
 }

@@ -23,7 +23,8 @@ type goldenCase struct {
 	extra                []txtar.File // files that other plugins read
 	queries              []goldenQuery
 	log                  []string
-	tail                 string // comments after the last query
+	metrics              []string // see README.md
+	tail                 string   // comments after the last query
 }
 
 // goldenQuery is one dig line with the reply in its normal form.
@@ -62,6 +63,8 @@ func readGoldenCase(file string) (*goldenCase, error) {
 			c.objects = f.Data
 		case "log":
 			c.log = strings.Split(strings.TrimSpace(string(f.Data)), "\n")
+		case "metrics":
+			c.metrics = strings.Split(strings.TrimSpace(string(f.Data)), "\n")
 		case "queries":
 			before, _, _ := bytes.Cut(data, []byte("\n-- queries --\n"))
 			err = c.parseQueries(string(f.Data), bytes.Count(before, []byte("\n"))+2)

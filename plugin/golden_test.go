@@ -75,6 +75,7 @@ func (c *goldenCase) run(t *testing.T, source goldenSource) {
 		t.Setenv(name, value)
 	}
 	client := newGoldenClient(t, c.start(t, source))
+	before := metrics()
 	for i := range c.queries {
 		q := &c.queries[i]
 		if update {
@@ -92,6 +93,13 @@ func (c *goldenCase) run(t *testing.T, source goldenSource) {
 			log.expect(t, line)
 		} else if log.has(unwanted) {
 			t.Errorf("%s: the log has %q", c.file, unwanted)
+		}
+	}
+	for _, line := range c.metrics {
+		words := strings.Fields(line)
+		name, labels, want := "coredns_clusterset_"+words[0], words[1:len(words)-1], words[len(words)-1]
+		if got := fmt.Sprint(metrics().Sum(name, labels...) - before.Sum(name, labels...)); got != want {
+			t.Errorf("%s: %s: got %s", c.file, line, got)
 		}
 	}
 	// Only the case's first source updates the file. A run without UPDATE shows whether the other sources agree.

@@ -71,7 +71,6 @@ func liveAnswersFollowObjects(t *testing.T, control *kube.ControlPlane) {
 	}{
 		{"a ServiceImport without an address", apply(importYAML("follow", "web", "ClusterSetIP")), map[string]string{web: "NODATA"}},
 		{"gets one", apply(importYAML("follow", "web", "ClusterSetIP", "10.0.0.1")), map[string]string{web: "10.0.0.1"}},
-		{"gets another", apply(importYAML("follow", "web", "ClusterSetIP", "10.0.0.2")), map[string]string{web: "10.0.0.2"}},
 		{"a slice", apply(importYAML("follow", "db", "Headless"), far), map[string]string{db: "10.2.0.1"}},
 		{"a nearer slice", apply(near("10.1.0.1", "10.1.0.2")), map[string]string{db: "10.1.0.1, 10.1.0.2"}},
 		{"a second slice of the same cluster", apply(extra), map[string]string{
@@ -81,19 +80,11 @@ func liveAnswersFollowObjects(t *testing.T, control *kube.ControlPlane) {
 		{"an endpoint is no longer ready", apply(near("10.1.0.1", "!10.1.0.2")), map[string]string{db: "10.1.0.1, 10.1.0.3"}},
 		{"the second slice goes", remove(extra), map[string]string{db: "10.1.0.1"}},
 		{"the cluster is Suspect", status(memberStatusYAML("follow-near", "Suspect")), map[string]string{db: "10.2.0.1"}},
-		{"both are", status(memberStatusYAML("follow-far", "Suspect")), map[string]string{db: "10.1.0.1"}},
-		{"the near one is Expired", status(memberStatusYAML("follow-near", "Expired")), map[string]string{db: "10.2.0.1"}},
-		{"both are", status(memberStatusYAML("follow-far", "Expired")), map[string]string{db: "NXDOMAIN"}},
-		{"the far one is back", status(memberStatusYAML("follow-far", "Ready")), map[string]string{db: "10.2.0.1"}},
 		{"the near one is back", status(memberStatusYAML("follow-near", "Ready")), map[string]string{db: "10.1.0.1"}},
 		{"the near one is drained", apply(memberYAML("follow-near", "a", "r1", true)), map[string]string{db: "10.2.0.1"}},
 		{"and no longer", apply(memberYAML("follow-near", "a", "r1", false)), map[string]string{db: "10.1.0.1"}},
 		{"the near one can't be reached", apply(reachabilityYAML("follow-near")), map[string]string{db: "10.2.0.1"}},
-		{"none can", apply(reachabilityYAML("follow-near", "follow-far")), map[string]string{db: "10.1.0.1"}},
-		{"only the near one can", apply(reachabilityYAML("follow-far")), nil},
-		{"nobody says what can be reached", remove(reachabilityYAML()), nil},
-		{"the near one moves away", apply(memberYAML("follow-near", "elsewhere", "r3", false)), map[string]string{db: "10.1.0.1, 10.2.0.1"}},
-		{"the far one moves near", apply(memberYAML("follow-far", "b", "r1", false)), map[string]string{db: "10.2.0.1"}},
+		{"nobody says what can be reached", remove(reachabilityYAML()), map[string]string{db: "10.1.0.1"}},
 		{
 			"a slice goes over to another service", apply(importYAML("follow", "moved", "Headless"), sliceYAML("follow", "db-far", "moved", "follow-far", "10.2.0.1")),
 			map[string]string{db: "10.1.0.1", moved: "10.2.0.1"},
@@ -110,7 +101,7 @@ func liveAnswersFollowObjects(t *testing.T, control *kube.ControlPlane) {
 		s.expect(t, step.want)
 		// Secondaries and caches of the zone only check the serial.
 		serial := liveSerial(t, s)
-		if step.want != nil && int32(serial-last) <= 0 { //nolint:gosec // serial number arithmetic (RFC 1982)
+		if int32(serial-last) <= 0 { //nolint:gosec // serial number arithmetic (RFC 1982)
 			t.Errorf("%s: the serial went from %d to %d though an answer changed", step.name, last, serial)
 		}
 		last = serial

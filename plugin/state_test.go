@@ -53,6 +53,7 @@ type stateWorld struct {
 	api        *kindServer    // nil for none that can be reached
 	servers    []*stateServer // in the order of their starts
 	serial     uint32
+	last       string      // answer, which that serial was of
 	began      []time.Time // the writes that succeed
 	before     map[string]float64
 
@@ -151,9 +152,16 @@ func (w *stateWorld) end() {
 
 func (w *stateWorld) newest() *stateServer { return w.servers[len(w.servers)-1] }
 
-// sync replaces all objects of the newest server by a VIP of that number.
+// sync replaces all objects of the newest server by a VIP of that number. Nothing of that may be seen before the last kind was read.
 func (w *stateWorld) sync(n int) {
+	before := w.newest().index.Snapshot()
 	for _, k := range index.Kinds {
+		if now := w.newest().index.Snapshot(); (before == nil || before.Stale()) && now != before {
+			w.t.Errorf("answers are others before %s was read", k)
+		}
+		if before == nil && len(w.servers) == 1 && w.newest().Ready() {
+			w.t.Errorf("ready before %s was read", k)
+		}
 		w.newest().source.reachable(k, true)
 		var objects []index.Object
 		if k == index.KindServiceImport {
@@ -199,19 +207,23 @@ func address(known *index.Snapshot) string {
 	return strconv.Itoa(int(ip[2])<<8 | int(ip[3]))
 }
 
-// answers expects the number of the newest server's VIP, none, or nothing for SERVFAIL. The serial never goes back.
+// answers expects the number of the newest server's VIP, none, or nothing for SERVFAIL. The serial never goes back, and each other answer has
+// another.
 func (w *stateWorld) answers(want string, more ...string) error {
 	known := w.newest().index.Snapshot()
 	if got := address(known); got != want {
 		return fmt.Errorf("got %s", got)
 	}
-	if known == nil {
+	switch {
+	case known == nil:
 		return nil
+	case !w.newest().Ready():
+		return errors.New("not ready")
 	}
-	if known.Serial() < w.serial {
-		return fmt.Errorf("the serial goes back from %d to %d", w.serial, known.Serial())
+	if known.Serial() < w.serial || known.Serial() == w.serial && want != w.last {
+		return fmt.Errorf("the serial goes from %d to %d, the answer from %s to %s", w.serial, known.Serial(), w.last, want)
 	}
-	w.serial = known.Serial()
+	w.serial, w.last = known.Serial(), want
 	if stale := slices.Contains(more, "stale"); known.Stale() != stale {
 		return fmt.Errorf("stale: %t", !stale)
 	}
@@ -310,6 +322,7 @@ func TestState(t *testing.T) {
 				w.end()
 			}),
 			"recognised": script.One(func(uid string) error {
+				synctest.Wait() // a write of the file may be reading it
 				w.newest().cluster.UID = uid
 				w.newest().source.keeper.recognised()
 				return nil

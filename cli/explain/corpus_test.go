@@ -265,7 +265,7 @@ func (c *corpusCase) agree(qtype, name string, want reply) error {
 				got.addrs = append(got.addrs, addr)
 			}
 		}
-	} else if _, none := err.(*explain.NotFoundError); !none { //nolint:errorlint // made just above
+	} else if _, none := err.(*explain.NotFoundError); !none {
 		return err
 	}
 	slices.SortFunc(want.addrs, netip.Addr.Compare)

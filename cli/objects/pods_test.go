@@ -19,7 +19,7 @@ import (
 
 // Pods are found whatever the chart is called. Other software's aren't ours, nor is a service mesh's container before ours.
 func TestPods(t *testing.T) {
-	pod := func(name, component string, env string, commands ...string) *corev1.Pod {
+	pod := func(name, component, env string, commands ...string) *corev1.Pod {
 		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{Component: component, "app.kubernetes.io/name": "ours"}}}
 		for _, command := range commands {
 			p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Image: name + command, Command: strings.Fields(command), Env: []corev1.EnvVar{{Name: env}}})

@@ -86,12 +86,12 @@ const unsigned = 45 * time.Second
 
 // processIsGone reports whether no hub process runs. A heartbeat that came much later than its last sign of life shows it by the hub's clock alone;
 // without one, this machine's clock may be ahead.
-func (h *HubFacts) processIsGone(now time.Time) bool {
-	silent, outlived := now.Sub(h.Process), false
-	for _, beat := range h.Heard {
-		outlived = outlived || beat.Renewed.Sub(h.Process) > unsigned
+func (f *HubFacts) processIsGone(now time.Time) bool {
+	silent, outlived := now.Sub(f.Process), false
+	for _, beat := range f.Heard {
+		outlived = outlived || beat.Renewed.Sub(f.Process) > unsigned
 	}
-	return !h.Process.IsZero() && (silent > Overdue || outlived && silent > unsigned)
+	return !f.Process.IsZero() && (silent > Overdue || outlived && silent > unsigned)
 }
 
 func clusterProblems(c *Cluster, hub *Hub, now time.Time) (all []Problem) {

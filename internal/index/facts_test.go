@@ -25,7 +25,10 @@ func snapshotFacts(t *testing.T, s *Snapshot) map[string]string {
 		}
 		all[key] = "mcs " + factsOf(t, key, svc.Set(MCS)).String() + "\nglobal " + factsOf(t, key, svc.Set(Global)).String() + inputsText(svc)
 	}
-	for _, ns := range editNamespaces {
+	for _, ns := range append([]string{"", "absent"}, editNamespaces...) {
+		if s.HasNamespace(ns) {
+			all[ns] = "a namespace"
+		}
 		for _, name := range editServices {
 			key := name + "." + ns
 			if _, listed := all[key]; !listed && s.Service(key) != nil {

@@ -3,6 +3,7 @@ package index
 import (
 	"fmt"
 	"net/netip"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -156,24 +157,9 @@ func (e *editor) addrs(most int) []netip.Addr {
 }
 
 func clone(o Object) Object {
-	switch o := o.(type) {
-	case *ServiceImport:
-		c := *o
-		return &c
-	case *EndpointSlice:
-		c := *o
-		return &c
-	case *GlobalService:
-		c := *o
-		return &c
-	case *Cluster:
-		c := *o
-		return &c
-	case *Reachability:
-		c := *o
-		return &c
-	}
-	return nil
+	c := reflect.New(reflect.TypeOf(o).Elem())
+	c.Elem().Set(reflect.ValueOf(o).Elem())
+	return c.Interface().(Object)
 }
 
 func describe(o Object) string { return fmt.Sprintf("%T%+v", o, o) }

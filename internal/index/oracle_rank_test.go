@@ -49,15 +49,7 @@ func (w *world) ranked(id ObjectID, stated *topology.Policy, headless bool, decl
 		f.setPorts(declared)
 		return f
 	}
-	for _, port := range declared {
-		f.setHeadlessPort(w, p, port, inside)
-	}
-	for _, b := range inside {
-		for _, port := range b.declaredPorts {
-			f.setHeadlessPort(w, p, port, inside)
-		}
-	}
-	f.setUnion()
+	f.setHeadlessPorts(w, p, declared, inside)
 	f.zones = map[string]string{}
 	for _, zone := range zonesAskedFor {
 		f.zones[zone+".pin"] = w.from(zone, p, declared, inside, true)
@@ -79,23 +71,15 @@ func (w *world) from(zone string, p topology.Policy, declared []Port, inside []b
 	p.Prefer = []topology.Tier{topology.Zone, topology.Region}
 	f := facts{ports: map[string][]string{}}
 	best, _ := there.best(p, inside)
-	for _, port := range declared {
-		f.setHeadlessPort(&there, p, port, inside)
-	}
-	for _, b := range inside {
-		for _, port := range b.declaredPorts {
-			f.setHeadlessPort(&there, p, port, inside)
-		}
-	}
-	f.setUnion()
+	f.setHeadlessPorts(&there, p, declared, inside)
 	return fmt.Sprint(addrsOf(best), f.union)
 }
 
 // regionOf returns the region of a zone (A38).
 func (w *world) regionOf(zone string) string {
 	var regions []string
-	for _, c := range w.clusters {
-		if slices.Contains(c.Zones, zone) {
+	for _, o := range w.objects[KindMemberCluster] {
+		if c := o.(*Cluster); slices.Contains(c.Zones, zone) {
 			regions = append(regions, c.Region)
 		}
 	}
@@ -135,8 +119,8 @@ func (w *world) backends(id ObjectID, headless bool, groups []Group) []backend {
 	var all []backend
 	for _, g := range groups {
 		c := Cluster{}
-		if known := w.clusters[ObjectID{Name: g.Cluster}]; known != nil {
-			c = *known
+		if known := w.objects[KindMemberCluster][ObjectID{Name: g.Cluster}]; known != nil {
+			c = *known.(*Cluster)
 		}
 		own := g.Cluster != "" && g.Cluster == w.opts.Self.Cluster
 		for _, e := range g.Endpoints {
@@ -147,9 +131,9 @@ func (w *world) backends(id ObjectID, headless bool, groups []Group) []backend {
 				Addr: e.Addr, Cluster: g.Cluster, Region: cmp.Or(g.Region, c.Region), Zones: c.Zones, Behind: 1, ClusterIP: !headless,
 				Drained: c.Drain, Suspect: c.Phase == topology.Suspect, Expired: c.Phase == topology.Expired,
 			}}
-			for _, r := range w.reach {
+			for _, r := range w.objects[KindReachability] {
 				// What is known of the way to a cluster without a MemberCluster counts as little as its phase.
-				b.Unreachable = b.Unreachable || c.Name != "" && slices.Contains(r.Unreachable, c.Name)
+				b.Unreachable = b.Unreachable || c.Name != "" && slices.Contains(r.(*Reachability).Unreachable, c.Name)
 			}
 			if e.Zone != "" {
 				b.Zones = []string{e.Zone}
@@ -167,9 +151,9 @@ func (w *world) backends(id ObjectID, headless bool, groups []Group) []backend {
 // readyIn counts a service's ready addresses of one family in a cluster's EndpointSlices.
 func (w *world) readyIn(id ObjectID, cluster string, v4 bool) int {
 	ready := map[netip.Addr]bool{}
-	for _, slice := range w.slices {
+	for _, slice := range w.slicesOf(id) {
 		for _, e := range slice.Endpoints {
-			if slice.Service == NewServiceKey(id.Namespace, id.Name) && slice.Cluster == cluster && e.Ready && e.Addr.Is4() == v4 {
+			if slice.Cluster == cluster && e.Ready && e.Addr.Is4() == v4 {
 				ready[e.Addr] = true
 			}
 		}
@@ -222,6 +206,19 @@ func (f *facts) setPorts(declared []Port) {
 	for _, p := range declared {
 		if p.Name != "" {
 			f.addTarget(p, fmt.Sprintf("*:%d", p.Number))
+		}
+	}
+	f.setUnion()
+}
+
+// setHeadlessPorts sets the service's ports, and those of its endpoints (A40).
+func (f *facts) setHeadlessPorts(w *world, policy topology.Policy, declared []Port, inside []backend) {
+	for _, port := range declared {
+		f.setHeadlessPort(w, policy, port, inside)
+	}
+	for _, b := range inside {
+		for _, port := range b.declaredPorts {
+			f.setHeadlessPort(w, policy, port, inside)
 		}
 	}
 	f.setUnion()

@@ -14,67 +14,45 @@ import (
 
 // world has all objects, and the location of the server.
 type world struct {
-	opts     Options
-	imports  map[ObjectID]*ServiceImport
-	slices   map[ObjectID]*EndpointSlice
-	globals  map[ObjectID]*GlobalService
-	clusters map[ObjectID]*Cluster
-	reach    map[ObjectID]*Reachability
+	opts    Options
+	objects [kinds]map[ObjectID]Object
 }
 
 func newWorld(opts Options) *world {
-	return &world{
-		opts:    opts,
-		imports: map[ObjectID]*ServiceImport{}, slices: map[ObjectID]*EndpointSlice{},
-		globals: map[ObjectID]*GlobalService{}, clusters: map[ObjectID]*Cluster{}, reach: map[ObjectID]*Reachability{},
+	w := &world{opts: opts}
+	for _, kind := range Kinds {
+		w.objects[kind] = map[ObjectID]Object{}
 	}
+	return w
 }
 
-func (w *world) put(o Object) {
-	switch o := o.(type) {
-	case *ServiceImport:
-		w.imports[o.ID()] = o
-	case *EndpointSlice:
-		w.slices[o.ID()] = o
-	case *GlobalService:
-		w.globals[o.ID()] = o
-	case *Cluster:
-		w.clusters[o.ID()] = o
-	case *Reachability:
-		w.reach[o.ID()] = o
-	}
+func (w *world) put(o Object) { w.objects[o.Kind()][o.ID()] = o }
+
+func (w *world) remove(kind Kind, id ObjectID) { delete(w.objects[kind], id) }
+
+func (w *world) serviceImport(id ObjectID) *ServiceImport {
+	o, _ := w.objects[KindServiceImport][id].(*ServiceImport)
+	return o
 }
 
-func (w *world) remove(kind Kind, id ObjectID) {
-	switch kind {
-	case KindServiceImport:
-		delete(w.imports, id)
-	case KindEndpointSlice:
-		delete(w.slices, id)
-	case KindGlobalService:
-		delete(w.globals, id)
-	case KindMemberCluster:
-		delete(w.clusters, id)
-	case KindReachability:
-		delete(w.reach, id)
+func (w *world) globalService(id ObjectID) *GlobalService {
+	o, _ := w.objects[KindGlobalService][id].(*GlobalService)
+	return o
+}
+
+// slicesOf returns a service's EndpointSlices, in order.
+func (w *world) slicesOf(id ObjectID) (all []*EndpointSlice) {
+	for _, at := range w.ids(KindEndpointSlice) {
+		if o := w.objects[KindEndpointSlice][at].(*EndpointSlice); o.Service == NewServiceKey(id.Namespace, id.Name) {
+			all = append(all, o)
+		}
 	}
+	return all
 }
 
 // ids lists the objects of a kind in order, including those of namespaces that aren't served.
 func (w *world) ids(kind Kind) []ObjectID {
-	var ids []ObjectID
-	switch kind {
-	case KindServiceImport:
-		ids = slices.Collect(maps.Keys(w.imports))
-	case KindEndpointSlice:
-		ids = slices.Collect(maps.Keys(w.slices))
-	case KindGlobalService:
-		ids = slices.Collect(maps.Keys(w.globals))
-	case KindMemberCluster:
-		ids = slices.Collect(maps.Keys(w.clusters))
-	case KindReachability:
-		ids = slices.Collect(maps.Keys(w.reach))
-	}
+	ids := slices.Collect(maps.Keys(w.objects[kind]))
 	slices.SortFunc(ids, func(a, b ObjectID) int {
 		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
 	})
@@ -112,7 +90,7 @@ type facts struct {
 
 // mcs returns the service for names below clusterset.local (A3, A4, A20).
 func (w *world) mcs(id ObjectID) facts {
-	imp, global := w.imports[id], w.globals[id]
+	imp, global := w.serviceImport(id), w.globalService(id)
 	switch {
 	case !w.serves(id.Namespace):
 		return facts{}
@@ -132,17 +110,15 @@ func (w *world) mcs(id ObjectID) facts {
 }
 
 func (w *world) groupsOf(id ObjectID) (groups []Group) {
-	for _, at := range w.ids(KindEndpointSlice) {
-		if w.slices[at].Service == NewServiceKey(id.Namespace, id.Name) {
-			groups = append(groups, w.slices[at].Group)
-		}
+	for _, o := range w.slicesOf(id) {
+		groups = append(groups, o.Group)
 	}
 	return groups
 }
 
 // global returns the service for names below svc.global (A3).
 func (w *world) global(id ObjectID) facts {
-	if g := w.globals[id]; g != nil && w.serves(id.Namespace) {
+	if g := w.globalService(id); g != nil && w.serves(id.Namespace) {
 		f := w.ranked(id, g.Policy, g.Headless, g.Ports, g.Groups, true)
 		if !g.Headless && slices.ContainsFunc(g.Groups, func(o Group) bool { return !slices.Equal(o.Ports, g.Ports) }) {
 			w.setClusterPorts(&f, id, g)
@@ -155,13 +131,11 @@ func (w *world) global(id ObjectID) facts {
 // inputsText names a service's objects.
 func (w *world) inputsText(id ObjectID) string {
 	names := []string{}
-	for _, at := range w.ids(KindEndpointSlice) {
-		if o := w.slices[at]; o.Service == NewServiceKey(id.Namespace, id.Name) {
-			names = append(names, fmt.Sprintf("%+v", o))
-		}
+	for _, o := range w.slicesOf(id) {
+		names = append(names, fmt.Sprintf("%+v", o))
 	}
 	slices.Sort(names)
-	return fmt.Sprintf("\nfrom %+v %v %+v", w.imports[id], names, w.globals[id])
+	return fmt.Sprintf("\nfrom %+v %v %+v", w.serviceImport(id), names, w.globalService(id))
 }
 
 func (f facts) String() string {

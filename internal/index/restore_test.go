@@ -5,81 +5,10 @@ import (
 	"reflect"
 	"slices"
 	"testing"
-	"time"
 )
 
 func importOf(key ServiceKey, ip string) *ServiceImport {
 	return &ServiceImport{Service: key, IPs: Addrs{netip.MustParseAddr(ip)}}
-}
-
-// All restored objects are served until everything has been read. Then all of them are replaced at once.
-func TestRestoredObjectsServeUntilAllIsRead(t *testing.T) {
-	now := time.Unix(1000, 0)
-	x := New(Options{Now: func() time.Time { return now }})
-	addr := func(key string) string {
-		svc := x.Snapshot().Service(key)
-		if svc == nil {
-			return "none"
-		}
-		return svc.Set(MCS).Addrs[0].String()
-	}
-	expect := func(step string, stale bool, serial uint32, want map[string]string) {
-		t.Helper()
-		for key, ip := range want {
-			if got := addr(key); got != ip {
-				t.Errorf("%s: %s is %s, want %s", step, key, got, ip)
-			}
-		}
-		if s := x.Snapshot(); s.Stale() != stale || s.Serial() != serial {
-			t.Errorf("%s: stale %v and serial %d, want %v and %d", step, s.Stale(), s.Serial(), stale, serial)
-		}
-	}
-	before := map[string]string{"a.n": "10.0.0.1", "b.n": "10.0.0.2", "c.n": "none"}
-	x.Restore([]Object{importOf("a.n", "10.0.0.1"), importOf("b.n", "10.0.0.2")}, time.Unix(1, 0))
-	expect("restored", true, 1000, before)
-	// These are half of the live objects. None of them may be visible before the rest.
-	x.Replace(KindServiceImport, []Object{importOf("a.n", "10.0.0.9"), importOf("c.n", "10.0.0.3")})
-	expect("while it is read", true, 1000, before)
-	if x.Count(KindServiceImport) != 2 {
-		t.Errorf("%d objects are counted", x.Count(KindServiceImport))
-	}
-	x.Publish()
-	expect("read", false, 1001, map[string]string{"a.n": "10.0.0.9", "b.n": "none", "c.n": "10.0.0.3"})
-	if !x.Snapshot().HasNamespace("n") {
-		t.Error("the namespace is gone")
-	}
-	x.Delete(KindServiceImport, ObjectID{"n", "a"})
-	x.Delete(KindServiceImport, ObjectID{"n", "c"})
-	if x.Snapshot().HasNamespace("n") {
-		t.Error("the namespace has outlived its services")
-	}
-	// A restore after everything has been read comes too late.
-	x.Restore([]Object{importOf("a.n", "10.0.0.1")}, time.Unix(1, 0))
-	x.Withdraw()
-	expect("restored after all was read", false, 1003, map[string]string{"a.n": "none"})
-	x.Put(importOf("a.n", "10.0.0.1"))
-	expect("the next change", false, 1004, map[string]string{"a.n": "10.0.0.1"})
-}
-
-func TestWithdrawnObjectsAreGone(t *testing.T) {
-	x := New(Options{})
-	x.Restore([]Object{importOf("a.n", "10.0.0.1")}, time.Unix(1, 0))
-	x.Withdraw()
-	if x.Snapshot() != nil {
-		t.Error("still there")
-	}
-	x.Publish()
-	if x.Snapshot() == nil || x.Snapshot().Service("a.n") != nil {
-		t.Error("not published, or still there")
-	}
-}
-
-func TestRestoreHeedsTheNamespaces(t *testing.T) {
-	x := New(Options{Namespaces: []string{"n"}})
-	x.Restore([]Object{importOf("a.n", "10.0.0.1"), importOf("a.m", "10.0.0.1")}, time.Unix(1, 0))
-	if x.Snapshot().Service("a.n") == nil || x.Snapshot().Service("a.m") != nil {
-		t.Error("want a.n and not a.m")
-	}
 }
 
 // Objects returns all objects that the Index holds, whether or not it is published. Verdicts aren't among them: after a restart nobody could

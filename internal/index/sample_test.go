@@ -1,7 +1,6 @@
 package index
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -62,24 +61,5 @@ func TestSample(t *testing.T) {
 		if allocs := testing.AllocsPerRun(10, func() { s := tt.sample(nil); s.Next() }); allocs != 0 {
 			t.Errorf("%s: %.0f allocations", name, allocs)
 		}
-	}
-}
-
-// If clusters have different weights, the targets of a headless service have weights; otherwise they have none.
-func TestHostWeights(t *testing.T) {
-	x := New(Options{})
-	g := &GlobalService{Service: "db.prod", Headless: true}
-	for i, cluster := range []string{"c1", "c2"} {
-		g.Groups = append(g.Groups, Group{Cluster: cluster, Ports: []Port{{"pg", 5432, TCP}}, Endpoints: endpoints(fmt.Sprintf("10.0.0.%d", 1+i))})
-	}
-	x.Put(g, &Cluster{Name: "c2", Weight: 25})
-	x.Publish()
-	set := x.Snapshot().Service("db.prod").Set(MCS)
-	if !slices.Equal(set.HostWeights, []uint8{100, 25}) || !slices.Equal(set.Weights, Weights{100, 125}) {
-		t.Errorf("hosts weigh %v, addresses %v", set.HostWeights, set.Weights)
-	}
-	x.Put(&Cluster{Name: "c1", Weight: 25})
-	if set := x.Snapshot().Service("db.prod").Set(MCS); set.HostWeights != nil || set.Weights != nil {
-		t.Errorf("hosts weigh %v, addresses %v, though alike", set.HostWeights, set.Weights)
 	}
 }

@@ -28,48 +28,6 @@ func TestSerialFollowsTheClock(t *testing.T) {
 	change(4000, "10.0.0.4", 4000)
 }
 
-// The server after a reload has other Indexes, and goes on after the serials of the one before, which go on until it ends.
-func TestIndexesOfAServerShareSerials(t *testing.T) {
-	opts := Options{Serials: &Serials{}, Now: func() time.Time { return time.Unix(1000, 0) }}
-	before, after := New(opts), New(opts)
-	for i := range 4 {
-		for n, x := range []*Index{before, after} {
-			if x.Publish(); i > 0 {
-				x.Put(importOf("a.n", netip.AddrFrom4([4]byte{10, 0, 0, byte(i)}).String()))
-			}
-			if got, want := x.Snapshot().Serial(), uint32(1000+2*i+n); got != want { //nolint:gosec // small
-				t.Errorf("change %d: serial %d, want %d", i, got, want)
-			}
-		}
-	}
-}
-
-// An answer that doesn't come from the objects can change, too. Nothing else does then.
-func TestRenumberGivesTheSameStateANewSerial(t *testing.T) {
-	x := New(Options{Now: func() time.Time { return time.Unix(1000, 0) }})
-	x.Renumber()
-	if x.Snapshot() != nil {
-		t.Error("published before everything has been read")
-	}
-	x.Restore([]Object{importOf("a.n", "10.0.0.1")}, time.Unix(1, 0))
-	x.Renumber()
-	if s := x.Snapshot(); !s.Stale() || s.Serial() != 1000 {
-		t.Errorf("of a state file: stale %v and serial %d", s.Stale(), s.Serial())
-	}
-	x.Put(importOf("a.n", "10.0.0.1"))
-	x.Publish()
-	before := x.Snapshot()
-	x.Renumber()
-	after := x.Snapshot()
-	if after.Serial() != before.Serial()+1 || after.Service("a.n") != before.Service("a.n") || !after.HasNamespace("n") {
-		t.Errorf("serial %d after %d, or the state has changed", after.Serial(), before.Serial())
-	}
-	x.Put(importOf("a.n", "10.0.0.2"))
-	if got := x.Snapshot().Serial(); got != after.Serial()+1 {
-		t.Errorf("the next change has serial %d, after %d", got, after.Serial())
-	}
-}
-
 // The serial grows with every change that can change an answer, and only then: secondaries transfer the zone again for
 // each, so a change that no query can observe must not count. Rule A52 of docs/spec/answers.md.
 func TestSerialIgnoresWhatNoQuerySees(t *testing.T) {
