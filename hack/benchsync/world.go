@@ -71,7 +71,8 @@ func (b *bench) filledHub(ctx context.Context) (*world, error) {
 		}
 	}
 	b.say("filling the hub: %s", w)
-	return w, w.fill(ctx, b)
+	err := w.fill(ctx, b)
+	return w, err
 }
 
 func other(i int) string { return fmt.Sprintf("other-%d", i) }

@@ -22,7 +22,7 @@ import (
 // withoutCopy returns nil if a member has no copy of a MemberCluster.
 func withoutCopy(m *fleettest.Member, of string) error {
 	if err := m.Get("", of, &clustersetv1alpha1.MemberCluster{}); !apierrors.IsNotFound(err) {
-		return fmt.Errorf("%s still has its MemberCluster %s: %v", m.Spec.Name, of, err) //nolint:errorlint // nil, too
+		return fmt.Errorf("%s still has its MemberCluster %s: %v", m.Spec.Name, of, err)
 	}
 	return nil
 }
