@@ -116,7 +116,7 @@ func (s *shown) facts(from *Source, now time.Time) *view.Facts {
 
 var (
 	// elsewhereListed are the checks of the doctor whose findings aren't listed: something else reports the same (server, set), the console
-	// doesn't read the agent's Secret (hub), or they take a pod's file or the address of a DNS server (the others).
+	// doesn't read the agent's Secret (hub), or it knows no address of a DNS server (dns).
 	elsewhereListed = []string{"server", "set", "hub", "dns"}
 	// current are those made of what the console has just read: they are as old as everything else.
 	current = []string{"pods", "location", "reach"}

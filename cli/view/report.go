@@ -62,7 +62,7 @@ type Hub struct {
 	// enforces them.
 	NotEnforced string `json:"notEnforced,omitempty"`
 
-	// quiet says since when the agent here can't read it, and how it answers. away is the problem that this is, nil if the agent can read it.
+	// quiet says since when the agent here can't read it, and how it answers. away is the problem to report then, else nil.
 	quiet string
 	away  *Problem
 }
@@ -92,7 +92,7 @@ type Cluster struct {
 	// says it can't reach, as far as the hub was read.
 	Reach     *clustersetv1alpha1.ClusterReachability `json:"reach,omitempty"`
 	CantReach []string                                `json:"cantReach,omitempty"`
-	// Unmeasured are the clusters of which its own agent doesn't know that, and Measures says that it measures at all.
+	// Unmeasured are the clusters that its own agent may or may not reach, and Measures says that it measures at all.
 	Unmeasured   []string `json:"unmeasured,omitempty"`
 	Measures     bool     `json:"measures,omitempty"`
 	AgentVersion string   `json:"agentVersion,omitempty"`
@@ -100,7 +100,7 @@ type Cluster struct {
 
 	// unheard says that a person wrote its MemberCluster here, beside the agent's copies or without an agent: no heartbeat is expected.
 	unheard bool
-	// said are the problems that its Flaws are.
+	// said has a problem for each of its Flaws.
 	said []Problem
 	// handOver says that nobody has used its credentials, which wait on the hub.
 	handOver bool
