@@ -93,8 +93,13 @@ const (
 	ExtendTrue    = "true"
 	ExtendAllowed = "allowed"
 
-	// LabelExtends names the Service that an EndpointSlice of the importer extends.
+	// LabelExtends names the Service that an EndpointSlice of the importer extends. On a Service it names that itself: the importer made it.
 	LabelExtends = Domain + "/extends"
+
+	// KeyOwnNames, as a label with the value OwnNamesCreate of a namespace, lets the importer make the Services that the cluster doesn't have of
+	// the services that are imported there.
+	KeyOwnNames    = Domain + "/own-names"
+	OwnNamesCreate = "create"
 )
 
 // HintNone is the zone hint of endpoints behind a ClusterSetIP that aren't the best for any zone: kube-proxy ignores hints unless every

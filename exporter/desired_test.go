@@ -58,7 +58,7 @@ func TestServiceFactsTravel(t *testing.T) {
 	}
 }
 
-// Rule C2 of docs/spec/control-plane.md.
+// Rules C2 of docs/spec/control-plane.md and D70 of docs/spec/data-path.md.
 func TestTypesAndRefusals(t *testing.T) {
 	for _, c := range []struct {
 		name    string

@@ -78,19 +78,45 @@ func (r *reconciler) applyDerived(ctx context.Context, in desired.Input, out des
 	if want == nil {
 		return nil, nil
 	}
+	svc, err := r.applyService(ctx, cur.Derived, want)
+	if err != nil {
+		return in.Derived, err
+	}
+	return svc, nil
+}
+
+// applyService creates or updates a Service of ours.
+func (r *reconciler) applyService(ctx context.Context, current, want *corev1.Service) (*corev1.Service, error) {
 	fresh := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: want.Namespace, Name: want.Name}}
-	svc, err := ensure(ctx, r.local, cur.Derived, fresh, func(s *corev1.Service) {
+	return ensure(ctx, r.local, current, fresh, func(s *corev1.Service) {
+		if desired.Taken(s) {
+			return // since the cache had it, which is behind
+		}
 		s.Labels = labels.Merge(s.Labels, want.Labels, nil)
 		s.Annotations = labels.Merge(s.Annotations, want.Annotations, nil)
 		s.OwnerReferences = nil
 		had := s.Spec
 		want.Spec.DeepCopyInto(&s.Spec)
-		if in.Derived == nil { // if it exists, we created it a moment ago and the cache is behind
+		if want.Spec.ClusterIP == "" { // if it exists, we created it a moment ago and the cache is behind
 			s.Spec.ClusterIP, s.Spec.ClusterIPs, s.Spec.IPFamilies = had.ClusterIP, had.ClusterIPs, had.IPFamilies
 		}
 	})
+}
+
+// applyNamed creates, updates or removes the Service under the service's own name. It returns that, or nil if there is none of ours.
+func (r *reconciler) applyNamed(ctx context.Context, out desired.Output, cur desired.Current) (*corev1.Service, error) {
+	switch {
+	case out.Named == nil && cur.Named == nil:
+		return nil, nil
+	case out.Named == nil:
+		return nil, r.local.remove(ctx, cur.Named)
+	}
+	svc, err := r.applyService(ctx, cur.Named, out.Named)
+	if foreign, only := foreignErrors(err); only && len(foreign) > 0 {
+		return nil, nil // somebody else created it first, and his it is
+	}
 	if err != nil {
-		return in.Derived, err
+		return cur.Named, err
 	}
 	return svc, nil
 }
@@ -200,18 +226,22 @@ func isSlice(is, want *discoveryv1.EndpointSlice, owner []metav1.OwnerReference)
 		equality.Semantic.DeepEqual(is.OwnerReferences, owner)
 }
 
-// applyExtending makes the slices that extend this cluster's own Service match what is wanted. The Service owns them: they go with it, also
-// while no agent runs.
+// applyExtending makes the Service under the service's own name, and the slices behind that or this cluster's own, match what is wanted.
+// The Service owns them: they go with it, also while no agent runs.
 func (r *reconciler) applyExtending(ctx context.Context, in desired.Input, out desired.Output, cur desired.Current) error {
 	r.report.notExtended(ctx, in.Key, in.Extended, out.NotExtended)
-	if len(out.Extending)+len(cur.Extending) == 0 {
-		return nil
+	svc, err := r.applyNamed(ctx, out, cur)
+	if in.Extended != nil {
+		svc = in.Extended.Service
+	}
+	if len(out.Extending)+len(cur.Extending) == 0 || out.Named != nil && svc == nil {
+		return err
 	}
 	var owner []metav1.OwnerReference
-	if in.Extended != nil {
-		owner = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Service", Name: in.Extended.Service.Name, UID: in.Extended.Service.UID}}
+	if svc != nil {
+		owner = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Service", Name: svc.Name, UID: svc.UID}}
 	}
-	return r.applySlices(ctx, desired.Output{Slices: out.Extending}, desired.Current{Slices: cur.Extending}, owner)
+	return errors.Join(err, r.applySlices(ctx, desired.Output{Slices: out.Extending}, desired.Current{Slices: cur.Extending}, owner))
 }
 
 // sideBySide calls do for several slices in parallel and returns the joined errors.
@@ -241,6 +271,9 @@ func (r *reconciler) removeAll(ctx context.Context, cur desired.Current) error {
 		err := r.local.remove(ctx, imp)
 		errs = append(errs, err)
 		free = free && (err == nil && desired.Owned(imp) && len(imp.Finalizers) == 0 || !slices.ContainsFunc(imp.Spec.IPs, func(ip string) bool { return slices.Contains(cur.Derived.Spec.ClusterIPs, ip) }))
+	}
+	if cur.Named != nil {
+		errs = append(errs, r.local.remove(ctx, cur.Named))
 	}
 	for _, slice := range slices.Concat(cur.Extending, cur.Slices) {
 		errs = append(errs, r.local.remove(ctx, slice))

@@ -93,7 +93,6 @@ type hub interface {
 	Service(key types.NamespacedName) []store.Part
 	Export(cluster string, key types.NamespacedName) *door.Export
 	Keys(cluster string) []types.NamespacedName
-	KeysIn(namespace string) []types.NamespacedName
 	All() []types.NamespacedName
 	Services(cluster string) int
 	HasSynced() bool

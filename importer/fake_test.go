@@ -99,10 +99,6 @@ func (f *fakeHub) Keys(cluster string) []types.NamespacedName {
 	return f.keys(func(e *door.Export) bool { return e.Cluster == cluster })
 }
 
-func (f *fakeHub) KeysIn(namespace string) []types.NamespacedName {
-	return f.keys(func(e *door.Export) bool { return e.Key.Namespace == namespace })
-}
-
 func (f *fakeHub) All() []types.NamespacedName {
 	return f.keys(func(*door.Export) bool { return true })
 }

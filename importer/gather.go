@@ -120,31 +120,37 @@ func (r *reconciler) gatherLocal(ctx context.Context, key types.NamespacedName) 
 	return cur, own, nil
 }
 
-// stray returns the derived Service that no service uses and that has this name, or nil (see desired.ServiceOf).
-func (r *reconciler) stray(ctx context.Context, key types.NamespacedName) (*corev1.Service, error) {
+// gatherService reads the Service of the service's own name. If it isn't the importer's, it is this cluster's own. So is one that was taken:
+// the importer takes off what it wrote (D71). A derived Service that no service uses is the importer's too, and goes (see desired.ServiceOf).
+func (o *round) gatherService(ctx context.Context) error {
 	svc := &corev1.Service{}
-	if found, err := get(ctx, r.local, key.Namespace, key.Name, svc, client.UnsafeDisableDeepCopy); err != nil || !found {
-		return nil, err
+	if found, err := get(ctx, o.local, o.in.Key.Namespace, o.in.Key.Name, svc, client.UnsafeDisableDeepCopy); err != nil || !found {
+		return err
 	}
-	if of, ours := desired.ServiceOf(svc); !ours || of != key {
-		return nil, nil
+	switch of, ours := desired.ServiceOf(svc); {
+	case !ours || of != o.in.Key:
+		o.own = svc
+	case desired.Taken(svc):
+		o.own = desired.Left(svc)
+		return o.local.update(ctx, o.own)
+	default:
+		o.cur.Named, o.in.Named = svc, svc
 	}
-	return svc, nil
+	return nil
 }
 
 // gatherOwn reads this cluster's own endpoints of a service; all are the EndpointSlices of its Service. If the Service is gone
 // or being deleted, there are none: the hub has its addresses until the exporter withdraws them, but they lead nowhere.
-func (r *reconciler) gatherOwn(ctx context.Context, key types.NamespacedName, all []discoveryv1.EndpointSlice) (*desired.Own, error) {
+func (o *round) gatherOwn(all []discoveryv1.EndpointSlice) *desired.Own {
 	own := &desired.Own{Nodes: map[netip.Addr]string{}}
-	svc := &corev1.Service{}
-	if found, err := get(ctx, r.local, key.Namespace, key.Name, svc, client.UnsafeDisableDeepCopy); err != nil || !found || !svc.DeletionTimestamp.IsZero() {
-		return own, err
+	if o.own == nil || !o.own.DeletionTimestamp.IsZero() {
+		return own
 	}
 	all = record.Exportable(all)
 	slices.SortFunc(all, func(a, b discoveryv1.EndpointSlice) int { return cmp.Compare(a.Name, b.Name) })
-	own.ClusterIPs = desired.ClusterIPs(svc)
+	own.ClusterIPs = desired.ClusterIPs(o.own)
 	for _, slice := range all {
-		records := record.Endpoints(r.options.Cluster, key, slice)
+		records := record.Endpoints(o.in.Cluster, o.in.Key, slice)
 		for i := range records {
 			own.Endpoints = append(own.Endpoints, door.CompactEndpoints(&records[i]))
 		}
@@ -156,24 +162,23 @@ func (r *reconciler) gatherOwn(ctx context.Context, key types.NamespacedName, al
 			}
 		}
 	}
-	return own, nil
+	return own
 }
 
-// gatherExtended reads this cluster's own Service if it asks for endpoints of other clusters; nil if it doesn't.
-func (r *reconciler) gatherExtended(ctx context.Context, key types.NamespacedName) (*desired.Extended, error) {
-	svc := &corev1.Service{}
-	found, err := get(ctx, r.local, key.Namespace, key.Name, svc, client.UnsafeDisableDeepCopy)
-	if err != nil || !found || !svc.DeletionTimestamp.IsZero() || !desired.AsksToBeExtended(svc) {
-		return nil, err
+// gatherNamespace reads what the namespace allows: to make a Service if there is no own one, or to extend that, if it asks for it.
+func (o *round) gatherNamespace(ctx context.Context) error {
+	key, namespace := o.in.Key, &corev1.Namespace{}
+	if _, err := get(ctx, o.local, "", key.Namespace, namespace, client.UnsafeDisableDeepCopy); err != nil {
+		return err
 	}
-	namespace := &corev1.Namespace{}
-	if _, err := get(ctx, r.local, "", key.Namespace, namespace, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("get namespace %s: %w", key.Namespace, err)
+	o.in.Names = o.own == nil && desired.MayName(key.Namespace, key.Name, namespace.Labels)
+	if o.own != nil && o.own.DeletionTimestamp.IsZero() && desired.AsksToBeExtended(o.own) {
+		o.in.Extended = &desired.Extended{
+			Service: o.own, Allowed: desired.MayExtend(key.Namespace, key.Name, namespace.Labels, o.options.ExtendEverywhere),
+			Excluded: !o.options.imports(key.Namespace),
+		}
 	}
-	return &desired.Extended{
-		Service: svc, Allowed: desired.MayExtend(key.Namespace, key.Name, namespace.Labels, r.options.ExtendEverywhere),
-		Excluded: !r.options.imports(key.Namespace),
-	}, nil
+	return nil
 }
 
 // known reports whether the hub has been read, and has a MemberCluster of this cluster that doesn't say that it has left.

@@ -52,13 +52,11 @@ func (o *round) reconcile(ctx context.Context) (result reconcile.Result, err err
 	if o.cur, own, err = o.gatherLocal(ctx, o.in.Key); err != nil {
 		return result, err
 	}
-	if o.in.Extended, err = o.gatherExtended(ctx, o.in.Key); err != nil {
-		return result, err
+	if err = o.gatherService(ctx); err != nil {
+		return o.finish(ctx, o.in.Key, err)
 	}
-	if o.cur.Derived == nil && len(o.in.Exports) == 0 && o.known() {
-		if o.cur.Derived, err = o.stray(ctx, o.in.Key); err != nil {
-			return result, err
-		}
+	if err = o.gatherNamespace(ctx); err != nil {
+		return result, err
 	}
 	if !o.options.imports(o.in.Key.Namespace) {
 		return o.exclude(ctx)
@@ -66,9 +64,7 @@ func (o *round) reconcile(ctx context.Context) (result reconcile.Result, err err
 	if o.cur.Derived != nil && desired.Owned(o.cur.Derived) {
 		o.in.Derived = o.cur.Derived
 	}
-	if o.in.Own, err = o.gatherOwn(ctx, o.in.Key, own); err != nil {
-		return result, err
-	}
+	o.in.Own = o.gatherOwn(own)
 	if err = o.effective(ctx); err != nil {
 		return result, err
 	}

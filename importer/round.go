@@ -4,6 +4,7 @@ import (
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
@@ -46,6 +47,7 @@ type round struct {
 	members   members // the hub's; their copies here until it has been read
 	in        desired.Input
 	cur       desired.Current // what this cluster has
+	own       *corev1.Service // this cluster's own of the service's name, nil if there is none
 	out       desired.Output
 	withdrawn map[string]int64  // revisions of the records that say so, by cluster
 	kept      effective.Outcome // which records are used

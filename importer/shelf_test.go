@@ -358,9 +358,10 @@ func (g *rig) gathered(t testing.TB) (desired.Input, desired.Current) {
 		t.Fatal(err)
 	}
 	o.gatherHub()
-	if o.in.Own, err = g.gatherOwn(ctx, web, own); err != nil {
+	if err := o.gatherService(ctx); err != nil {
 		t.Fatal(err)
 	}
+	o.in.Own = o.gatherOwn(own)
 	o.gatherMembers(ctx)
 	o.in.Derived = cur.Derived
 	if stored := g.global(); stored != nil {

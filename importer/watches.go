@@ -51,7 +51,12 @@ func (r *reconciler) sources(local cache.Cache, everything <-chan event.GenericE
 		source.Kind[client.Object](local, &discoveryv1.EndpointSlice{}, enqueue(r.exportedHere)),
 		source.Kind[client.Object](local, &corev1.Service{}, here, by),
 		source.Kind[client.Object](local, &corev1.Service{}, enqueue(r.exportedHere)),
-		source.Kind[client.Object](local, &corev1.Namespace{}, enqueue(func(o client.Object) []types.NamespacedName { return r.hub.KeysIn(o.GetName()) }), appearedOrWent()),
+		source.Kind[client.Object](local, &corev1.Service{}, enqueue(func(o client.Object) []types.NamespacedName {
+			return []types.NamespacedName{client.ObjectKeyFromObject(o)} // ours may take its place
+		}), went()),
+		source.Kind[client.Object](local, &corev1.Namespace{}, enqueue(func(o client.Object) []types.NamespacedName {
+			return slices.DeleteFunc(r.all(), func(key types.NamespacedName) bool { return key.Namespace != o.GetName() })
+		}), appearedOrWent()),
 	}
 	all = append(all, extendedSources(local)...)
 	if r.options.Moved != nil {
@@ -199,11 +204,12 @@ func went() predicate.Predicate {
 	}
 }
 
-// appearedOrWent passes namespaces that are created, deleted, or begin to be deleted.
+// appearedOrWent passes namespaces that are created, deleted, or begin to be deleted, and whose label for Services of services' names changes.
 func appearedOrWent() predicate.Predicate {
 	return predicate.Funcs{
 		UpdateFunc: func(e event.UpdateEvent) bool {
-			return e.ObjectOld.GetDeletionTimestamp().IsZero() != e.ObjectNew.GetDeletionTimestamp().IsZero()
+			return e.ObjectOld.GetDeletionTimestamp().IsZero() != e.ObjectNew.GetDeletionTimestamp().IsZero() ||
+				e.ObjectOld.GetLabels()[api.KeyOwnNames] != e.ObjectNew.GetLabels()[api.KeyOwnNames]
 		},
 	}
 }

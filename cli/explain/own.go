@@ -50,6 +50,8 @@ func FetchOwn(ctx context.Context, c *objects.Cluster, n Name) (*Own, error) {
 func (o *Own) because() string {
 	key := o.Service.Namespace + " " + o.Service.Name
 	switch {
+	case desired.Named(o.Service):
+		return "made by the agent, as the namespace's label " + api.KeyOwnNames + " says: it leads to what the ClusterSetIP leads to"
 	case !desired.AsksToBeExtended(o.Service):
 		return fmt.Sprintf("a Service of this cluster alone; to let its clients reach other clusters while it has no ready endpoint, kubectl annotate service -n %s %s=%s", key, api.KeyExtend, api.ExtendTrue)
 	case !slices.ContainsFunc(o.Slices, func(s discoveryv1.EndpointSlice) bool { return desired.Extends(&s) }):
@@ -94,6 +96,8 @@ func (o *Own) endpoint(s *discoveryv1.EndpointSlice, e *discoveryv1.Endpoint, an
 		at.Cluster = cmp.Or(s.Labels[api.LabelSourceCluster], other)
 	}
 	switch {
+	case isReady(*e) && e.Hints != nil && slices.Contains(e.Hints.ForZones, discoveryv1.ForZone{Name: api.HintNone}):
+		at.Reason = "ready, and others come first for every zone of this cluster"
 	case isReady(*e):
 		at.Used, at.Reason = true, "ready"
 	case !ptr.Deref(e.Conditions.Serving, false) || !ptr.Deref(e.Conditions.Terminating, false):

@@ -31,9 +31,11 @@ func ownSlice(cluster string, endpoints ...string) discoveryv1.EndpointSlice {
 	return s
 }
 
-// What explain says of a Service's own name is what kube-proxy does. Rules D60 to D62 of docs/spec/data-path.md.
+// What explain says of a Service's own name is what kube-proxy does. Rules D60 to D62 and D70 of docs/spec/data-path.md.
 func TestExplainOwnName(t *testing.T) {
 	far := ownSlice("shanghai", "10.2.0.1 serving")
+	unused := ownSlice("tianjin", "10.3.0.1 ready")
+	unused.Endpoints[0].Hints = &discoveryv1.EndpointHints{ForZones: []discoveryv1.ForZone{{Name: api.HintNone}}}
 	for _, c := range []struct {
 		name          string
 		extend        string
@@ -47,12 +49,16 @@ func TestExplainOwnName(t *testing.T) {
 		{"besides its own", "true", []discoveryv1.EndpointSlice{ownSlice("shanghai", "10.2.0.1 ready"), ownSlice("", "10.1.0.1 ready")}, "10.1.0.1 10.2.0.1", "extended to other clusters"},
 		{"not asked for", "", []discoveryv1.EndpointSlice{ownSlice("", "10.1.0.1 ready")}, "10.1.0.1", "kubectl annotate service -n shop web clusterset.dev/extend=true"},
 		{"nothing elsewhere", "true", nil, "", "no other cluster has a ready endpoint"},
+		{"the agent's", "made", []discoveryv1.EndpointSlice{ownSlice("shanghai", "10.2.0.1 ready"), unused}, "10.2.0.1", "made by the agent"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			spec := corev1.ServiceSpec{Selector: map[string]string{"app": "web"}, ClusterIPs: []string{"10.96.0.7"}}
 			own := &Own{Cluster: "beijing", Slices: c.slices, Service: &corev1.Service{
 				ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", Annotations: map[string]string{api.KeyExtend: c.extend}}, Spec: spec,
 			}}
+			if c.extend == "made" {
+				own.Service.Labels = map[string]string{api.LabelManagedBy: api.ManagedByImporter, api.LabelExtends: "web"}
+			}
 			e := own.Explain()
 			var used []string
 			for _, at := range e.Endpoints {

@@ -265,7 +265,8 @@ func TestManyJoinAtOnce(t *testing.T) {
 	}
 }
 
-// What a finalizer keeps of a member that leaves has no address that somebody else may get. Rule C85 of docs/spec/control-plane.md.
+// What a finalizer keeps of a member that leaves has no address that somebody else may get. Rules C85 of docs/spec/control-plane.md and
+// D71 of docs/spec/data-path.md.
 func TestTracesThatStayLeadNowhere(t *testing.T) {
 	member := kube.Start(t)
 	for range 2 { // the second time they exist already
@@ -278,6 +279,11 @@ apiVersion: v1
 kind: Service
 metadata: {namespace: default, name: derived-x, labels: {clusterset.dev/managed-by: importer}}
 spec: {clusterIP: 10.96.0.77, ports: [{port: 80}]}
+---
+apiVersion: v1
+kind: Service
+metadata: {namespace: default, name: taken, labels: {clusterset.dev/managed-by: importer, clusterset.dev/extends: taken}}
+spec: {ports: [{port: 80}], selector: {app: theirs}}
 ---
 apiVersion: multicluster.x-k8s.io/v1beta1
 kind: ServiceImport
@@ -294,5 +300,8 @@ spec: {type: ClusterSetIP, ips: [10.96.0.77], ports: [{port: 80}]}
 	}
 	if err := c.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "derived-x"}, &corev1.Service{}); !apierrors.IsNotFound(err) {
 		t.Errorf("the derived Service: %v", err)
+	}
+	if err := c.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "taken"}, &corev1.Service{}); err != nil {
+		t.Errorf("a Service that somebody took: %v", err)
 	}
 }

@@ -21,6 +21,7 @@ import (
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
 	"github.com/clusterset/clusterset/hub/access"
+	"github.com/clusterset/clusterset/importer/desired"
 	"github.com/clusterset/clusterset/internal/labels"
 )
 
@@ -205,6 +206,10 @@ func RemoveTraces(ctx context.Context, member client.Client) error {
 		for i := range list.Items {
 			object := &list.Items[i]
 			object.SetGroupVersionKind(mapping.GroupVersionKind)
+			svc := &corev1.Service{}
+			if trace.kind.Kind == "Service" && member.Get(ctx, client.ObjectKeyFromObject(object), svc) == nil && desired.Taken(svc) {
+				continue // since the agent was stopped
+			}
 			if len(object.Finalizers) > 0 && trace.kind.Kind == mcsv1beta1.ServiceImportKindName {
 				// It stays for a while, and the API server may give its addresses to anybody once the derived Service is gone (C85).
 				if err := member.Patch(ctx, object, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"ips":null}}`))); client.IgnoreNotFound(err) != nil {

@@ -55,6 +55,11 @@ type Input struct {
 	// Extended is this cluster's own Service of that name, if it asks for endpoints of other clusters; else nil.
 	Extended *Extended
 
+	// Names says that the importer is to make the Service of that name, because nobody else has made one. Named is that Service, nil if
+	// there is none yet.
+	Names bool
+	Named *corev1.Service
+
 	// SkipGlobal leaves the GlobalService out.
 	SkipGlobal bool
 
@@ -86,8 +91,11 @@ type Output struct {
 	Slices []*discoveryv1.EndpointSlice
 	// Global has its status filled in; nil where it is skipped.
 	Global *fabedgev1alpha1.GlobalService
-	// Extending are the slices that extend this cluster's own Service, sorted by name, without an owner reference. NotExtended says why there
-	// are none, or why they aren't used as the service's policy wants, and what to do about it; empty if all is as asked for.
+	// Named is the Service under the service's own name, nil if the importer makes none.
+	Named *corev1.Service
+	// Extending are the slices behind Named, or that extend this cluster's own Service, sorted by name, without an owner reference.
+	// NotExtended says why there are none, or why they aren't used as the service's policy wants, and what to do about it; empty if all is
+	// as asked for.
 	Extending   []*discoveryv1.EndpointSlice
 	NotExtended string
 
@@ -110,6 +118,7 @@ func (o Output) ImportWith(derived *corev1.Service, blocked string) *mcsv1beta1.
 type Current struct {
 	ServiceImport *mcsv1beta1.ServiceImport
 	Derived       *corev1.Service
+	Named         *corev1.Service // the importer's under the service's own name
 	Global        *fabedgev1alpha1.GlobalService
 	Slices        []*discoveryv1.EndpointSlice // sorted by name
 	Extending     []*discoveryv1.EndpointSlice // sorted by name
@@ -155,6 +164,9 @@ func Compute(in Input) Output {
 	routed, others := w.routed()
 	out.Slices = w.endpointSlices(routed, others)
 	out.Extending, out.NotExtended = w.extending(here, routed)
+	if out.Named = w.named(); out.Named != nil {
+		out.Extending = w.behindNamed(out.Slices)
+	}
 	out.work = w
 	out.ServiceImport = out.ImportWith(in.Derived, "")
 	if !in.SkipGlobal {

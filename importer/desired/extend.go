@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	"github.com/clusterset/clusterset/api"
@@ -33,8 +34,12 @@ func AsksToBeExtended(svc *corev1.Service) bool {
 
 // MayExtend reports whether the agent may extend a Service of a namespace with these labels (D62).
 func MayExtend(namespace, service string, labels map[string]string, everywhere bool) bool {
-	protected := strings.HasPrefix(namespace, "kube-") || namespace == "default" && service == "kubernetes"
-	return !protected && (everywhere || labels[api.KeyExtend] == api.ExtendAllowed)
+	return !protected(namespace, service) && (everywhere || labels[api.KeyExtend] == api.ExtendAllowed)
+}
+
+// protected reports whether a Service is Kubernetes' own.
+func protected(namespace, service string) bool {
+	return strings.HasPrefix(namespace, "kube-") || namespace == "default" && service == "kubernetes"
 }
 
 // Refused returns why a Service can't be extended at all, whatever other clusters export, and what to do about it; "" if it can.
@@ -69,8 +74,7 @@ func (w *work) extending(here *Own, routed []*record) (all []*discoveryv1.Endpoi
 	if why = e.Refused(); why != "" || e == nil {
 		return nil, why
 	}
-	elsewhere := func(cluster string) bool { return cluster != w.in.Cluster }
-	if !slices.ContainsFunc(w.resolved.Clusters, elsewhere) {
+	if !slices.ContainsFunc(w.resolved.Clusters, w.elsewhere) {
 		return nil, "no other cluster exports the service; export it there"
 	}
 	if !w.hasVIP() {
@@ -82,7 +86,7 @@ func (w *work) extending(here *Own, routed []*record) (all []*discoveryv1.Endpoi
 	common := false
 	for _, port := range e.Service.Spec.Ports {
 		merged := w.counterpart(port)
-		if merged == nil || !slices.ContainsFunc(merged.Clusters, elsewhere) {
+		if merged == nil || !slices.ContainsFunc(merged.Clusters, w.elsewhere) {
 			continue
 		}
 		common = true
@@ -101,6 +105,8 @@ func (w *work) extending(here *Own, routed []*record) (all []*discoveryv1.Endpoi
 	slices.SortFunc(all, func(a, b *discoveryv1.EndpointSlice) int { return cmp.Compare(a.Name, b.Name) })
 	return all, why
 }
+
+func (w *work) elsewhere(cluster string) bool { return cluster != w.in.Cluster }
 
 // SharesTraffic reports whether some endpoints of other clusters are to be used while the Service has ready ones of its own, and why not
 // although the policy asks for that (D64).
@@ -242,16 +248,11 @@ func (x *extension) ownReady(port corev1.ServicePort, family discoveryv1.Address
 // slice returns the nth slice of a record's endpoints.
 func (x *extension) slice(r *record, p *part, n int) *discoveryv1.EndpointSlice {
 	s := &discoveryv1.EndpointSlice{
-		ObjectMeta:  x.objectMeta(api.ExtendingSlicePrefix + strings.TrimPrefix(r.slice, api.ImportedSlicePrefix)),
-		AddressType: r.family, Ports: p.ports, Endpoints: []discoveryv1.Endpoint{},
+		ObjectMeta: x.extendingMeta(r.slice, r.cluster.name), AddressType: r.family, Ports: p.ports, Endpoints: []discoveryv1.Endpoint{},
 	}
 	if n > 0 {
 		s.Name = fmt.Sprintf("%s.ports%d", s.Name, n+1)
 	}
-	s.Labels[api.LabelExtends] = x.svc.Name
-	s.Labels[api.LabelKubernetesServiceName] = x.svc.Name
-	s.Labels[api.LabelEndpointSliceManagedBy] = api.EndpointSliceManagedBy
-	s.Labels[api.LabelSourceCluster] = r.cluster.name
 	conditions := discoveryv1.EndpointConditions{Ready: ptr.To(true)}
 	if !p.ready {
 		// Of last resort: kube-proxy uses such endpoints only while a Service has no ready one (KEP-1669), whatever the agent does.
@@ -263,4 +264,14 @@ func (x *extension) slice(r *record, p *part, n int) *discoveryv1.EndpointSlice 
 		}
 	}
 	return s
+}
+
+// extendingMeta returns the metadata of the slice behind the service's own name that has the endpoints of one that is imported (D67).
+func (w *work) extendingMeta(imported, cluster string) metav1.ObjectMeta {
+	m := w.objectMeta(api.ExtendingSlicePrefix + strings.TrimPrefix(imported, api.ImportedSlicePrefix))
+	m.Labels[api.LabelExtends] = w.in.Key.Name
+	m.Labels[api.LabelKubernetesServiceName] = w.in.Key.Name
+	m.Labels[api.LabelEndpointSliceManagedBy] = api.EndpointSliceManagedBy
+	m.Labels[api.LabelSourceCluster] = cluster
+	return m
 }

@@ -137,17 +137,23 @@ func Counted(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// derivedService returns the Service that gives the ServiceImport its ClusterSetIP, or nil if it gets none. It has no
-// selector: the importer's EndpointSlices have its name, and kube-proxy does the rest.
-//
-// The API server chooses the addresses, so existing ones are kept. Nothing else is, or what somebody adds to the Service would stay (C79).
+// derivedService returns the Service that gives the ServiceImport its ClusterSetIP, or nil if it gets none.
 func (w *work) derivedService() *corev1.Service {
 	if !w.hasVIP() {
 		return nil
 	}
-	r := &w.resolved
-	svc := &corev1.Service{ObjectMeta: w.objectMeta(api.DerivedServiceName(w.in.Key.Namespace, w.in.Key.Name))}
+	svc := w.service(api.DerivedServiceName(w.in.Key.Namespace, w.in.Key.Name), w.in.Derived)
 	svc.Labels[api.LabelServiceName] = w.in.Key.Name
+	return svc
+}
+
+// service returns a Service as the merge says. It has no selector: the importer's EndpointSlices have its name, and kube-proxy does the
+// rest.
+//
+// The API server chooses the addresses, so those that it has are kept. Nothing else is, or what somebody adds to the Service would stay (C79).
+func (w *work) service(name string, has *corev1.Service) *corev1.Service {
+	r := &w.resolved
+	svc := &corev1.Service{ObjectMeta: w.objectMeta(name)}
 	// kube-proxy up to Kubernetes 1.30, and other proxies, only use hints if the Service requests it.
 	svc.Annotations = map[string]string{corev1.AnnotationTopologyMode: "Auto"}
 	s := &svc.Spec
@@ -166,7 +172,7 @@ func (w *work) derivedService() *corev1.Service {
 	}
 	// Of each family that this cluster has, whatever the exports have: no API says which these are, and naming one that it lacks would be refused.
 	s.IPFamilyPolicy = ptr.To(corev1.IPFamilyPolicyPreferDualStack)
-	if has := w.in.Derived; has != nil {
+	if has != nil {
 		s.ClusterIP, s.ClusterIPs, s.IPFamilies = has.Spec.ClusterIP, has.Spec.ClusterIPs, has.Spec.IPFamilies
 	}
 	return svc

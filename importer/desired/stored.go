@@ -154,9 +154,11 @@ const digestKey = "cache.clusterset.dev/digests"
 
 var digestSeed = maphash.MakeSeed()
 
-// Strip is a transform of a cache. It takes the managers of fields from each object, and from the importer's EndpointSlices their content.
+// Strip is a transform of a cache. It takes the managers of fields from each object, except where Taken reads them, and from the importer's
+// EndpointSlices their content.
 func Strip(o any) (any, error) {
-	if managed, ok := o.(metav1.Object); ok {
+	svc, is := o.(*corev1.Service)
+	if managed, ok := o.(metav1.Object); ok && !(is && Named(svc)) {
 		managed.SetManagedFields(nil)
 	}
 	s, ok := o.(*discoveryv1.EndpointSlice)

@@ -11,8 +11,10 @@ import (
 	"time"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
@@ -179,6 +181,67 @@ func TestOwnNameSharesTraffic(t *testing.T) {
 	xicheng.ready(true)
 	s.publish()
 	s.answeredBy(own, xicheng...)
+}
+
+// A cluster without the Service has one under its name, which leads where the ClusterSetIP leads and is never exported, and which somebody may take.
+// Rules D66, D67, D70 and D71.
+func TestOwnNameWithoutAService(t *testing.T) {
+	w := set(t)
+	s := w.service(t, selected, "chaoyang", "minhang")
+	chaoyang, minhang := s.pods("chaoyang", 1), s.pods("minhang", 1)
+	s.publish()
+	c, own := w.cluster("xicheng"), s.own("xicheng")
+	s.apply(c, "{apiVersion: v1, kind: Namespace, metadata: {name: "+s.namespace+", labels: {clusterset.dev/own-names: create, clusterset.dev/extend: allowed}}}")
+	s.answeredBy(own, chaoyang...)
+	s.answeredBy(way{from: c.nodes, network: "udp", port: 80, own: true}, chaoyang...)
+	s.drain("chaoyang")
+	s.answeredBy(own, minhang...)
+	s.undrain("chaoyang")
+	s.answeredBy(own, chaoyang...)
+	chaoyang.ready(false)
+	s.publish()
+	s.answeredBy(own, minhang...)
+
+	t.Cleanup(func() { c.restartAgent(t) })
+	c.Agent.Kill()
+	s.answeredBy(own, minhang...)
+	chaoyang.ready(true)
+	s.publish()
+	c.AgentFlags = []string{"--data-path", "clusterips"}
+	c.startAgent(t)
+	s.answeredBy(own, chaoyang...)
+	export := "{apiVersion: multicluster.x-k8s.io/v1beta1, kind: ServiceExport, metadata: {namespace: " + s.namespace + ", name: web}}"
+	s.apply(c, export)
+	t.Cleanup(func() { _ = c.Plane.DeleteContext(context.Background(), []byte(export)) }) // or the API server is gone
+	kube.Eventually(t, func() error {
+		is := &mcsv1beta1.ServiceExport{}
+		if err := c.Client.Get(t.Context(), client.ObjectKey{Namespace: s.namespace, Name: "web"}, is); err != nil {
+			return err
+		}
+		if valid := meta.FindStatusCondition(is.Status.Conditions, "Valid"); valid == nil || !strings.Contains(valid.Message, "belongs to an import") {
+			return fmt.Errorf("the ServiceExport says %+v", is.Status)
+		}
+		return nil
+	})
+	s.extend("chaoyang")
+	s.extending("chaoyang", minhang[0].v4) // and not to xicheng, which leads to chaoyang
+	for _, p := range []pods{chaoyang, minhang} {
+		p.ready(false)
+		s.publish()
+	}
+	s.answeredBy(own)
+	chaoyang.ready(true)
+	s.publish()
+	s.answeredBy(own, chaoyang...)
+
+	s.extend("xicheng")
+	s.exporters[c] = []servicePort{httpPort} // publish writes its slices too
+	xicheng := s.pods("xicheng", 2)
+	s.publish()
+	s.answeredBy(own, xicheng...)
+	xicheng.ready(false)
+	s.publish()
+	s.answeredBy(own, chaoyang...)
 }
 
 // Two clusters that extend the same Service to each other's ClusterIPs, and both lose their pods while the hub is away, send a connection to

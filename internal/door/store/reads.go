@@ -44,20 +44,11 @@ func (s *Store) Keys(cluster string) []types.NamespacedName {
 	return nil
 }
 
-// KeysIn returns the services of a namespace that any cluster has records of, in no order.
-func (s *Store) KeysIn(namespace string) []types.NamespacedName {
-	return s.keys(func(key types.NamespacedName) bool { return key.Namespace == namespace })
-}
-
 // All returns the services that any cluster has records of, in no order.
 func (s *Store) All() []types.NamespacedName {
-	return s.keys(func(types.NamespacedName) bool { return true })
-}
-
-func (s *Store) keys(is func(types.NamespacedName) bool) []types.NamespacedName {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return slices.DeleteFunc(slices.Collect(maps.Keys(s.index)), func(key types.NamespacedName) bool { return !is(key) })
+	return slices.Collect(maps.Keys(s.index))
 }
 
 // Services returns how many services a cluster exports, those beyond MaxServices among them.
