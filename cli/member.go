@@ -98,6 +98,8 @@ are answered. clusterset join creates the kubeconfig for the hub. With --hub-sec
 	flags.IntVar(&m.exports.MaxPerNamespace, "max-exports-per-namespace", exporter.DefaultMaxPerNamespace, "how many services of one namespace to export, so that no tenant can use up what the others take from this cluster. ServiceExports beyond it are refused and report it")
 	flags.StringVar(&m.dataPath, "data-path", string(desired.DataPathPods),
 		"the data `path` of imported ClusterSetIPs: pods (a pod network that all clusters share), clusterips (a service network that is routed between them) or none (DNS only, no ClusterSetIPs)")
+	flags.StringVar((*string)(&m.imports.Steer), "steer", string(importer.SteerAuto),
+		"`how` service proxies are told which endpoints ClusterSetIPs lead to: hints (each zone its own), labels (for proxies that read no hints) or auto (as what runs here needs when the agent starts)")
 	flags.StringVar(&m.prefer, "prefer", topology.FormatPrefer(topology.DefaultPrefer),
 		"preferred `tiers` of endpoints behind ClusterSetIPs if a service doesn't say, the most preferred first: cluster, zone and region, or none. Use the DNS servers' value")
 	flags.StringVar(&m.boundary, "boundary", "", "`tier` that limits which endpoints ClusterSetIPs lead to if a service doesn't say: cluster, zone or region (default: no limit)")
@@ -129,6 +131,9 @@ func (m *member) complete() error {
 	var err error
 	if m.imports.DataPath, err = desired.ParseDataPath(m.dataPath); err != nil {
 		return usagef("--data-path: %w", err)
+	}
+	if err := m.imports.Steer.Check(); err != nil {
+		return usagef("--steer: %w", err)
 	}
 	if m.imports.DataPath == desired.DataPathNone && m.imports.SkipGlobalServices {
 		return usagef("--data-path none and --skip-global-services: %w", importer.ErrNoAddresses)

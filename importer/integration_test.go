@@ -2,6 +2,7 @@ package importer
 
 import (
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -21,11 +22,11 @@ import (
 	"github.com/clusterset/clusterset/test/records"
 )
 
-// Rule C30 of docs/spec/control-plane.md and D27 of docs/spec/data-path.md.
+// Rule C30 of docs/spec/control-plane.md, and D26, D27 and D30 of docs/spec/data-path.md.
 func TestImporter(t *testing.T) {
-	w := newWorld(t)
+	w := newWorld(t, kube.WithControllerManager())
 	w.member.InstallMCS(t)
-	w.here(namespace("shop"), namespace("other"))
+	w.here(namespace("shop"), namespace("other"), "{apiVersion: v1, kind: Node, metadata: {name: n1, labels: {topology.kubernetes.io/zone: beijing-1}}}")
 
 	// The importer deletes objects that an earlier importer left behind, if the hub has no record of them. Those with "stray" in their names were
 	// restored from a backup, into another namespace or without their owners (C36).
@@ -86,8 +87,12 @@ func TestImporter(t *testing.T) {
 			if err := w.client.Get(t.Context(), client.ObjectKey{Name: "beijing"}, own); err != nil {
 				return err
 			}
-			if !meta.IsStatusConditionTrue(own.Status.Conditions, clustersetv1alpha1.ConditionHubAnswers) {
+			steered := meta.FindStatusCondition(own.Status.Conditions, clustersetv1alpha1.ConditionSteered)
+			if !meta.IsStatusConditionTrue(own.Status.Conditions, clustersetv1alpha1.ConditionHubAnswers) || steered == nil {
 				return fmt.Errorf("conditions are %v", own.Status.Conditions)
+			}
+			if steered.Message != "by hints, because neither Cilium nor OVN-Kubernetes was found" { // and the agent could look
+				t.Error(steered.Message)
 			}
 			return nil
 		})
@@ -98,8 +103,17 @@ func TestImporter(t *testing.T) {
 		if got := run.local.written(); len(got) > 0 {
 			t.Errorf("wrote %v", got)
 		}
-		if o := w.imported("shop", "web", 2); o.derived.Spec.ClusterIP != vip {
+		o := w.imported("shop", "web", 2)
+		if o.derived.Spec.ClusterIP != vip {
 			t.Errorf("the VIP is %s, was %s", o.derived.Spec.ClusterIP, vip)
+		}
+		if was := o.derived.Spec.TrafficDistribution; (was == nil) != (os.Getenv("CLUSTERSET_KUBE_RELEASE") == string(kube.Oldest)) {
+			t.Errorf("trafficDistribution is %v", was)
+		}
+		for _, s := range o.slices { // Kubernetes' own controllers leave them alone
+			if s.Endpoints[0].Hints == nil || len(s.ManagedFields) != 1 || s.ManagedFields[0].Manager != api.FieldManagerImporter {
+				t.Errorf("slice %s has %+v, and was written by %+v", s.Name, s.Endpoints, s.ManagedFields)
+			}
 		}
 	})
 	t.Run("drops a cluster that un-exports, and the service with the last", func(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -156,10 +157,12 @@ func (m *mirror) copySpec(ctx context.Context, here, there *clustersetv1alpha1.M
 
 func (m *mirror) copyStatus(ctx context.Context, mine *clustersetv1alpha1.MemberCluster, status clustersetv1alpha1.MemberClusterStatus) error {
 	return ensureStatus(ctx, m.local, mine, func(c *clustersetv1alpha1.MemberCluster) {
-		reach := meta.FindStatusCondition(c.Status.Conditions, clustersetv1alpha1.ConditionHubAnswers) // which reportReach writes
+		was := c.Status.Conditions
 		status.DeepCopyInto(&c.Status)
-		if reach != nil {
-			meta.SetStatusCondition(&c.Status.Conditions, *reach)
+		for i := range was {
+			if slices.Contains(ownConditions, was[i].Type) {
+				meta.SetStatusCondition(&c.Status.Conditions, was[i])
+			}
 		}
 		c.Status.ExportedServices, c.Status.Namespaces = nil, "" // they change without affecting anything here; those who need them ask the hub
 	})

@@ -27,6 +27,9 @@ type Options struct {
 	// DataPath is the destination of traffic to ClusterSetIPs. Default: pods.
 	DataPath desired.DataPath
 
+	// Steer is how service proxies are told which endpoints ClusterSetIPs lead to. Default: SteerAuto.
+	Steer Steer
+
 	// Policy decides which endpoints ClusterSetIPs lead to, unless the service states its own. Default: the DNS servers' default.
 	Policy topology.Policy
 
@@ -120,6 +123,8 @@ func (o Options) withDefaults() (Options, error) {
 	if _, err := desired.ParseDataPath(string(o.DataPath)); err != nil {
 		errs = append(errs, err)
 	}
+	o.Steer = cmp.Or(o.Steer, SteerAuto)
+	errs = append(errs, o.Steer.Check())
 	if o.SkipGlobalServices && o.DataPath == desired.DataPathNone {
 		errs = append(errs, ErrNoAddresses)
 	}

@@ -16,9 +16,9 @@ import (
 // awayAfter is how long the hub must fail this cluster before that is reported: three heartbeats.
 const awayAfter = 30 * time.Second
 
-// reportReach records, until ctx ends, whether the hub is watched, as a metric, and whether it answers, on our copy of this cluster's MemberCluster.
-// It writes only changes.
-func reportReach(ctx context.Context, l *local, o Options, hub *store.Store) {
+// reportReach records, until ctx ends, whether the hub is watched, as a metric, and on our copy of this cluster's MemberCluster whether it answers, and
+// how ClusterSetIPs are steered. It writes only changes.
+func reportReach(ctx context.Context, l *local, o Options, hub *store.Store, steered metav1.Condition) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	defer hubSyncedGauge.Set(0)
@@ -26,7 +26,8 @@ func reportReach(ctx context.Context, l *local, o Options, hub *store.Store) {
 	for {
 		watched := hub.Watched()
 		hubSyncedGauge.Set(map[bool]float64{true: 1}[watched])
-		if err := sayReach(ctx, l, o.Cluster, r.now(hub.State(), watched, o.HubRefuses(), time.Now())); err != nil && ctx.Err() == nil && !isStale(err) {
+		answers := r.now(hub.State(), watched, o.HubRefuses(), time.Now())
+		if err := sayOwn(ctx, l, o.Cluster, answers, steered); err != nil && ctx.Err() == nil && !isStale(err) {
 			logf.FromContext(ctx).V(1).Info("Can't record whether the hub answers", "reason", err.Error())
 		}
 		select {
@@ -71,12 +72,17 @@ func hubAnswers(is metav1.ConditionStatus, reason, message string, since time.Ti
 	}
 }
 
-func sayReach(ctx context.Context, l *local, own string, c metav1.Condition) error {
+// ownConditions are those of our copy of this cluster's MemberCluster that aren't the hub's.
+var ownConditions = []string{clustersetv1alpha1.ConditionHubAnswers, clustersetv1alpha1.ConditionSteered}
+
+func sayOwn(ctx context.Context, l *local, own string, conditions ...metav1.Condition) error {
 	here := copies{l.cache}.Member(own)
 	if here == nil || !desired.Owned(here) {
 		return nil
 	}
 	return ensureStatus(ctx, l, here, func(m *clustersetv1alpha1.MemberCluster) {
-		meta.SetStatusCondition(&m.Status.Conditions, c) // whatever its spec is: no observedGeneration
+		for _, c := range conditions {
+			meta.SetStatusCondition(&m.Status.Conditions, c) // whatever its spec is: no observedGeneration
+		}
 	})
 }

@@ -23,7 +23,7 @@ func TestReach(t *testing.T) {
 	var r reach
 	says := func(status metav1.ConditionStatus, since time.Time) {
 		t.Helper()
-		if err := sayReach(t.Context(), g.local, "here", r.now(state, true, time.Time{}, now)); err != nil {
+		if err := sayOwn(t.Context(), g.local, "here", r.now(state, true, time.Time{}, now)); err != nil {
 			t.Fatal(err)
 		}
 		mc := g.here.get(own).(*clustersetv1alpha1.MemberCluster)

@@ -35,6 +35,8 @@ const (
 	reasonTooManyNamespaces = "TooManyNamespaces"
 	// reasonTooMuchMemory: a cluster's records take more memory than those of one cluster may.
 	reasonTooMuchMemory = "TooMuchMemory"
+	// reasonSteered: ClusterSetIPs are steered in another way than by the agent before.
+	reasonSteered = "Steered"
 	// reasonNotExtended: a Service of this cluster asks for endpoints of others, and gets none, or not as its policy wants.
 	reasonNotExtended = "NotExtended"
 )

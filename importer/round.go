@@ -27,6 +27,9 @@ type reconciler struct {
 	accounts *accounts
 	// noGlobals: this cluster lacks the kind GlobalService.
 	noGlobals bool
+	// labelsOnly and distribution are for each service's desired.Input.
+	labelsOnly   bool
+	distribution *string
 }
 
 func newReconciler(o Options, hub hub, l *local, recorder events.EventRecorder, c clock.WithDelayedExecution) *reconciler {
@@ -59,7 +62,7 @@ type round struct {
 func (r *reconciler) round(key types.NamespacedName) *round {
 	o := &round{reconciler: r, members: r.hub, in: desired.Input{
 		Key: key, DataPath: r.options.DataPath, Cluster: r.options.Cluster, Nodes: r.options.Nodes.Places(), Policy: r.options.Policy,
-		Unreachable: r.options.Unreachable, SkipGlobal: r.skipGlobal(),
+		Unreachable: r.options.Unreachable, SkipGlobal: r.skipGlobal(), LabelsOnly: r.labelsOnly, Distribution: r.distribution,
 	}}
 	if !r.hub.HasSynced() {
 		o.alone, o.members = true, copies{r.local.cache}

@@ -11,6 +11,7 @@ import (
 	"github.com/go-logr/logr"
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -99,7 +100,15 @@ func (i *runnable) Start(ctx context.Context) error {
 	if !hasGlobals {
 		log.Info("GlobalService isn't installed. Everything else is imported")
 	}
-	log.Info("Importing begins when all records of the hub are read", "serviceImports", version, "dataPath", i.options.DataPath)
+	var steered metav1.Condition
+	var distribution *string
+	retry(ctx, "Waiting for this cluster's API server to say what reads EndpointSlices here", func() (err error) {
+		if distribution, err = distributionOf(i.mgr.GetConfig(), i.mgr.GetHTTPClient()); err == nil {
+			steered, err = i.options.Steer.decide(ctx, i.mgr.GetAPIReader())
+		}
+		return err
+	})
+	log.Info("Importing begins when all records of the hub are read", "serviceImports", version, "dataPath", i.options.DataPath, "steered", steered.Message)
 	if i.options.Reached != nil {
 		select {
 		case <-ctx.Done():
@@ -112,9 +121,10 @@ func (i *runnable) Start(ctx context.Context) error {
 		return err
 	}
 	l := &local{cache: i.mgr.GetCache(), slices: ours, live: i.mgr.GetAPIReader(), client: writer, imports: version}
-	go reportReach(ctx, l, i.options, i.hub.Store)
 	r := newReconciler(i.options, i.hub.Store, l, i.mgr.GetEventRecorder("clusterset-importer"), clock.RealClock{})
-	r.noGlobals = !hasGlobals
+	r.noGlobals, r.labelsOnly, r.distribution = !hasGlobals, steered.Reason == clustersetv1alpha1.ReasonLabels, distribution
+	r.report.steered(ctx, copies{l.cache}.Member(i.options.Cluster), steered)
+	go reportReach(ctx, l, i.options, i.hub.Store, steered)
 	all := make(chan event.GenericEvent, 1)
 	awaitNodes(ctx, i.options.Nodes, r.across, func() { reconcileAll(all) })
 	if !r.skipGlobal() {

@@ -95,7 +95,7 @@ func service(namespace, name string, selector map[string]string, ips ...string) 
 
 func TestRender(t *testing.T) {
 	for name, change := range map[string]func(*Facts){
-		"healthy": func(*Facts) {},
+		"healthy": func(f *Facts) { f.Set.Steered = "by hints, because neither Cilium nor OVN-Kubernetes was found" },
 		"bare": func(f *Facts) { // a new cluster without any setup, checked without flags
 			for i := range f.Cluster.CRDs {
 				f.Cluster.CRDs[i].Served = false

@@ -188,6 +188,9 @@ func checkLocation(f *Facts) []Finding {
 	if servers > 0 && len(all) == 0 {
 		all = append(all, ok("the DNS servers rank endpoints from where their MemberCluster is, %s", is))
 	}
+	if f.Set.Steered != "" {
+		all = append(all, ok("ClusterSetIPs are steered %s", f.Set.Steered))
+	}
 	return all
 }
 

@@ -33,6 +33,11 @@ func Build(f Facts) Report {
 		r.Cluster, mirrored = f.Local.Cluster, f.Local.Members
 	}
 	r.Hub = hubOf(f, mirrored)
+	for i := range mirrored {
+		if said := meta.FindStatusCondition(mirrored[i].Status.Conditions, clustersetv1alpha1.ConditionSteered); said != nil {
+			r.Steered = said.Message
+		}
+	}
 	members, asked := mirrored, f.asked()
 	exports := map[string]int{}
 	if asked {

@@ -25,6 +25,8 @@ type Report struct {
 	Time time.Time `json:"time"`
 	// Cluster is the local cluster's name in the set, empty if it isn't known or was not read.
 	Cluster string `json:"cluster,omitempty"`
+	// Steered is how the agent here tells service proxies which endpoints ClusterSetIPs lead to, and why, empty if it isn't known.
+	Steered string `json:"steered,omitempty"`
 	Hub     Hub    `json:"hub"`
 	// Clusters are the set's clusters, by name.
 	Clusters []Cluster `json:"clusters"`

@@ -200,6 +200,8 @@ func facts() map[string]Facts {
 		},
 	}
 	old := member("beijing", "cn-north-1a/cn-north-1", clustersetv1alpha1.MemberReady, nil, answers(metav1.ConditionFalse, 14*time.Minute))
+	old.Status.Conditions = append(old.Status.Conditions, condition(clustersetv1alpha1.ConditionSteered, metav1.ConditionTrue,
+		clustersetv1alpha1.ReasonLabels, "by labels, because Cilium runs, and reads no hints without enable-service-topology"))
 	refused := *old.DeepCopy()
 	refused.Status.Conditions[0].Reason = clustersetv1alpha1.ReasonHubRefuses
 	held := local(members()...)

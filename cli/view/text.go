@@ -49,6 +49,9 @@ func (s Screen) hub(w *screen.Writer, r Report) {
 	if r.Cluster != "" {
 		w.Line(screen.Cell{Text: "Cluster   ", Colour: screen.Head}, screen.Cell{Text: r.Cluster})
 	}
+	if s.Wide && r.Steered != "" {
+		w.Line(screen.Cell{Text: "Steered   ", Colour: screen.Head}, screen.Cell{Text: r.Steered})
+	}
 }
 
 func (s Screen) clusters(w *screen.Writer, r Report) {

@@ -41,6 +41,7 @@ type state struct {
 	minReady   int
 	byService  bool // the service states the policy; otherwise it is the default
 	ipv6, mess bool // mess: if the service states a complete policy, the default is a different one
+	labels     bool // something reads no hints
 }
 
 // TestNameAndAddressLeadToTheSame uses random states. For each zone of a cluster's nodes, it compares the endpoints in a DNS answer,
@@ -61,6 +62,12 @@ func TestNameAndAddressLeadToTheSame(t *testing.T) {
 			name, address := s.rule(n.Zone, false), s.rule(n.Zone, true)
 			if got := s.answered(t, headless, n); !slices.Equal(got, name) {
 				t.Errorf("seed %d: in zone %q the name has %v, the rule says %v\n%+v", seed, n.Zone, got, name, s)
+			}
+			if s.labels {
+				if got, want := chosenByKubeProxy(vip.Slices, ""), s.ruleAnywhere(); !slices.Equal(got, want) {
+					t.Errorf("seed %d: without hints the address leads to %v, the rule says %v\n%+v", seed, got, want, s)
+				}
+				continue
 			}
 			got := chosenByKubeProxy(vip.Slices, n.Zone)
 			switch {
@@ -132,6 +139,15 @@ func (s *state) rule(zone string, isAddress bool) []string {
 		}
 	}
 	return nil
+}
+
+// ruleAnywhere returns the endpoints to use behind an address where nothing tells zones apart (D30): those that any zone would use.
+func (s *state) ruleAnywhere() (used []string) {
+	for _, n := range s.places() {
+		used = append(used, s.rule(n.Zone, true)...)
+	}
+	slices.Sort(used)
+	return slices.Compact(used)
 }
 
 // near reports whether a pod is as near to a zone of the first cluster as the tier requires (A26, A27). An empty tier requires nothing.
@@ -280,7 +296,7 @@ func (s *state) input(t *testing.T) records.Service {
 		manifests = append(manifests, records.Exported(s.sites[i].name, "shop", "web", fmt.Sprintf("10.%d.0.1", 100+i), "10.0.0.1"))
 	}
 	in := records.Input(t, desired.DataPathPods, manifests...)
-	in.Cluster, in.Nodes, in.Policy = s.sites[0].name, s.nodes, s.defaults(t)
+	in.Cluster, in.Nodes, in.LabelsOnly, in.Policy = s.sites[0].name, s.nodes, s.labels, s.defaults(t)
 	in.Unreachable = func(cluster string) bool {
 		return slices.ContainsFunc(s.sites, func(of site) bool { return of.name == cluster && of.cut })
 	}
@@ -373,5 +389,6 @@ func randomState(r *rand.Rand) *state {
 			s.nodes = append(s.nodes, topology.Location{Zone: zone, Region: region})
 		}
 	}
+	s.labels = r.IntN(4) == 0
 	return s
 }

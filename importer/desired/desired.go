@@ -30,6 +30,10 @@ type Input struct {
 	Cluster string
 	// Nodes are the locations of its nodes, sorted, without duplicates. Empty means unknown.
 	Nodes []topology.Location
+	// LabelsOnly says that something in this cluster reads no hints.
+	LabelsOnly bool
+	// Distribution is the derived Service's trafficDistribution; nil where the API server doesn't know the field.
+	Distribution *string
 	// Policy is the default for what the service's own policy doesn't state.
 	Policy topology.Policy
 

@@ -41,7 +41,7 @@ type choice struct {
 // none.
 func (c *choice) decide(w *work) {
 	c.last = w.last(c.among, 0)
-	c.hinted = !w.in.unzoned() && (len(w.views) <= maxHints || !slices.ContainsFunc(c.among, func(r *record) bool {
+	c.hinted = !w.in.LabelsOnly && !w.in.unzoned() && (len(w.views) <= maxHints || !slices.ContainsFunc(c.among, func(r *record) bool {
 		return slices.ContainsFunc(r.targets, func(t target) bool { return len(w.zonesOf(&t, c.last)) > maxHints })
 	}))
 }

@@ -90,7 +90,7 @@ func zones(n int) (all []topology.Location) {
 }
 
 // TestSteering imports into a, which has nodes in zones a1 and a2, from a itself, from b in the same region, and from c far away (D2, D6,
-// D20, D21, D22, D23, D24 and D25 of docs/spec/data-path.md). Which endpoints are chosen is agree_test.go's.
+// D20, D21, D22, D23, D24, D25 and D30 of docs/spec/data-path.md). Which endpoints are chosen is agree_test.go's.
 func TestSteering(t *testing.T) {
 	base := func(t *testing.T, more ...string) records.Service {
 		in := records.Input(t, desired.DataPathPods, append([]string{
@@ -164,6 +164,10 @@ func TestSteering(t *testing.T) {
 			"nodes without zones: labels", func(in *records.Service) { in.Nodes = []topology.Location{{}, {Zone: "a1"}} },
 			[]string{member("a", "a1", "north", "Ready", "")},
 			[]string{"10.1.1.1", "-10.1.1.2", "-10.2.1.1", "-10.3.1.1"},
+		},
+		{
+			"labels alone: what no zone would choose is hidden", func(in *records.Service) { in.LabelsOnly = true }, nil, // D30
+			[]string{"10.1.1.1", "10.1.1.2", "-10.2.1.1", "-10.3.1.1"},
 		},
 		{
 			"nodes without zones, nothing ready: all that might be", func(in *records.Service) {

@@ -144,6 +144,9 @@ func (w *work) derivedService() *corev1.Service {
 	}
 	svc := w.service(api.DerivedServiceName(w.in.Key.Namespace, w.in.Key.Name), w.in.Derived)
 	svc.Labels[api.LabelServiceName] = w.in.Key.Name
+	// Other proxies only use hints if this requests it. Kubernetes' own controller writes hints only for Services with a selector, which somebody may
+	// give to one under the service's own name.
+	svc.Spec.TrafficDistribution = w.in.Distribution
 	return svc
 }
 
@@ -154,15 +157,13 @@ func (w *work) derivedService() *corev1.Service {
 func (w *work) service(name string, has *corev1.Service) *corev1.Service {
 	r := &w.resolved
 	svc := &corev1.Service{ObjectMeta: w.objectMeta(name)}
-	// kube-proxy up to Kubernetes 1.30, and other proxies, only use hints if the Service requests it.
+	// kube-proxy up to Kubernetes 1.30 only uses hints if this requests it.
 	svc.Annotations = map[string]string{corev1.AnnotationTopologyMode: "Auto"}
 	s := &svc.Spec
 	s.Type = corev1.ServiceTypeClusterIP
 	s.SessionAffinity = r.SessionAffinity
 	s.SessionAffinityConfig = affinityConfig(r.SessionAffinity, r.SessionAffinityConfig)
 	s.InternalTrafficPolicy = r.InternalTrafficPolicy
-	// TrafficDistribution stays nil: the importer sets the hints (assignHints). An older API server would refuse the newer values, and with
-	// them the whole Service.
 	s.Ports = make([]corev1.ServicePort, 0, len(r.Ports))
 	for _, p := range r.Ports {
 		s.Ports = append(s.Ports, corev1.ServicePort{

@@ -35,7 +35,7 @@ type nodeSpec struct {
 	mode mode
 }
 
-// node is a network namespace with a kube-proxy, and its Node object. There is no kubelet.
+// node is a network namespace with a kube-proxy or a stand-in for another service proxy, and its Node object. There is no kubelet.
 type node struct {
 	nodeSpec
 	name    string
@@ -43,6 +43,7 @@ type node struct {
 	number  int // 1, 2, …
 	ns      *namespace
 	proxy   *fleet.Program
+	end     func()       // ends the stand-in
 	given   int          // pod addresses handed out so far
 	api     net.Listener // the cluster's API server
 }
@@ -76,6 +77,9 @@ func (c *cluster) node(t *testing.T, spec nodeSpec) *node {
 func (n *node) stop() {
 	if n.proxy != nil {
 		n.proxy.Kill()
+	}
+	if n.end != nil {
+		n.end()
 	}
 	if n.api != nil {
 		_ = n.api.Close()
@@ -111,6 +115,10 @@ func (n *node) start(ctx context.Context) (err error) {
 	zone := n.zone
 	if err := n.setZone(ctx, ""); err != nil {
 		return err
+	}
+	if n.mode == ovn {
+		n.end = n.standIn()
+		return n.setZone(ctx, zone)
 	}
 	kubeconfig, err := n.cluster.Plane.KubeconfigFor("system:kube-proxy") // has the role system:node-proxier
 	if err != nil {
@@ -212,8 +220,9 @@ func (n *node) setZone(ctx context.Context, zone string) error {
 	if zone != "" {
 		labels += ", topology.kubernetes.io/zone: " + zone
 	}
-	manifest := fmt.Sprintf("{apiVersion: v1, kind: Node, metadata: {name: %s, labels: {%s}}, spec: {podCIDR: %q, podCIDRs: [%q, %q]}}",
-		n.name, labels, pods4(c, n.number), pods4(c, n.number), pods6(c, n.number))
+	annotations := map[mode]string{ovn: "k8s.ovn.org/node-chassis-id: b1f96182"}[n.mode]
+	manifest := fmt.Sprintf("{apiVersion: v1, kind: Node, metadata: {name: %s, labels: {%s}, annotations: {%s}}, spec: {podCIDR: %q, podCIDRs: [%q, %q]}}",
+		n.name, labels, annotations, pods4(c, n.number), pods4(c, n.number), pods6(c, n.number))
 	if err := n.cluster.Plane.ApplyContext(ctx, []byte(manifest)); err != nil {
 		return err
 	}

@@ -199,11 +199,11 @@ func (s *service) told(derived ...string) {
 		if err != nil {
 			return err
 		}
-		const byTopologyMode = "; its own zone, if that has 3"
+		const byDistribution = "; its own zone, if that has 1"
 		vip := s.vip + ":80; 1 request each connection"
 		want := map[string]string{
-			"vip": vip, "derived-vip": s.vip + ":80" + byTopologyMode + "; 1 request each connection",
-			"derived": strings.Join(derived, ", ") + byTopologyMode,
+			"vip": vip, "derived-vip": s.vip + ":80" + byDistribution + "; 1 request each connection",
+			"derived": strings.Join(derived, ", ") + byDistribution,
 		}
 		if fmt.Sprint(got) != fmt.Sprint(want) {
 			return fmt.Errorf("what Envoy is told:\n%q, want\n%q", got, want)

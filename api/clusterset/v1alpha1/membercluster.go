@@ -364,6 +364,16 @@ const (
 	// ReasonHubRefusesToken goes with HubAnswers=False: the hub doesn't accept the agent's token, because it was revoked, has expired or is another hub's.
 	ReasonHubRefusesToken = "RefusesToken"
 
+	// ConditionSteered is True on a member's copy of its own MemberCluster. Its reason and message say how the agent tells service proxies which
+	// endpoints ClusterSetIPs lead to, and why so.
+	ConditionSteered = "Steered"
+
+	// ReasonHints goes with Steered=True: by hints of endpoints, and by labels of slices where hints don't suffice.
+	ReasonHints = "Hints"
+
+	// ReasonLabels goes with Steered=True: by labels of slices alone.
+	ReasonLabels = "Labels"
+
 	// ConditionOnHub is False on a member's copy of a MemberCluster that the hub has lost, until it is back or somebody deletes the copy. Otherwise
 	// the condition is absent.
 	ConditionOnHub = "OnHub"

@@ -1,0 +1,128 @@
+package importer
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/version"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
+
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/internal/text"
+)
+
+// Steer is how this cluster's service proxies are told which endpoints ClusterSetIPs lead to (D30).
+type Steer string
+
+// The values of Steer. SteerLabels hides slices of endpoints that aren't to be used, for proxies that read no hints. SteerAuto is one of the
+// others, by what runs in the cluster.
+const (
+	SteerHints  Steer = "hints"
+	SteerLabels Steer = "labels"
+	SteerAuto   Steer = "auto"
+)
+
+// Check returns an error if it is none of the values.
+func (s Steer) Check() error {
+	switch s {
+	case SteerHints, SteerLabels, SteerAuto:
+		return nil
+	}
+	return fmt.Errorf("unknown value %q: want hints, labels or auto", string(s))
+}
+
+// ciliumConfig is the configuration of Cilium, where its documentation installs it.
+var ciliumConfig = client.ObjectKey{Namespace: metav1.NamespaceSystem, Name: "cilium-config"}
+
+const (
+	// ovnChassis is an annotation that OVN-Kubernetes sets on each node where it starts, in all of its modes (SetL3GatewayConfig in
+	// go-controller/pkg/util/node_annotations.go, v1.3.0). Its API group would say less: CustomResourceDefinitions outlive what installed them.
+	ovnChassis = "k8s.ovn.org/node-chassis-id"
+	// nodesLooked is how many nodes are looked at: what balances connections runs on all of them.
+	nodesLooked = 100
+)
+
+// decide returns the condition Steered. It reads past the cache, once: a service proxy isn't replaced while a cluster works.
+func (s Steer) decide(ctx context.Context, live client.Reader) (metav1.Condition, error) {
+	if s != SteerAuto {
+		return steered(s, "as --steer says"), nil
+	}
+	var cilium corev1.ConfigMap
+	hidden, err := unseen(live.Get(ctx, ciliumConfig, &cilium))
+	switch {
+	case err != nil:
+		return metav1.Condition{}, fmt.Errorf("get ConfigMap %s: %w", ciliumConfig, err)
+	case cilium.Data["enable-service-topology"] == "true":
+		return steered(SteerHints, "because Cilium runs, and reads them with enable-service-topology"), nil
+	case cilium.Name != "":
+		return steered(SteerLabels, "because Cilium runs, and reads no hints without enable-service-topology"), nil
+	}
+	nodes := metav1.PartialObjectMetadataList{}
+	nodes.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NodeList"))
+	hiddenNodes, err := unseen(live.List(ctx, &nodes, client.Limit(nodesLooked)))
+	if err != nil {
+		return metav1.Condition{}, fmt.Errorf("list Nodes: %w", err)
+	}
+	for i := range nodes.Items {
+		if n := &nodes.Items[i]; n.Annotations[ovnChassis] != "" {
+			return steered(SteerLabels, fmt.Sprintf("because OVN-Kubernetes runs, which reads no hints: node %s has %s", n.Name, ovnChassis)), nil
+		}
+	}
+	return steered(SteerHints, "because neither Cilium nor OVN-Kubernetes was found"+hidden+hiddenNodes), nil
+}
+
+// unseen takes an object that doesn't exist, or that the agent may not read, for absent. Of the latter it returns words.
+func unseen(err error) (words string, _ error) {
+	if apierrors.IsForbidden(err) {
+		return fmt.Sprintf("; the agent may not look: %v", err), nil
+	}
+	return "", client.IgnoreNotFound(err)
+}
+
+func steered(by Steer, why string) metav1.Condition {
+	reason := map[Steer]string{SteerHints: clustersetv1alpha1.ReasonHints, SteerLabels: clustersetv1alpha1.ReasonLabels}[by]
+	return metav1.Condition{Type: clustersetv1alpha1.ConditionSteered, Status: metav1.ConditionTrue, Reason: reason, Message: fmt.Sprintf("by %s, %s", by, why)}
+}
+
+// steered reports that ClusterSetIPs are now steered in another way than by the agent before, by our copy of this cluster's MemberCluster.
+func (r *reporter) steered(ctx context.Context, own *clustersetv1alpha1.MemberCluster, now metav1.Condition) {
+	if own == nil {
+		return
+	}
+	if was := meta.FindStatusCondition(own.Status.Conditions, now.Type); was != nil && was.Reason != now.Reason {
+		logf.FromContext(ctx).Info("ClusterSetIPs are steered in another way than before", "now", now.Message, "before", was.Message)
+		r.event(ctx, own, reasonSteered, "Import", "%s", text.Truncate(fmt.Sprintf("ClusterSetIPs are steered %s; before, %s", now.Message, was.Message), maxNote))
+	}
+}
+
+// distributionOf returns the trafficDistribution of derived Services. An API server that doesn't know the field would drop it, and each reconcile
+// would write it again. One that knows its newer name warns of the other, which means the same.
+func distributionOf(config *rest.Config, over *http.Client) (*string, error) {
+	c, err := discovery.NewDiscoveryClientForConfigAndClient(config, over)
+	if err != nil {
+		return nil, fmt.Errorf("ask for the API server's version: %w", err)
+	}
+	info, err := c.ServerVersion()
+	if err != nil {
+		return nil, fmt.Errorf("ask for the API server's version: %w", err)
+	}
+	is, err := version.ParseGeneric(info.GitVersion)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("parse the API server's version: %w", err)
+	case is.AtLeast(version.MustParseGeneric("1.35.0")):
+		return ptr.To(corev1.ServiceTrafficDistributionPreferSameZone), nil
+	case is.AtLeast(version.MustParseGeneric("1.31.0")):
+		return ptr.To(corev1.ServiceTrafficDistributionPreferClose), nil
+	}
+	return nil, nil
+}
