@@ -30,7 +30,8 @@ the services that clusters disagree about, that don't work, or that currently le
 
 It reads the local cluster, which has a copy of each cluster's location and phase. With --hub-kubeconfig it also reads the
 hub: whether it answers, the current heartbeats, and the conflicts of all services instead of only this cluster's exports.
-Without a local cluster, or if the current context isn't a member or is down, it reads only the hub.
+Without a local cluster, or if the current context isn't a member or is down, it reads only the hub. -o wide also reads the metrics of the
+local cluster's DNS servers: what share of their answers left the zone and the region.
 
 The exit code is 1 if there is a problem: a cluster that is silent or has never been heard; this one, if it has left; a service that isn't exported or
 imported as it should be, or whose name has no address because only Expired clusters have endpoints of it; a cluster that doesn't follow the hub;
@@ -70,6 +71,9 @@ func (s *statusCommand) look(ctx context.Context, local, hub *objects.Cluster, u
 	why := unknown
 	if why == nil {
 		f, err := view.Fetch(ctx, local, hub)
+		if err == nil && s.wide() {
+			f.Traffic = view.FetchTraffic(ctx, local, f.Local.Pods)
+		}
 		if err == nil || hub == nil || ctx.Err() != nil {
 			return f, err
 		}

@@ -77,7 +77,7 @@ func (c *ClusterSet) reply(w dns.ResponseWriter, r *dns.Msg, z *zone, snapshot *
 	case m == nil:
 		m = c.replyNegative(r, z, snapshot, l.Kind == index.NameError)
 	case l.Kind == index.ServiceName:
-		c.tiers.count(l.Set)
+		c.tiers[l.Set.Count()].Inc()
 	}
 	m.Truncated = fits.full()
 	if snapshot.Stale() {

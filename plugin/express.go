@@ -20,7 +20,7 @@ func (c *ClusterSet) expressAnswers(cached bool) *express.Answers {
 		TTL: c.ttl, Refresh: soaRefresh, Retry: soaRetry, Expire: soaExpire, MaxAnswers: c.maxAnswers,
 		Snapshot: c.index.Snapshot,
 		Self:     c.self.load,
-		Count:    func(set *index.Set) { c.tiers.count(set) },
+		Count:    func(set *index.Set) { c.tiers[set.Count()].Inc() },
 	}
 	for _, z := range c.zones {
 		through := c.mayFallThrough(z)

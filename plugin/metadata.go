@@ -58,16 +58,8 @@ func (c *ClusterSet) Metadata(ctx context.Context, state request.Request) contex
 
 // tierOf names the tier that a service's addresses came from, with the label values of answers_total.
 func tierOf(s *index.Set) string {
-	switch {
-	case s == nil:
+	if s == nil || len(s.Addrs) == 0 && s.Source != index.SourceClusterSetIPs {
 		return ""
-	case s.Source == index.SourceClusterSetIPs:
-		return "vip"
-	case len(s.Addrs) == 0:
-		return ""
-	case s.Degraded:
-		return "degraded"
-	default:
-		return s.Tier.String()
 	}
+	return s.AnswerTier().String()
 }

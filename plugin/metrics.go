@@ -7,7 +7,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/clusterset/clusterset/internal/index"
-	"github.com/clusterset/clusterset/internal/topology"
 	"github.com/clusterset/clusterset/internal/version"
 	"github.com/clusterset/clusterset/plugin/express"
 )
@@ -15,6 +14,7 @@ import (
 var (
 	answersTotal = counters("answers_total",
 		"Positive answers for a service's own name, by the tier of the addresses: cluster, zone, region, any, vip (a ClusterSetIP), or degraded (only Suspect, drained or unreachable clusters were left).", "tier")
+	_               = collected(newServiceAnswers(running))
 	unsyncedAnswers = collected(prometheus.NewCounter(prometheus.CounterOpts{
 		Name: prefix + "unsynced_answers_total",
 		Help: "Queries answered SERVFAIL because the source hasn't been read since the start and no earlier state is known.",
@@ -110,27 +110,11 @@ const (
 )
 
 // tierCounters are the children of answersTotal, looked up once: WithLabelValues takes a lock and hashes strings.
-type tierCounters struct {
-	byTier        [topology.Cluster + 1]prometheus.Counter
-	vip, degraded prometheus.Counter
-}
+type tierCounters [index.AnswerTiers]prometheus.Counter
 
-func newTierCounters() tierCounters {
-	var t tierCounters
-	for tier := range t.byTier {
-		t.byTier[tier] = answersTotal.WithLabelValues(topology.Tier(tier).String()) //nolint:gosec // four tiers
+func newTierCounters() (t tierCounters) {
+	for tier := range t {
+		t[tier] = answersTotal.WithLabelValues(index.AnswerTier(tier).String()) //nolint:gosec // six tiers
 	}
-	t.vip, t.degraded = answersTotal.WithLabelValues("vip"), answersTotal.WithLabelValues("degraded")
 	return t
-}
-
-func (t *tierCounters) count(s *index.Set) {
-	switch {
-	case s.Source == index.SourceClusterSetIPs:
-		t.vip.Inc()
-	case s.Degraded:
-		t.degraded.Inc()
-	default:
-		t.byTier[s.Tier].Inc()
-	}
 }

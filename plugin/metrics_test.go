@@ -41,7 +41,8 @@ func TestMetricLabelsAreBounded(t *testing.T) {
 		"tier":   {"cluster", "zone", "region", "any", "vip", "degraded"},
 		"source": {"kubernetes", "manifests"},
 		// other is for objects of kinds that are not served, file for files and directories that could not be read.
-		"kind": {"ServiceImport", "EndpointSlice", "GlobalService", "MemberCluster", "Reachability", "other", "file"},
+		"kind":              {"ServiceImport", "EndpointSlice", "GlobalService", "MemberCluster", "Reachability", "other", "file"},
+		"service_namespace": {""}, "service_name": {""}, // services have series of their own once they are asked for: TestAnswersByService
 		// A single series, which describes this binary.
 		"version": {version.String()}, "goversion": {runtime.Version()},
 	}
@@ -83,4 +84,62 @@ func ourMetrics(t *testing.T) []*dto.MetricFamily {
 		t.Fatal(err)
 	}
 	return slices.DeleteFunc(families, func(f *dto.MetricFamily) bool { return !strings.HasPrefix(f.GetName(), "coredns_clusterset_") })
+}
+
+// Rule A65 of docs/spec/answers.md: 500 services have series of their own, as long as they exist. The others share one for each tier.
+func TestAnswersByService(t *testing.T) {
+	c := newTestPlugin(t, vip("vip", "10.1.0.1"))
+	answers := newServiceAnswers(func() []*source { return []*source{{indexes: []*index.Index{c.index}}} })
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(answers)
+	series := func() (services int, total func(name string) float64) {
+		families, err := registry.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		sums := map[string]float64{}
+		for _, m := range families[0].GetMetric() {
+			sums[m.GetLabel()[0].GetValue()] += m.GetCounter().GetValue()
+		}
+		return len(sums), func(name string) float64 { return sums[name] }
+	}
+	ask := func(name string) {
+		q := new(dns.Msg).SetQuestion(name+".ns.svc.clusterset.local.", dns.TypeA)
+		if _, err := c.ServeDNS(t.Context(), &discard{}, q); err != nil {
+			t.Fatal(err)
+		}
+	}
+	all := func() {
+		for i := range maxCountedServices {
+			ask(fmt.Sprint("s", i))
+		}
+	}
+	ask("vip")
+	if n, total := series(); n != 1 || total("") != 0 {
+		t.Errorf("before any is asked for there are series of %d services, with %v answers", n, total(""))
+	}
+	for i := range maxCountedServices + 2 {
+		c.index.Put(headless(fmt.Sprint("s", i), 1)...)
+	}
+	all()
+	c.index.Put(headless("s0", 2)...) // its Sets are built anew
+	all()
+	if n, total := series(); n != maxCountedServices+1 || total("s0") != 2 || total("") != 0 {
+		t.Errorf("there are series of %d services, and %v and %v answers", n, total("s0"), total(""))
+	}
+	ask(fmt.Sprint("s", maxCountedServices))
+	all()
+	if n, total := series(); n != maxCountedServices+1 || total("s0") != 3 || total("") != 1 {
+		t.Errorf("with one more, there are series of %d services, and %v and %v answers", n, total("s0"), total(""))
+	}
+	for _, o := range headless("s0", 1) {
+		c.index.Delete(o.Kind(), o.ID())
+	}
+	if n, total := series(); n != maxCountedServices || total("s0") != 0 {
+		t.Errorf("without one, there are series of %d services, and %v answers", n, total("s0"))
+	}
+	ask(fmt.Sprint("s", maxCountedServices+1))
+	if n, total := series(); n != maxCountedServices+1 || total(fmt.Sprint("s", maxCountedServices+1)) != 1 || total("") != 1 {
+		t.Errorf("another in its place: there are series of %d services, and %v answers of the others", n, total(""))
+	}
 }

@@ -128,6 +128,8 @@ type Source struct {
 	// Local is what was read of a member, and Asked what only `clusterset doctor` asks, as of its Now. Nil: that hasn't been read.
 	Local *view.LocalFacts `json:"-"`
 	Asked *doctor.Facts    `json:"-"`
+	// Traffic is that of a member's DNS servers, read with Asked.
+	Traffic *view.Traffic `json:"-"`
 }
 
 // lost reports whether it can't be read.

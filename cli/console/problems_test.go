@@ -42,7 +42,7 @@ func observed(t *testing.T) *Server {
 	}
 	s.now.sources = []*Source{
 		{Role: RoleHub, Context: "hub", State: Live, Asked: &doctor.Facts{Now: askedAt, Hub: &doctor.Server{What: "hub", Timed: true, Skew: -90 * time.Second}}},
-		{Role: RoleMember, Context: "bj", Cluster: "beijing", State: Live, Local: local, Asked: asked()},
+		{Role: RoleMember, Context: "bj", Cluster: "beijing", State: Live, Local: local, Asked: asked(), Traffic: &view.Traffic{Servers: 2, Services: map[string]map[string]float64{"shop/web": {"zone": 40, "any": 2}}}},
 		{Role: RoleMember, Context: "tj", Cluster: "tianjin", State: Away, Error: "connection refused"},
 	}
 	return s

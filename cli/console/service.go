@@ -26,7 +26,9 @@ type Service struct {
 	Rows []preview.Cell `json:"rows"`
 	// ClusterSetIPs are those in the members that the console reads, by context.
 	ClusterSetIPs map[string][]string `json:"clusterSetIPs,omitempty"`
-	Notes         []string            `json:"notes,omitempty"`
+	// Led is how far answers led there, as counted so far.
+	Led   map[string]map[string]float64 `json:"led,omitempty"`
+	Notes []string                      `json:"notes,omitempty"`
 }
 
 // service answers /api/service.
@@ -35,7 +37,7 @@ func (s *Server) service(ctx context.Context, q url.Values) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &Service{Item: seen(is.set.state, key), Effects: []preview.Effect{}, Rows: []preview.Cell{}, ClusterSetIPs: map[string][]string{}, Notes: is.notes}
+	out := &Service{Item: seen(is.set.state, key), Effects: []preview.Effect{}, Rows: []preview.Cell{}, ClusterSetIPs: map[string][]string{}, Led: map[string]map[string]float64{}, Notes: is.notes}
 	then := seen(is.after, key)
 	if out.Item == nil && then == nil {
 		return nil, fmt.Errorf("no cluster exports %s", key)
@@ -61,6 +63,9 @@ func (s *Server) service(ctx context.Context, q url.Values) (*Service, error) {
 	for _, from := range is.sources {
 		if from.Local != nil {
 			out.ClusterSetIPs[from.Context] = from.clusterSetIPs(key)
+		}
+		if from.Traffic != nil && from.Traffic.Servers > 0 {
+			out.Led[from.Context] = from.Traffic.Services[key.String()]
 		}
 	}
 	return out, nil

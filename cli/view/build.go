@@ -27,7 +27,7 @@ func Build(f Facts) Report {
 		local := *f.Local
 		local.Reach, f.Local = nil, &local
 	}
-	r := Report{Time: f.Now, Notes: slices.Clone(f.Notes), Clusters: []Cluster{}}
+	r := Report{Time: f.Now, Notes: slices.Clone(f.Notes), traffic: f.Traffic, Clusters: []Cluster{}}
 	var mirrored []clustersetv1alpha1.MemberCluster
 	if f.Local != nil {
 		r.Cluster, mirrored = f.Local.Cluster, f.Local.Members

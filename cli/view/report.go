@@ -37,6 +37,8 @@ type Report struct {
 	Elsewhere []Problem `json:"elsewhere,omitempty"`
 	// Notes are other things to know.
 	Notes []string `json:"notes,omitempty"`
+
+	traffic *Traffic
 }
 
 // HubState says whether the hub answers.
@@ -145,6 +147,8 @@ type Facts struct {
 	Local *LocalFacts
 	Hub   *HubFacts
 	Notes []string
+	// Traffic is the local cluster's, nil if it was not read.
+	Traffic *Traffic
 }
 
 // asked reports whether the hub was read.

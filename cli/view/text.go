@@ -28,6 +28,9 @@ func (s Screen) Render(r Report) string {
 	s.clusters(w, r)
 	w.Blank()
 	s.services(w, r.Services)
+	if r.traffic != nil {
+		s.traffic(w, r.traffic)
+	}
 	s.problems(w, r.All())
 	for _, note := range r.Notes {
 		w.Line(screen.Cell{Text: "Note: ", Colour: screen.Warn}, screen.Cell{Text: note})

@@ -15,7 +15,8 @@ type Service struct {
 	slices   []*EndpointSlice
 	global   *GlobalService
 
-	sets [dialects]*Set // nil if the service doesn't exist
+	sets  [dialects]*Set // nil if the service doesn't exist
+	tally *tally         // handed on from one state to the next; nil until a Set is ranked
 }
 
 // Key returns the service's key.
@@ -70,6 +71,14 @@ func (s *Service) build(r *ranker) {
 		global = mcs
 	}
 	s.sets = [...]*Set{MCS: mcs, Global: global}
+	for _, set := range s.sets {
+		if set != nil && set.Source != SourceClusterSetIPs {
+			if s.tally == nil {
+				s.tally = &tally{}
+			}
+			set.tally = s.tally
+		}
+	}
 }
 
 // portsDiffer reports whether some endpoints have other ports than their service.

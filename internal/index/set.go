@@ -48,6 +48,7 @@ type Set struct {
 
 	// zonal has the answers to names with a zone in front. It is nil for services that aren't headless.
 	zonal *zonal
+	tally *tally // the service's; nil for ClusterSetIPs
 }
 
 // Addrs are sorted addresses, IPv4 before IPv6.

@@ -52,7 +52,7 @@ var labelValuesRE = regexp.MustCompile(`^label_values\((.*), \w+\)$`)
 
 // filled replaces the variables in an expression, as Grafana does.
 func filled(expr string) string {
-	expr = strings.ReplaceAll(expr, "$__rate_interval", "2m")
+	expr = strings.NewReplacer("$__rate_interval", "2m", "$__range", "2m").Replace(expr)
 	return regexp.MustCompile(`\$\w+`).ReplaceAllString(expr, ".*")
 }
 

@@ -23,7 +23,7 @@ import (
 
 const root = "../.."
 
-func TestMain(m *testing.M) { fleettest.Main(m) }
+func TestMain(m *testing.M) { fleettest.MainWithBeacons(m) }
 
 // chromium returns the path of the browser. Without one the test is skipped, or fails if CLUSTERSET_CHROMIUM is "required".
 func chromium(t testing.TB) string {

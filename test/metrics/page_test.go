@@ -29,7 +29,7 @@ Every process serves metrics in the Prometheus format. The chart can create a Se
 (` + "`metrics.serviceMonitor.enabled`" + `), a PrometheusRule with alerts (` + "`metrics.rules.enabled`" + `), and ConfigMaps with Grafana
 dashboards (` + "`metrics.dashboards.enabled`" + `).
 
-Series with known labels exist from the start, with the value 0. No label holds a query's name, a service or an address.
+Series with known labels exist from the start, with the value 0. No label holds a query's name or an address; at most 500 services have series.
 `
 
 // buildInfo is registered by the clusterset program, not by its agent and hub packages.
@@ -121,7 +121,9 @@ func kindOf(t *testing.T, c prometheus.Collector) string {
 	switch c.(type) {
 	case *prometheus.GaugeVec, prometheus.Gauge: // before Counter, because a Gauge has all methods of a Counter
 		return "gauge"
-	case *prometheus.CounterVec, prometheus.Counter:
+	case interface {
+		GetMetricWithLabelValues(...string) (prometheus.Counter, error)
+	}, prometheus.Counter:
 		return "counter"
 	case *prometheus.HistogramVec, prometheus.Histogram:
 		return "histogram"

@@ -61,12 +61,20 @@ func Member(config *rest.Config, name, flags string, to *console.Server) (*Sourc
 	}
 	s := &Source{change: to.AddSource(console.Source{Role: console.RoleMember, Context: name, Server: c.Server, State: console.Loading}), every: memberEvery}
 	// It reads no Secret, and asks for no rights: what the account may not read shows anyway.
-	s.asks = (&doctor.Gatherer{Cluster: config, ClusterFlags: flags, Zones: doctor.Zones, ClusterDNS: doctor.ClusterDNS}).Ask
+	g := &doctor.Gatherer{Cluster: config, ClusterFlags: flags, Zones: doctor.Zones, ClusterDNS: doctor.ClusterDNS}
+	var pods []view.Pod
+	s.asks = func(ctx context.Context) *doctor.Facts {
+		facts := g.Ask(ctx)
+		traffic := view.FetchTraffic(ctx, c, pods)
+		s.change(func(is *console.Source) { is.Traffic = traffic })
+		return facts
+	}
 	s.read = func(ctx context.Context) error {
 		local, err := view.FetchLocal(ctx, c)
 		if err != nil {
 			return err
 		}
+		pods = local.Pods
 		services := view.Build(view.Facts{Now: time.Now(), Local: local}).Services
 		s.change(func(is *console.Source) {
 			is.Cluster, is.Local, is.Imported, is.Exported = local.Cluster, local, services.Imported, services.Exported

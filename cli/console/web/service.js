@@ -66,6 +66,7 @@ export function ServiceView({ address, map, problems, changes, parameter }) {
     </section>
 
     <section aria-labelledby="exporters"><h2 id="exporters">Exported by</h2><${Exporters} columns=${data.columns} oldest=${oldest} changes=${changes} service=${service} /></section>
+    ${data.led && html`<${Led} led=${data.led} map=${map.data} />`}
     <section aria-labelledby="access"><h2 id="access">Names and addresses</h2><${Access} data=${data} namespace=${namespace} name=${name} type=${item?.type} map=${map.data} /></section>`;
 }
 
@@ -84,6 +85,19 @@ function Access({ data, namespace, name, type, map }) {
     </dl>
     <p class="faint small above">In a pod of a member, and in your shell:</p>
     ${commands.map((c) => html`<${Command} key=${c} text=${c} />`)}`;
+}
+
+/** Led has what share of a service's answers left the zone and the region, for each member that counts them. */
+function Led({ led, map }) {
+  const rows = Object.entries(led).map(([context, answers]) => {
+    const n = (...tiers) => tiers.reduce((sum, t) => sum + (answers?.[t] ?? 0), 0), share = (part, of) => (of ? (100 * part / of).toFixed(1) + "%" : "–");
+    const healthy = n("cluster", "zone", "region", "any"), degraded = n("degraded");
+    return html`<tr key=${context}><th scope="row">${map?.sources.find((s) => s.role === "member" && s.context === context)?.cluster || context}</th>
+      <td>${(healthy + degraded).toLocaleString("en")}</td><td>${share(n("region", "any"), healthy)}</td><td>${share(n("any"), healthy)}</td><td>${share(degraded, healthy + degraded)}</td></tr>`;
+  });
+  return html`<section aria-labelledby="led"><h2 id="led">How far answers led</h2>
+    <${Table} label="Answers by cluster" head=${["Cluster", "Answers", "Left the zone", "Left the region", "Last resort"]}>${rows}<//>
+    <p class="faint small above">Of each cluster's DNS servers since they started, read every five minutes. Answers with a ClusterSetIP aren't counted: kube-proxy chooses the endpoint.</p></section>`;
 }
 
 /** columns are the clusters that export the service now or after the changes, each with how it is then. */
