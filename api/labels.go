@@ -120,6 +120,11 @@ const (
 	// AnnotationMinReady is how many ready endpoints a tier needs, a positive integer. If it has fewer, the next tier is used as well. The
 	// default is 1.
 	AnnotationMinReady = Domain + "/min-ready"
+
+	// AnnotationShare is how many per cent of the ready endpoints of one cluster's export are used as usual, 0 to 100. It holds for that export
+	// alone. The importer writes the shares of all clusters that state less than 100 to AnnotationShares: "beijing=25 shanghai=0".
+	AnnotationShare  = Domain + "/share"
+	AnnotationShares = Domain + "/shares"
 )
 
 // Annotations.
@@ -156,6 +161,10 @@ const (
 	ReasonPeers      = "Peers"
 	ReasonNoPeers    = "NoPeers"
 	ReasonAlone      = "Alone"
+
+	// ConditionShared is True, with ReasonShare, on a ServiceExport with an AnnotationShare below 100. It is absent otherwise.
+	ConditionShared = Domain + "/Shared"
+	ReasonShare     = "Share"
 
 	// ConditionImported says, on a ServiceExport, with False and ReasonNamespaceMissing which other clusters don't import the service because
 	// they don't have its namespace. It is absent if all have it.

@@ -33,6 +33,7 @@ import (
 	"github.com/clusterset/clusterset/internal/namespaces"
 	"github.com/clusterset/clusterset/internal/nodes"
 	"github.com/clusterset/clusterset/internal/schema"
+	"github.com/clusterset/clusterset/internal/steer"
 	"github.com/clusterset/clusterset/internal/topology"
 	"github.com/clusterset/clusterset/internal/version"
 	"github.com/clusterset/clusterset/prober"
@@ -98,7 +99,7 @@ are answered. clusterset join creates the kubeconfig for the hub. With --hub-sec
 	flags.IntVar(&m.exports.MaxPerNamespace, "max-exports-per-namespace", exporter.DefaultMaxPerNamespace, "how many services of one namespace to export, so that no tenant can use up what the others take from this cluster. ServiceExports beyond it are refused and report it")
 	flags.StringVar(&m.dataPath, "data-path", string(desired.DataPathPods),
 		"the data `path` of imported ClusterSetIPs: pods (a pod network that all clusters share), clusterips (a service network that is routed between them) or none (DNS only, no ClusterSetIPs)")
-	flags.StringVar((*string)(&m.imports.Steer), "steer", string(importer.SteerAuto),
+	flags.StringVar((*string)(&m.imports.Steer), "steer", string(steer.Auto),
 		"`how` service proxies are told which endpoints ClusterSetIPs lead to: hints (each zone its own), labels (for proxies that read no hints) or auto (as what runs here needs when the agent starts)")
 	flags.StringVar(&m.prefer, "prefer", topology.FormatPrefer(topology.DefaultPrefer),
 		"preferred `tiers` of endpoints behind ClusterSetIPs if a service doesn't say, the most preferred first: cluster, zone and region, or none. Use the DNS servers' value")

@@ -59,8 +59,8 @@ func newPreview() *cobra.Command {
 	cmd := p.command(&cobra.Command{
 		Use:   "preview",
 		Short: "Show what a change would do, without doing it",
-		Long: `Shows what would change for clients if clusters went down, couldn't be reached, were drained or left, if a Service were exported or no longer
-exported, if a cluster were elsewhere, in other communities or in another network, or if a service had another policy or were for other
+		Long: `Shows what would change for clients if clusters went down, couldn't be reached, were drained or left, if a Service were exported, no longer
+or by a share only, if a cluster were elsewhere, in other communities or in another network, or if a service had another policy or were for other
 clusters. Each change has its own command; --file takes several and applies them in order:
 
   - drain: [beijing]
@@ -69,6 +69,7 @@ clusters. Each change has its own command; --file takes several and applies them
   - export: {service: shop/web, from: tianjin, context: tianjin}
   - place: {cluster: tianjin, zones: [cn-north-2a], region: cn-north-2}
   - place: {cluster: tianjin, communities: [payments], network: edge, cidrs: [10.2.0.0/16], externalCIDRs: [192.0.2.0/24]}
+  - share: {service: shop/web, in: tianjin, percent: 25}
   - policy: {service: shop/web, prefer: zone region, boundary: region, minReady: 3, exportTo: [shanghai]}
 
 There are undrain, leave and unexport as well.` + previewHelp,

@@ -7,11 +7,12 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/clusterset/clusterset/cli/preview"
+	"github.com/clusterset/clusterset/internal/topology"
 )
 
 // previewed is a change that has a command of its own.
 type previewed struct {
-	// use is the command's name and what it takes: CLUSTER, CLUSTER... or NAMESPACE/NAME.
+	// use is the command's name and what it takes: CLUSTER, CLUSTER... or NAMESPACE/NAME, and a flag that it requires.
 	use, short string
 	long       string // default: short
 	example    string // without the hub
@@ -64,6 +65,21 @@ var previews = []previewed{
 		},
 	},
 	{
+		use: "share NAMESPACE/NAME PERCENT --in CLUSTER", short: "Show what another share of a cluster's export would do",
+		long:    "Shows what it would do if the ServiceExport in a cluster stated that share (clusterset.dev/share): so many per cent of its ready endpoints are used as usual.",
+		example: "share shop/web 25 --in beijing",
+		flags: func(p *previewCommand, flags *pflag.FlagSet) {
+			flags.StringVar(&p.exporter, "in", "", "`cluster` that exports it (required)")
+		},
+		change: func(p *previewCommand, args []string) preview.Change {
+			percent, err := topology.ParseShare(args[1])
+			if err != nil {
+				percent = -1 // which no share is
+			}
+			return preview.Change{Share: &preview.ExportShare{Service: args[0], In: p.exporter, Percent: int32(percent)}} //nolint:gosec // at most 100
+		},
+	},
+	{
 		use: "place CLUSTER", short: "Show what another place, network or communities of a cluster would do",
 		long: "Shows what it would do to change fields of a cluster's MemberCluster; - stands for none, and those that aren't given stay. Its nodes stay where they are.\n" +
 			"Clusters of other networks use only external addresses of its Services, in its external networks. The hub doesn't know those of nodes and API servers.",
@@ -105,7 +121,9 @@ func (p *previewCommand) exporterFlag(flags *pflag.FlagSet) {
 // command returns the change's command.
 func (c previewed) command() *cobra.Command {
 	var p previewCommand
-	name, takes, _ := strings.Cut(c.use, " ")
+	_, takes, _ := strings.Cut(c.use, " ")
+	takes, flag, required := strings.Cut(takes, " --")
+	want := len(strings.Fields(takes))
 	if c.long == "" {
 		c.long = c.short + ", without doing it."
 	}
@@ -115,10 +133,10 @@ func (c previewed) command() *cobra.Command {
 		switch {
 		case takes == "CLUSTER..." && len(args) == 0:
 			return nil, usagef("CLUSTER is missing: clusterset status lists the clusters")
-		case takes != "CLUSTER..." && len(args) != 1:
+		case takes != "CLUSTER..." && len(args) != want:
 			return nil, usagef("want one %s, not %d", takes, len(args))
-		case strings.HasSuffix(name, "export") && p.exporter == "":
-			return nil, usagef("--from is required: the cluster that exports %s", args[0])
+		case required && p.exporter == "":
+			return nil, usagef("--%s is required: the cluster that exports %s", strings.Fields(flag)[0], args[0])
 		}
 		return []preview.Change{c.change(&p, args)}, nil
 	})

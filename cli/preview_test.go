@@ -33,6 +33,7 @@ func TestPreviewOfManifests(t *testing.T) {
 		"export":      {[]string{"export", "shop/cart", "--from", "tianjin"}, 0},
 		"unexport":    {[]string{"unexport", "shop/web", "--from", "beijing"}, 0},
 		"place":       {[]string{"place", "tianjin", "--zone", "cn-east-1b", "--region", "cn-east-1"}, 0},
+		"share":       {[]string{"share", "shop/web", "50", "--in", "beijing"}, 0},
 		"policy":      {[]string{"policy", "shop/web", "--prefer", "region", "--min-ready", "2"}, 0},
 		"communities": {[]string{"place", "tianjin", "--community", "payments"}, exitLost},
 		"export-to":   {[]string{"policy", "shop/web", "--export-to", "beijing", "--export-to", "tianjin"}, exitLost},
@@ -56,10 +57,10 @@ func TestPreviewOfAFile(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	write("- drain: [beijing]\n- export: {service: shop/cart, from: tianjin}\n- policy: {service: shop/web, minReady: 3, exportTo: [tianjin]}\n- place: {cluster: beijing, communities: [default], network: edge, externalCIDRs: [192.0.2.0/24], cidrs: [10.0.0.0/8]}\n- leave: [shanghai]\n")
+	write("- drain: [beijing]\n- export: {service: shop/cart, from: tianjin}\n- policy: {service: shop/web, minReady: 3, exportTo: [tianjin]}\n- share: {service: shop/web, in: tianjin, percent: 0}\n- place: {cluster: beijing, communities: [default], network: edge, externalCIDRs: [192.0.2.0/24], cidrs: [10.0.0.0/8]}\n- leave: [shanghai]\n")
 	code, stdout, stderr := cli(t, "preview", "--manifests", previewFrom, "--file", path, "-o", "json")
 	var r preview.Result
-	if err := json.Unmarshal([]byte(stdout), &r); code != exitLost || err != nil || len(r.Services) != 3 || !strings.HasPrefix(r.Summary.Text, "Draining beijing, then exporting shop/cart from tianjin, then giving shop/web the policy min-ready 3, export-to tianjin, then giving beijing communities default") {
+	if err := json.Unmarshal([]byte(stdout), &r); code != exitLost || err != nil || len(r.Services) != 3 || !strings.HasPrefix(r.Summary.Text, "Draining beijing, then exporting shop/cart from tianjin, then giving shop/web the policy min-ready 3, export-to tianjin, then giving shop/web in tianjin the share 0%, then giving beijing communities default") {
 		t.Errorf("exit code %d, %v, %s\n%s", code, err, stderr, stdout)
 	}
 	for text, want := range map[string]string{
@@ -116,6 +117,10 @@ func TestPreviewIsAskedForWrongly(t *testing.T) {
 		"there is no cluster paris":                        with("down", "paris"),
 		"want one NAMESPACE/NAME, not 0":                   with("policy"),
 		`"web" isn't a service`:                            with("unexport", "web", "--from", "beijing"),
+		"--in is required":                                 with("share", "shop/web", "50"),
+		"want one NAMESPACE/NAME PERCENT, not 1":           with("share", "shop/web", "--in", "beijing"),
+		"share: want a whole number from 0 to 100":         with("share", "shop/web", "25%", "--in", "beijing"),
+		"shop/web isn't exported from shanghai":            with("share", "shop/web", "25", "--in", "shanghai"),
 		"--from is required":                               with("export", "shop/web"),
 		`unknown data path "x"`:                            with("down", "beijing", "--data-path", "x"),
 		`unknown tier "x"`:                                 with("down", "beijing", "--default-prefer", "x"),

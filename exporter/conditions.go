@@ -23,7 +23,7 @@ import (
 	"github.com/clusterset/clusterset/internal/text"
 )
 
-// wantedConditions returns the ServiceExport's wanted conditions: Valid, Ready, Complete and Conflict. Without a conflict condition, because
+// wantedConditions returns the ServiceExport's wanted conditions: Valid, Ready, Complete, Shared and Conflict. Without a conflict condition, because
 // the other clusters' exports aren't known yet, the existing one stays. One without a status isn't wanted.
 func wantedConditions(export *mcsv1beta1.ServiceExport, d Desired, out outcome, conflict *metav1.Condition) []metav1.Condition {
 	valid := mcsv1beta1.NewServiceExportCondition(mcsv1beta1.ServiceExportConditionValid, metav1.ConditionTrue,
@@ -31,7 +31,7 @@ func wantedConditions(export *mcsv1beta1.ServiceExport, d Desired, out outcome, 
 	if d.Refused != nil {
 		valid = mcsv1beta1.NewServiceExportCondition(mcsv1beta1.ServiceExportConditionValid, metav1.ConditionFalse, d.Refused.Reason, d.Refused.Message)
 	}
-	all := []metav1.Condition{valid, readyCondition(export, d, out), completeCondition(d.LeftOut)}
+	all := []metav1.Condition{valid, readyCondition(export, d, out), completeCondition(d.LeftOut), sharedCondition(d.Service)}
 	if conflict != nil {
 		all = append(all, *conflict)
 	}
@@ -78,6 +78,20 @@ func completeCondition(left api.LeftOut) metav1.Condition {
 	c := metav1.Condition{Type: api.ConditionComplete}
 	if left.Count > 0 {
 		c.Status, c.Reason, c.Message = metav1.ConditionFalse, api.ReasonNotUsed, left.String()
+	}
+	return c
+}
+
+// sharedCondition says what the share of an export means (rule C62 of docs/spec/control-plane.md). It isn't wanted if all endpoints are used as usual.
+func sharedCondition(exported *clustersetv1alpha1.ExportedService) metav1.Condition {
+	c := metav1.Condition{Type: api.ConditionShared}
+	if exported == nil || exported.Spec.Share == nil || *exported.Spec.Share == 100 {
+		return c
+	}
+	c.Status, c.Reason = metav1.ConditionTrue, api.ReasonShare
+	c.Message = fmt.Sprintf("at most %d%% of this cluster's ready endpoints are used as usual, the others only if nothing else is left", *exported.Spec.Share)
+	if exported.Spec.Type == mcsv1beta1.ClusterSetIP && *exported.Spec.Share > 0 {
+		c.Message += "; where one address stands for the Service (its ClusterIP with --data-path=clusterips or none and in svc.global, external addresses), all of it is used"
 	}
 	return c
 }

@@ -39,6 +39,8 @@ func TestConditions(t *testing.T) {
 	external.Service.Spec.Type = corev1.ServiceTypeExternalName
 	typo := exported(slice("web-1", 1))
 	typo.Export.Annotations = map[string]string{"clusterset.dev/perfer": "zone"}
+	some := exported(slice("web-1", 1))
+	some.Export.Annotations = map[string]string{api.AnnotationShare: "25"}
 	wasReady := exported()
 	wasReady.Export.Status.Conditions = []metav1.Condition{{Type: "Ready", Status: "True", Reason: "Exported"}}
 	webhook := fmt.Errorf("create: %w", apierrors.NewInternalError(errors.New(`failed calling webhook "x"`)))
@@ -55,6 +57,7 @@ func TestConditions(t *testing.T) {
 		{"it fails for long", wasReady, outcome{err: webhook, failing: passPatience}, "Conflict=False/NoConflicts Ready=Unknown/Pending Valid=True/Valid", ""},
 		{"exported, but for what isn't used", typo, outcome{}, "Conflict=False/NoConflicts Ready=True/Exported Valid=True/Valid clusterset.dev/Complete=False/NotUsed", ""},
 		{"exported", good, outcome{}, "Conflict=False/NoConflicts Ready=True/Exported Valid=True/Valid", ""},
+		{"a share of it", some, outcome{}, "Conflict=False/NoConflicts Ready=True/Exported Valid=True/Valid clusterset.dev/Shared=True/Share", ""},
 		{"no Service", noService, outcome{}, "Conflict=False/NoConflicts Ready=False/Pending Valid=False/NoService", ""},
 		{"ExternalName", external, outcome{}, "Conflict=False/NoConflicts Ready=False/Failed Valid=False/InvalidServiceType", ""},
 		{"refused by the hub", good, outcome{err: errors.New("quota"), refused: true}, "Conflict=False/NoConflicts Ready=False/Failed Valid=True/Valid", ""},

@@ -38,8 +38,9 @@ func desired(src Source) Desired {
 	exported := exportedService(src)
 	stated, wrong := statedPolicy(src)
 	exported.Spec.Policy = policy.Export(stated)
+	share, wrongShare := statedShare(src)
 	to, wrongTo := exportTo(src)
-	exported.Spec.ExportTo, wrong = to, slices.Concat(wrong, wrongTo, unknownKeys(src))
+	exported.Spec.Share, exported.Spec.ExportTo, wrong = share, to, slices.Concat(wrong, wrongShare, wrongTo, unknownKeys(src))
 	service, left := exported.Sanitized()
 	if service == nil {
 		// This can't happen: the API server has checked the names, and the type and the time are ours. If it does, report it.

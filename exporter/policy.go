@@ -41,6 +41,19 @@ func listed(src Source, key string) (elements []string, path *field.Path, found 
 	return strings.FieldsFunc(value, func(c rune) bool { return c == ',' || c == ' ' }), path.Key(key), found
 }
 
+// statedShare returns the share that is stated, nil if none or an invalid one is, and the error in it.
+func statedShare(src Source) (*int32, field.ErrorList) {
+	words, path, found := listed(src, api.AnnotationShare)
+	if !found {
+		return nil, nil
+	}
+	percent, err := topology.ParseShare(strings.Join(words, " "))
+	if err != nil {
+		return nil, field.ErrorList{field.Invalid(path, text.Truncate(strings.Join(words, " "), 64), err.Error())}
+	}
+	return new(int32(percent)), nil //nolint:gosec // at most 100
+}
+
 // exportTo returns the clusters and communities to which the service is exported, or nil for all, and the errors in them. If
 // every name is invalid, only this cluster imports the service.
 func exportTo(src Source) ([]string, field.ErrorList) {
@@ -86,7 +99,7 @@ const maxExportToErrors = 5
 
 // exportKeys are the annotations with our prefix that mean something on a ServiceExport or its Service.
 func exportKeys() []string {
-	return append(slices.Clone(policy.Keys), api.AnnotationExportTo, api.AnnotationExternalAddresses)
+	return append(slices.Clone(policy.Keys), api.AnnotationShare, api.AnnotationExportTo, api.AnnotationExternalAddresses)
 }
 
 // unknownKeys returns an error for each label and annotation that has our prefix but no meaning on a ServiceExport or its Service. Ignored

@@ -1,7 +1,9 @@
 package exporter
 
 import (
+	"cmp"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -72,6 +74,48 @@ func TestPolicyTravels(t *testing.T) {
 				t.Errorf("the condition says %s\nwant %s", is.Message, c.said)
 			}
 		})
+	}
+}
+
+// The share that an export states, and what its condition says of it. Rule C62 of docs/spec/control-plane.md.
+func TestShare(t *testing.T) {
+	const vip = "where one address stands for the Service"
+	for _, c := range []struct {
+		export, service, clusterIP string
+		want                       *int32
+		says, not                  string // of the condition
+	}{
+		{export: "", service: ""},
+		{export: "25", want: ptrTo[int32](25), says: "at most 25% of this cluster's ready endpoints are used as usual"},
+		{export: "25", want: ptrTo[int32](25), says: vip},
+		{export: "25", clusterIP: corev1.ClusterIPNone, want: ptrTo[int32](25), says: "at most 25%", not: vip},
+		{export: "0", service: "50", want: ptrTo[int32](0), says: "at most 0%", not: vip},
+		{service: "50", want: ptrTo[int32](50), says: "at most 50%"},
+		{export: "100", want: ptrTo[int32](100)},
+		{export: "half", service: "50"},
+	} {
+		src := exported(slice("web-1", 1))
+		src.Service.Spec.ClusterIP = cmp.Or(c.clusterIP, src.Service.Spec.ClusterIP)
+		for value, on := range map[string]*map[string]string{c.export: &src.Export.Annotations, c.service: &src.Service.Annotations} {
+			if value != "" {
+				*on = map[string]string{api.AnnotationShare: value}
+			}
+		}
+		d := desired(src)
+		is := sharedCondition(d.Service)
+		if got := d.Service.Spec.Share; (got == nil) != (c.want == nil) || got != nil && *got != *c.want {
+			t.Errorf("%+v: %v", c, got)
+		}
+		if (is.Status == "") != (c.says == "") || !strings.Contains(is.Message, c.says) || c.not != "" && strings.Contains(is.Message, c.not) {
+			t.Errorf("%+v: the condition says %q", c, is.Message)
+		}
+		src.Service.Annotations, src.Export = nil, keptExport(d.Service, src.Key)
+		if kept := desired(src).Service; !reflect.DeepEqual(kept.Spec, d.Service.Spec) {
+			t.Errorf("%+v: while it is kept it becomes %+v", c, kept.Spec)
+		}
+	}
+	if is := sharedCondition(nil); is.Status != "" {
+		t.Errorf("of no export: %+v", is)
 	}
 }
 

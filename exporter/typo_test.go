@@ -46,10 +46,11 @@ func TestOneInvalidValueTakesNothingElseWithIt(t *testing.T) {
 			onExport(api.AnnotationExternalAddresses, "192.0.2.1, 192.0.2.300"), onExport(api.AnnotationExternalAddresses, "192.0.2.1"),
 			`clusterset.dev/external-addresses]: Invalid value: "192.0.2.300"`,
 		},
+		"annotation share":    {onExport(api.AnnotationShare, "50%"), nothing, `clusterset.dev/share]: Invalid value: "50%": want a whole number from 0 to 100`},
 		"annotation misspelt": {onExport("clusterset.dev/exportTo", "lyon"), nothing, `metadata.annotations: Invalid value: "clusterset.dev/exportTo"`},
 		"annotation of the Service": {
 			func(s *Source) { s.Service.Annotations = map[string]string{"clusterset.dev/perfer": "zone"} }, nothing,
-			`service.metadata.annotations: Invalid value: "clusterset.dev/perfer": must be one of the annotations clusterset.dev/prefer, clusterset.dev/boundary, clusterset.dev/min-ready, clusterset.dev/export-to, clusterset.dev/external-addresses; did you mean clusterset.dev/prefer?`,
+			`service.metadata.annotations: Invalid value: "clusterset.dev/perfer": must be one of the annotations clusterset.dev/prefer, clusterset.dev/boundary, clusterset.dev/min-ready, clusterset.dev/share, clusterset.dev/export-to, clusterset.dev/external-addresses; did you mean clusterset.dev/prefer?`,
 		},
 		"label of the Service": {
 			func(s *Source) { s.Service.Labels = map[string]string{api.AnnotationBoundary: "zone"} }, nothing,

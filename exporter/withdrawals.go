@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -76,6 +77,9 @@ func keptExport(onHub *clustersetv1alpha1.ExportedService, key types.NamespacedN
 	annotations := policy.Annotations(stated)
 	if len(onHub.Spec.ExportTo) > 0 {
 		annotations[api.AnnotationExportTo] = strings.Join(onHub.Spec.ExportTo, ",")
+	}
+	if share := onHub.Spec.Share; share != nil {
+		annotations[api.AnnotationShare] = strconv.Itoa(int(*share))
 	}
 	return &mcsv1beta1.ServiceExport{
 		ObjectMeta: metav1.ObjectMeta{

@@ -148,7 +148,7 @@ func (r *reconciler) applyImport(ctx context.Context, current, want *mcsv1beta1.
 	fresh := &mcsv1beta1.ServiceImport{ObjectMeta: metav1.ObjectMeta{Namespace: want.Namespace, Name: want.Name}}
 	imp, err := ensure(ctx, r.local, current, fresh, func(imp *mcsv1beta1.ServiceImport) {
 		imp.Labels = labels.Merge(imp.Labels, want.Labels, desired.NotedKeys(imp.Annotations, api.AnnotationExportedLabels))
-		imp.Annotations = labels.Merge(imp.Annotations, want.Annotations, slices.Concat(policy.Keys, desired.NotedKeys(imp.Annotations, api.AnnotationExportedAnnotations),
+		imp.Annotations = labels.Merge(imp.Annotations, want.Annotations, slices.Concat(policy.Written, desired.NotedKeys(imp.Annotations, api.AnnotationExportedAnnotations),
 			[]string{api.AnnotationExportedLabels, api.AnnotationExportedAnnotations, api.AnnotationDerivedService}))
 		want.Spec.DeepCopyInto(&imp.Spec)
 	})

@@ -57,7 +57,7 @@ func hashOfGlobal(g *fabedgev1alpha1.GlobalService) uint64 {
 	var hash maphash.Hash
 	hash.SetSeed(hashSeed)
 	encoder := json.NewEncoder(&hash)
-	for _, key := range policy.Keys {
+	for _, key := range policy.Written {
 		_ = encoder.Encode(g.Annotations[key]) // a string, and strings and numbers
 	}
 	_ = encoder.Encode(&g.Spec)
@@ -110,7 +110,7 @@ func (r *reconciler) writeGlobal(ctx context.Context, is, want *fabedgev1alpha1.
 	if hash := hashOfGlobal(want); known.hash != hash {
 		change := func(g *fabedgev1alpha1.GlobalService) {
 			g.Labels = labels.Merge(g.Labels, want.Labels, nil)
-			g.Annotations = labels.Merge(g.Annotations, want.Annotations, policy.Keys)
+			g.Annotations = labels.Merge(g.Annotations, want.Annotations, policy.Written)
 			g.Spec = want.Spec
 		}
 		fresh := &fabedgev1alpha1.GlobalService{ObjectMeta: metav1.ObjectMeta{Namespace: want.Namespace, Name: want.Name}}

@@ -16,6 +16,7 @@ import (
 	"github.com/clusterset/clusterset/internal/door/store"
 	"github.com/clusterset/clusterset/internal/namespaces"
 	"github.com/clusterset/clusterset/internal/nodes"
+	"github.com/clusterset/clusterset/internal/steer"
 	"github.com/clusterset/clusterset/internal/topology"
 )
 
@@ -27,8 +28,8 @@ type Options struct {
 	// DataPath is the destination of traffic to ClusterSetIPs. Default: pods.
 	DataPath desired.DataPath
 
-	// Steer is how service proxies are told which endpoints ClusterSetIPs lead to. Default: SteerAuto.
-	Steer Steer
+	// Steer is how service proxies are told which endpoints ClusterSetIPs lead to. Default: steer.Auto.
+	Steer steer.Mode
 
 	// Policy decides which endpoints ClusterSetIPs lead to, unless the service states its own. Default: the DNS servers' default.
 	Policy topology.Policy
@@ -123,7 +124,7 @@ func (o Options) withDefaults() (Options, error) {
 	if _, err := desired.ParseDataPath(string(o.DataPath)); err != nil {
 		errs = append(errs, err)
 	}
-	o.Steer = cmp.Or(o.Steer, SteerAuto)
+	o.Steer = cmp.Or(o.Steer, steer.Auto)
 	errs = append(errs, o.Steer.Check())
 	if o.SkipGlobalServices && o.DataPath == desired.DataPathNone {
 		errs = append(errs, ErrNoAddresses)

@@ -12,10 +12,12 @@ import (
 	"golang.org/x/time/rate"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
@@ -285,5 +287,16 @@ func (s said) count(by float64) {
 	}
 	if s.lost {
 		awaitedGauge.Add(by)
+	}
+}
+
+// steered reports that ClusterSetIPs are now steered in another way than by the agent before, by our copy of this cluster's MemberCluster.
+func (r *reporter) steered(ctx context.Context, own *clustersetv1alpha1.MemberCluster, now metav1.Condition) {
+	if own == nil {
+		return
+	}
+	if was := meta.FindStatusCondition(own.Status.Conditions, now.Type); was != nil && was.Reason != now.Reason {
+		logf.FromContext(ctx).Info("ClusterSetIPs are steered in another way than before", "now", now.Message, "before", was.Message)
+		r.event(ctx, own, reasonSteered, "Import", "%s", text.Truncate(fmt.Sprintf("ClusterSetIPs are steered %s; before, %s", now.Message, was.Message), maxNote))
 	}
 }

@@ -33,6 +33,7 @@ import (
 	"github.com/clusterset/clusterset/internal/door/store"
 	"github.com/clusterset/clusterset/internal/mcs"
 	"github.com/clusterset/clusterset/internal/nodes"
+	"github.com/clusterset/clusterset/internal/steer"
 )
 
 const (
@@ -103,8 +104,8 @@ func (i *runnable) Start(ctx context.Context) error {
 	var steered metav1.Condition
 	var distribution *string
 	retry(ctx, "Waiting for this cluster's API server to say what reads EndpointSlices here", func() (err error) {
-		if distribution, err = distributionOf(i.mgr.GetConfig(), i.mgr.GetHTTPClient()); err == nil {
-			steered, err = i.options.Steer.decide(ctx, i.mgr.GetAPIReader())
+		if distribution, err = steer.Distribution(i.mgr.GetConfig(), i.mgr.GetHTTPClient()); err == nil {
+			steered, err = i.options.Steer.Decide(ctx, i.mgr.GetAPIReader())
 		}
 		return err
 	})

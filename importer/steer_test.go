@@ -1,85 +1,14 @@
 package importer
 
 import (
-	"context"
-	"encoding/json"
-	"errors"
-	"net/http"
-	"net/http/httptest"
-	"strings"
 	"testing"
 
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
-	"k8s.io/utils/ptr"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/importer/desired"
+	"github.com/clusterset/clusterset/internal/steer"
 )
-
-// Rule D30 of docs/spec/data-path.md: what each value of --steer means, by what runs in the cluster.
-func TestSteer(t *testing.T) {
-	const hints, labels = clustersetv1alpha1.ReasonHints, clustersetv1alpha1.ReasonLabels
-	cilium := func(data map[string]string) client.Object {
-		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "cilium-config"}, Data: data}
-	}
-	node := func(annotation string) client.Object {
-		return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", Annotations: map[string]string{annotation: "x"}}}
-	}
-	forbidden := apierrors.NewForbidden(corev1.Resource("things"), "", nil)
-	ovn, beside := node("k8s.ovn.org/node-chassis-id"), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n0"}}
-	for name, c := range map[string]struct {
-		steer   Steer
-		runs    []client.Object
-		refuses error  // what reads end with
-		want    string // the reason
-		says    string // a part of the message
-	}{
-		"kube-proxy":              {SteerAuto, []client.Object{beside, node("ovn.kubernetes.io/cidr")}, nil, hints, "neither Cilium nor OVN-Kubernetes"},
-		"Cilium":                  {SteerAuto, []client.Object{cilium(nil), beside}, nil, labels, "Cilium"},
-		"Cilium by default":       {SteerAuto, []client.Object{cilium(map[string]string{"enable-service-topology": "false"})}, nil, labels, "Cilium"},
-		"Cilium that reads hints": {SteerAuto, []client.Object{cilium(map[string]string{"enable-service-topology": "true"})}, nil, hints, "Cilium"},
-		"OVN-Kubernetes":          {SteerAuto, []client.Object{beside, ovn}, nil, labels, "node n1 has k8s.ovn.org/node-chassis-id"},
-		"Cilium after it":         {SteerAuto, []client.Object{cilium(map[string]string{"enable-service-topology": "true"}), ovn}, nil, hints, "Cilium"},
-		"nothing may be read":     {SteerAuto, []client.Object{cilium(nil), ovn}, forbidden, hints, "the agent may not look: things is forbidden"},
-		"nothing can be read":     {SteerAuto, nil, errors.New("timeout"), "", ""},
-		"hints, whatever runs":    {SteerHints, []client.Object{cilium(nil)}, forbidden, hints, "--steer"},
-		"labels, whatever runs":   {SteerLabels, nil, nil, labels, "--steer"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			reader := unreadable{fake.NewClientBuilder().WithScheme(testScheme).WithObjects(c.runs...).Build(), c.refuses}
-			got, err := c.steer.decide(t.Context(), reader)
-			if got.Reason != c.want || !strings.Contains(got.Message, c.says) || (err != nil) != (c.want == "") {
-				t.Errorf("got %+v, %v; want %s and %q", got, err, c.want, c.says)
-			}
-		})
-	}
-}
-
-// unreadable ends each read with an error, unless that is nil.
-type unreadable struct {
-	client.Reader
-	with error
-}
-
-func (r unreadable) Get(ctx context.Context, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
-	if r.with != nil {
-		return r.with
-	}
-	return r.Reader.Get(ctx, key, o, opts...)
-}
-
-func (r unreadable) List(ctx context.Context, o client.ObjectList, opts ...client.ListOption) error {
-	if r.with != nil {
-		return r.with
-	}
-	return r.Reader.List(ctx, o, opts...)
-}
 
 // A change is said in an Event before it takes effect, with what was before. The hub's own conditions leave the condition as it is. Rule D30.
 func TestAChangeOfSteeringIsSaid(t *testing.T) {
@@ -89,10 +18,10 @@ func TestAChangeOfSteeringIsSaid(t *testing.T) {
 	recorder := events.NewFakeRecorder(10)
 	g.report.events = recorder
 	mirror := &mirror{local: g.local}
-	for _, by := range []Steer{SteerHints, SteerHints, SteerLabels, SteerLabels} {
+	for _, by := range []steer.Mode{steer.Hints, steer.Hints, steer.Labels, steer.Labels} {
 		here := copies{g.local.cache}.Member("here")
-		g.report.steered(t.Context(), here, steered(by, "because"))
-		if err := sayOwn(t.Context(), g.local, "here", steered(by, "because")); err != nil {
+		g.report.steered(t.Context(), here, steer.Steered(by, "because"))
+		if err := sayOwn(t.Context(), g.local, "here", steer.Steered(by, "because")); err != nil {
 			t.Fatal(err)
 		}
 		if err := mirror.copyStatus(t.Context(), copies{g.local.cache}.Member("here"), clustersetv1alpha1.MemberClusterStatus{}); err != nil {
@@ -107,18 +36,5 @@ func TestAChangeOfSteeringIsSaid(t *testing.T) {
 	const want = "Warning Steered ClusterSetIPs are steered by labels, because; before, by hints, because"
 	if len(said) != 1 || said[0] != want {
 		t.Errorf("the Events are %q, want %q", said, want)
-	}
-}
-
-// Which API servers know trafficDistribution, and by what name. Rule D26 of docs/spec/data-path.md.
-func TestDistribution(t *testing.T) {
-	for version, want := range map[string]string{"v1.30.14": "", "v1.31.0-eks-1a2b": "PreferClose", "v1.34.9+k3s1": "PreferClose", "v1.35.0": "PreferSameZone", "v1.40.1": "PreferSameZone"} {
-		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			_ = json.NewEncoder(w).Encode(map[string]string{"gitVersion": version})
-		}))
-		got, err := distributionOf(&rest.Config{Host: server.URL}, server.Client())
-		if server.Close(); err != nil || ptr.Deref(got, "") != want {
-			t.Errorf("%s: %v, %v; want %q", version, got, err, want)
-		}
 	}
 }

@@ -56,7 +56,7 @@ func endpoints(j judge, all []index.Ranked) []Endpoint {
 
 // verdict returns whether clients use an endpoint, and why.
 func (j judge) verdict(p *index.Ranked) (used bool, reason string) {
-	ailing := "its cluster is " + p.Member.Ailment()
+	ailing := j.ailing(p)
 	switch {
 	case j.at.vip && p.Ready:
 		return j.behind(p)
@@ -86,6 +86,17 @@ func (j judge) verdict(p *index.Ranked) (used bool, reason string) {
 	return true, fmt.Sprintf("in the server's own %s", p.Tier)
 }
 
+// ailing says why an endpoint ranks last, and nothing if it doesn't.
+func (j judge) ailing(p *index.Ranked) string {
+	switch m := p.Member; {
+	case m.Drain || p.Cluster != j.query.From.Cluster && m.Ailment() != "":
+		return "its cluster is " + m.Ailment()
+	case p.Beyond != nil && (p.Beyond.Percent == 0 || j.routes == nil || !j.routes.external[p.Cluster]):
+		return fmt.Sprintf("it is beyond its cluster's share of %d%%", p.Beyond.Percent)
+	}
+	return ""
+}
+
 func boolean(b bool) int {
 	if b {
 		return 1
@@ -99,6 +110,8 @@ type routes struct {
 	addresses map[string]bool
 	// clusters are those whose ClusterIP stands for all their endpoints.
 	clusters map[string]bool
+	// external are those that are reached at external addresses, which stand for all their endpoints.
+	external map[string]bool
 }
 
 // routes returns nil if no slice is for service proxies: another implementation, which routes in its own way, wrote the import.
@@ -113,7 +126,11 @@ func (f *Facts) routes(key index.ServiceKey, zone string) *routes {
 	if len(behind) == 0 {
 		return nil
 	}
-	r := &routes{map[string]bool{}, map[string]bool{}}
+	r := &routes{map[string]bool{}, map[string]bool{}, map[string]bool{}}
+	for _, s := range behind {
+		_, external := s.Annotations[api.AnnotationExternal]
+		r.external[s.Labels[api.LabelSourceCluster]] = external
+	}
 	for _, ready := range kubeproxy.Ready(behind) {
 		used := map[*discoveryv1.Endpoint]bool{}
 		for _, e := range kubeproxy.In(ready, zone) {
@@ -137,10 +154,7 @@ func (j judge) behind(p *index.Ranked) (used bool, reason string) {
 		return false, "behind the ClusterSetIP; kube-proxy chooses"
 	}
 	used, routed := j.routes.addresses[p.Addr.String()]
-	ailing := ""
-	if m := p.Member; m.Drain || p.Cluster != j.query.From.Cluster && m.Ailment() != "" {
-		ailing = "its cluster is " + m.Ailment()
-	}
+	ailing := j.ailing(p)
 	usedByClusterIP, byClusterIP := j.routes.clusters[p.Cluster]
 	switch {
 	case byClusterIP && !routed:

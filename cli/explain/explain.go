@@ -153,7 +153,7 @@ func (j judge) because(why string, endpoints int) string {
 		why += fmt.Sprintf("; the endpoints in the server's own %s answer", set.Tier)
 	}
 	if set.Degraded {
-		why += ", although their clusters are drained, Suspect or unreachable, because no healthy cluster has a ready endpoint"
+		why += ", although they are beyond a share, or their clusters drained, Suspect or unreachable, because no other is ready"
 	}
 	return why
 }

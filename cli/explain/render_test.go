@@ -29,6 +29,17 @@ func cities(t *testing.T, dir string) Facts {
 	return *FromManifests(located, notes)
 }
 
+// shares makes the exports of all services state shares.
+func shares(of map[string]int) func(*Facts) {
+	return func(f *Facts) {
+		for _, o := range f.Objects {
+			if imported, ok := o.(*index.ServiceImport); ok {
+				imported.Policy = &topology.Policy{Shares: of}
+			}
+		}
+	}
+}
+
 func TestRender(t *testing.T) {
 	beijing := topology.Location{Cluster: "xicheng", Zone: "beijing", Region: "north"}
 	tianjin := topology.Location{Cluster: "tianjin", Zone: "tianjin", Region: "north"}
@@ -96,6 +107,8 @@ func TestRender(t *testing.T) {
 				}
 			}
 		}},
+		"share":       {name: "shop/db", from: beijing, change: shares(map[string]int{"xicheng": 0})},
+		"shares":      {name: "shop/routed", from: beijing, change: shares(map[string]int{"xicheng": 0, "minhang": 50, "tianjin": 50})},
 		"none":        {name: "shop/db", from: beijing, policy: topology.Policy{Prefer: []topology.Tier{}}},
 		"pending":     {name: "shop/pending", from: beijing},
 		"not-ready":   {name: "shop/down", from: beijing},

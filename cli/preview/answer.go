@@ -148,13 +148,15 @@ func (v *view) named(d index.Dialect) Answer {
 func (v *view) proxied() *Answer {
 	g := v.gather()
 	ranks := topology.View{Self: topology.Location(v.place), Policy: v.service.Policy(index.MCS).Or(v.options.Policy), UseExpired: true}
-	last, degraded := topology.Rank(0), false
+	last, degraded, shares := topology.Rank(0), false, v.service.Shares()
 	var ports []string
 	for port, ready := range v.seen.behind {
 		alive, best := false, topology.Gone
 		for _, e := range kubeproxy.In(ready, v.place.Zone) {
 			addr, _ := netip.ParseAddr(e.Addresses[0]) // the importer has validated it
 			at := topology.Endpoint{Addr: addr, Zone: ptr.Deref(e.Zone, ""), Cluster: e.Cluster, Member: v.member(e.Cluster), ClusterIP: e.ClusterIP}
+			_, external := v.seen.external[e.Cluster]
+			at.Spare = shares[e.Cluster].Spare(addr, e.ClusterIP || external)
 			g.add(at)
 			alive = alive || !v.state.down[e.Cluster]
 			rank := ranks.Rank(&at)

@@ -21,15 +21,16 @@ type Change struct {
 	Drain   []string `json:"drain,omitempty"`
 	Undrain []string `json:"undrain,omitempty"`
 	// Leave are clusters that leave the set.
-	Leave    []string `json:"leave,omitempty"`
-	Export   *Export  `json:"export,omitempty"`
-	Unexport *Export  `json:"unexport,omitempty"`
-	Place    *Place   `json:"place,omitempty"`
-	Policy   *Policy  `json:"policy,omitempty"`
+	Leave    []string     `json:"leave,omitempty"`
+	Export   *Export      `json:"export,omitempty"`
+	Unexport *Export      `json:"unexport,omitempty"`
+	Share    *ExportShare `json:"share,omitempty"`
+	Place    *Place       `json:"place,omitempty"`
+	Policy   *Policy      `json:"policy,omitempty"`
 }
 
 // Kinds lists the kinds of changes, for error messages.
-const Kinds = "down, unreachable, drain, undrain, leave, export, unexport, place and policy"
+const Kinds = "down, unreachable, drain, undrain, leave, export, unexport, share, place and policy"
 
 // kind is a change of some kind. String says what it does, as the subject of a sentence.
 type kind interface {
@@ -65,6 +66,7 @@ func (c *Change) kind() (kind, error) {
 	add(len(c.Leave) > 0, edit{c.Leave, "taking %s out of the set", (*after).leave})
 	add(c.Export != nil, c.Export)
 	add(c.Unexport != nil, (*unexport)(c.Unexport))
+	add(c.Share != nil, c.Share)
 	add(c.Place != nil, c.Place)
 	add(c.Policy != nil, c.Policy)
 	if len(all) != 1 {

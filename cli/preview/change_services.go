@@ -70,6 +70,45 @@ func (e *unexport) apply(a *after) error {
 	return err
 }
 
+// ExportShare is an export of which so many per cent of the ready endpoints are used as usual.
+type ExportShare struct {
+	Service string `json:"service"`
+	In      string `json:"in"`
+	Percent int32  `json:"percent"`
+}
+
+func (s *ExportShare) String() string {
+	return fmt.Sprintf("giving %s in %s the share %d%%", s.Service, s.In, s.Percent)
+}
+
+func (s *ExportShare) apply(a *after) error {
+	key, err := a.exported(s.Service)
+	switch {
+	case err != nil:
+		return err
+	case !a.services[key].exports(s.In):
+		return fmt.Errorf("%s isn't exported from %s", key, s.In)
+	case s.Percent < 0 || s.Percent > 100:
+		return errors.New("share: want a whole number from 0 to 100 per cent")
+	}
+	a.restate(key, func(cluster string, spec *clustersetv1alpha1.ExportedServiceSpec) {
+		if cluster == s.In {
+			spec.Share = &s.Percent
+		}
+	})
+	return nil
+}
+
+// restate replaces a service's ExportedServices by copies, which it changes.
+func (a *after) restate(key types.NamespacedName, change func(cluster string, spec *clustersetv1alpha1.ExportedServiceSpec)) {
+	all := slices.Clone(a.services[key].services)
+	for i, s := range all {
+		all[i] = s.DeepCopy()
+		change(of(s), &all[i].Spec)
+	}
+	a.services[key] = records{all, a.services[key].endpoints}
+}
+
 // withdraw removes a cluster's records of a service.
 func (a *after) withdraw(key types.NamespacedName, cluster string) {
 	a.services[key] = a.services[key].without(cluster)
@@ -133,16 +172,12 @@ func (p *Policy) apply(a *after) error {
 			return fmt.Errorf("exportTo: %w", near.Unknown("cluster or community", name, known.Names()))
 		}
 	}
-	all := slices.Clone(a.services[key].services)
-	for i, s := range all {
-		all[i] = s.DeepCopy()
-		spec := &all[i].Spec
+	a.restate(key, func(_ string, spec *clustersetv1alpha1.ExportedServiceSpec) {
 		was, _ := policy.FromExport(spec.Policy, field.NewPath("spec"))
 		spec.Policy = policy.Export(stated.Or(was))
 		if len(p.ExportTo) > 0 {
 			spec.ExportTo = but(p.ExportTo)
 		}
-	}
-	a.services[key] = records{all, a.services[key].endpoints}
+	})
 	return nil
 }

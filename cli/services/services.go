@@ -18,6 +18,8 @@ import (
 	"github.com/clusterset/clusterset/cli/screen"
 	"github.com/clusterset/clusterset/cli/view"
 	"github.com/clusterset/clusterset/internal/merge"
+	"github.com/clusterset/clusterset/internal/policy"
+	"github.com/clusterset/clusterset/internal/topology"
 )
 
 // Service is a service of the set. Fields are only ever added.
@@ -45,6 +47,8 @@ type Exporter struct {
 	Cluster string `json:"cluster"`
 	// Ready is the number of its ready endpoints, as far as it is known.
 	Ready *int `json:"ready,omitempty"`
+	// Share is the per cent of them that is used as usual, if its export states less than all.
+	Share *int `json:"share,omitempty"`
 }
 
 // Of lists the services of a cluster and of the hub, as far as they were read. slices are those that the cluster has imported.
@@ -67,9 +71,10 @@ func Of(facts view.Facts, imported []discoveryv1.EndpointSlice, report view.Repo
 			imp := &local.Imports[i]
 			s := at(imp.Namespace, imp.Name)
 			s.Type, s.IPs, s.Readiness = string(imp.Spec.Type), imp.Spec.IPs, &preview.Readiness{}
+			stated, _ := policy.FromAnnotations(imp.Annotations, nil)
 			for _, c := range imp.Status.Clusters {
 				n := ready[client.ObjectKeyFromObject(imp)][c.Cluster]
-				s.ExportedBy = append(s.ExportedBy, Exporter{Cluster: c.Cluster, Ready: &n})
+				s.ExportedBy = append(s.ExportedBy, Exporter{c.Cluster, &n, shareOf(stated, c.Cluster)})
 				s.Add(n, phases[c.Cluster])
 			}
 			for _, p := range imp.Spec.Ports {
@@ -110,7 +115,7 @@ func (s *Service) onHub(e *preview.Exported, facts *view.Facts) {
 	state := facts.Hub.State
 	clusters := state.Clusters()
 	for _, by := range e.By {
-		s.ExportedBy = append(s.ExportedBy, Exporter{Cluster: by.Cluster, Ready: &by.Ready})
+		s.ExportedBy = append(s.ExportedBy, Exporter{by.Cluster, &by.Ready, shareOf(e.Policy, by.Cluster)})
 	}
 	for _, c := range clusters {
 		visible := merge.Visible(c, state.Member)
@@ -123,6 +128,13 @@ func (s *Service) onHub(e *preview.Exported, facts *view.Facts) {
 	for _, p := range e.Ports {
 		s.Ports = append(s.Ports, port(p.Name, p.Port, string(p.Protocol)))
 	}
+}
+
+func shareOf(p topology.Policy, cluster string) *int {
+	if percent, below := p.Shares[cluster]; below {
+		return &percent
+	}
+	return nil
 }
 
 func port(name string, number int32, protocol string) string {
@@ -148,6 +160,9 @@ func Render(list []Service, style screen.Style) string {
 			by[j] = e.Cluster
 			if style.Wide && e.Ready != nil {
 				by[j] += " (" + strconv.Itoa(*e.Ready) + ")"
+			}
+			if e.Share != nil {
+				by[j] += fmt.Sprintf(" %d%%", *e.Share)
 			}
 		}
 		importers := screen.Or(style.Several(s.ImportedBy, 3))

@@ -53,17 +53,19 @@ func TestServicesOfACluster(t *testing.T) {
 	report := view.Report{Services: view.Services{Problems: []view.Problem{
 		{Namespace: "shop", Name: "db", What: "ServiceExport", Reason: "Unseen", Message: "no agent has processed it"}, {Namespace: "else", Name: "gone", Reason: "Held"},
 	}}}
-	list := Of(view.Facts{Local: local()}, imported, report)
-	want := `NAMESPACE  NAME  EXPORTED BY        READY  IMPORTED BY  PROBLEMS
-shop       db    beijing            -      -            Unseen
-shop       web   beijing, shanghai  3      -            -
+	facts := local()
+	facts.Imports[0].Annotations = map[string]string{api.AnnotationShares: "shanghai=25"}
+	list := Of(view.Facts{Local: facts}, imported, report)
+	want := `NAMESPACE  NAME  EXPORTED BY            READY  IMPORTED BY  PROBLEMS
+shop       db    beijing                -      -            Unseen
+shop       web   beijing, shanghai 25%  3      -            -
 `
 	if got := Render(list, screen.Style{}); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
-	want = `NAMESPACE  NAME  TYPE          CLUSTERSETIP  PORTS        EXPORTED BY                READY  IMPORTED BY  PROBLEMS
-shop       db    -             -             -            beijing                    -      -            Unseen: no agent has processed it
-shop       web   ClusterSetIP  10.96.1.2     http 80/TCP  beijing (2), shanghai (1)  3      -            -
+	want = `NAMESPACE  NAME  TYPE          CLUSTERSETIP  PORTS        EXPORTED BY                    READY  IMPORTED BY  PROBLEMS
+shop       db    -             -             -            beijing                        -      -            Unseen: no agent has processed it
+shop       web   ClusterSetIP  10.96.1.2     http 80/TCP  beijing (2), shanghai (1) 25%  3      -            -
 `
 	if got := Render(list, screen.Style{Wide: true}); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)

@@ -58,8 +58,8 @@ func TestEveryConditionIsReported(t *testing.T) {
 		"ConditionImported":            {exporting(api.ConditionImported, api.ReasonNamespaceMissing), MissingElsewhere},
 	}
 	// A service that each network has for itself needn't be reached from others. Where one is missing, the importing member reports NotReached.
-	// How ClusterSetIPs are steered is no problem.
-	elsewhere := []string{"ConditionReachable", "ConditionSteered"}
+	// How ClusterSetIPs are steered is no problem, nor is a share that somebody wants.
+	elsewhere := []string{"ConditionReachable", "ConditionShared", "ConditionSteered"}
 
 	reasons := func(change change) (all []string) {
 		l := local(clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "beijing"}, Status: clustersetv1alpha1.MemberClusterStatus{Phase: clustersetv1alpha1.MemberReady}})

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/utils/ptr"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset/clusterset/api"
@@ -16,6 +17,7 @@ import (
 	"github.com/clusterset/clusterset/importer/desired"
 	"github.com/clusterset/clusterset/internal/index"
 	"github.com/clusterset/clusterset/internal/topology"
+	"github.com/clusterset/clusterset/test/rank"
 	"github.com/clusterset/clusterset/test/records"
 )
 
@@ -24,6 +26,7 @@ type site struct {
 	name, region, phase string
 	zones               []string
 	drain, cut          bool // cut: it can't be reached
+	share               int  // per cent
 	pods                []pod
 }
 
@@ -98,18 +101,19 @@ func TestNameAndAddressLeadToTheSame(t *testing.T) {
 }
 
 // rule returns the endpoints to use in a zone of the first cluster. It follows only the rules (docs/spec/data-path.md, D3): the
-// boundary (A21); health (A22, A24); tiers in order (A25), where each is joined by the next as long as there are too few endpoints
+// boundary (A21); health (A22, A24, A80); tiers in order (A25), where each is joined by the next as long as there are too few endpoints
 // (A30); and an address, unlike a name, has a last resort (D4).
 func (s *state) rule(zone string, isAddress bool) []string {
 	here := &s.sites[0]
-	healths := []func(*site) bool{
-		func(of *site) bool {
-			return !of.drain && (of == here || !of.cut && (of.phase == "" || of.phase == "Ready"))
+	healths := []func(*site, bool) bool{
+		func(of *site, spare bool) bool {
+			return !of.drain && !spare && (of == here || !of.cut && (of.phase == "" || of.phase == "Ready"))
 		},
-		func(of *site) bool {
-			return of.drain && of == here || of.phase != "Expired" && of != here && (of.drain || of.cut || of.phase == "Suspect")
+		func(of *site, spare bool) bool {
+			last := of.drain || spare
+			return last && of == here || of.phase != "Expired" && of != here && (last || of.cut || of.phase == "Suspect")
 		},
-		func(of *site) bool { return isAddress && of != here && of.phase == "Expired" },
+		func(of *site, _ bool) bool { return isAddress && of != here && of.phase == "Expired" },
 	}
 	tiers := s.prefer
 	switch {
@@ -122,9 +126,10 @@ func (s *state) rule(zone string, isAddress bool) []string {
 		var used []string
 		for _, tier := range append(slices.Clone(tiers), "any") {
 			for i := range s.sites {
-				for _, p := range s.sites[i].pods {
-					of := &s.sites[i]
-					if p.ready && healthy(of) && s.near(zone, s.boundary, of, p) && s.near(zone, tier, of, p) && !slices.Contains(used, p.address) {
+				of := &s.sites[i]
+				spare := of.spare()
+				for _, p := range of.pods {
+					if p.ready && healthy(of, spare[netip.MustParseAddr(p.address)]) && s.near(zone, s.boundary, of, p) && s.near(zone, tier, of, p) && !slices.Contains(used, p.address) {
 						used = append(used, p.address)
 					}
 				}
@@ -148,6 +153,17 @@ func (s *state) ruleAnywhere() (used []string) {
 	}
 	slices.Sort(used)
 	return slices.Compact(used)
+}
+
+// spare returns the site's ready pods beyond its share (A80).
+func (of *site) spare() map[netip.Addr]bool {
+	var ready []netip.Addr
+	for _, p := range of.pods {
+		if p.ready {
+			ready = append(ready, netip.MustParseAddr(p.address))
+		}
+	}
+	return rank.Spare(of.share, ready)
 }
 
 // near reports whether a pod is as near to a zone of the first cluster as the tier requires (A26, A27). An empty tier requires nothing.
@@ -303,6 +319,7 @@ func (s *state) input(t *testing.T) records.Service {
 	for i := range s.sites {
 		of := &s.sites[i]
 		in.Members[of.name] = of.member()
+		in.Services[i].Spec.Share = ptr.To(int32(of.share)) //nolint:gosec // at most 100
 		if s.byService {
 			in.Services[i].Spec.Policy = &clustersetv1alpha1.ServicePolicy{
 				Prefer: strings.Join(s.prefer, " "), Boundary: s.boundary, MinReady: int32(s.minReady), //nolint:gosec // small
@@ -367,7 +384,7 @@ func randomState(r *rand.Rand) *state {
 	for i := range 1 + r.IntN(5) {
 		of := site{
 			name: fmt.Sprintf("c%d", i), region: oneOf("north", "north", "south", ""), drain: r.IntN(5) == 0, cut: r.IntN(5) == 0,
-			phase: oneOf("", "Ready", "Ready", "Suspect", "Expired", "Expired"),
+			phase: oneOf("", "Ready", "Ready", "Suspect", "Expired", "Expired"), share: []int{100, 100, 100, 0, 34, 67}[r.IntN(6)],
 		}
 		for range r.IntN(3) {
 			if zone := oneOf("z1", "z2", "z3"); !slices.Contains(of.zones, zone) {

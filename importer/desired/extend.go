@@ -164,39 +164,38 @@ type part struct {
 func (x *extension) add(parts map[*record]map[string]*part, routed []*record, port corev1.ServicePort, merged string, family discoveryv1.AddressType) {
 	have, policy := x.ownReady(port, family), x.policy()
 	shares := x.shares && (policy.MinReady <= 1 || have < policy.MinReady)
-	var among, shared []*record
+	var among []*record
 	for _, r := range routed {
 		if r.family == family && r.cluster.name != x.in.Cluster && r.port(merged, port.Protocol) != nil && r.mayLead() {
 			among = append(among, r)
-			if shares && r.mayShare() {
-				shared = append(shared, r)
-			}
 		}
 	}
+	shared := func(t *target) bool { return shares && t.mayShare() }
 	// Those of last resort are for a cluster without endpoints of its own, and don't count where others are ready ones.
-	last := map[bool][]topology.Rank{false: x.last(among, 0), true: x.last(shared, have)}
+	last := map[bool][]topology.Rank{false: x.last(among, 0, nil), true: x.last(among, have, shared)}
 	for _, r := range among {
-		ready := shares && r.mayShare()
-		uses := routeBest(r.targets, last[ready])
-		used, some := make([]bool, len(r.targets)), false
-		for i := range r.targets {
-			used[i] = uses[i].routed && r.targets[i].ready
-			some = some || used[i]
+		for _, ready := range []bool{false, true} {
+			uses := routeBest(r.targets, last[ready])
+			used := make([]bool, len(r.targets))
+			for i := range r.targets {
+				t := &r.targets[i]
+				used[i] = uses[i].routed && t.ready && shared(t) == ready
+			}
+			if !slices.Contains(used, true) {
+				continue
+			}
+			key := fmt.Sprint(ready, used)
+			if parts[r] == nil {
+				parts[r] = map[string]*part{}
+			}
+			if parts[r][key] == nil {
+				parts[r][key] = &part{used: used, ready: ready}
+			}
+			theirs := r.port(merged, port.Protocol)
+			parts[r][key].ports = append(parts[r][key].ports, discoveryv1.EndpointPort{
+				Name: ptr.To(port.Name), Protocol: theirs.Protocol, Port: theirs.Port, AppProtocol: theirs.AppProtocol,
+			})
 		}
-		if !some {
-			continue
-		}
-		key := fmt.Sprint(ready, used)
-		if parts[r] == nil {
-			parts[r] = map[string]*part{}
-		}
-		if parts[r][key] == nil {
-			parts[r][key] = &part{used: used, ready: ready}
-		}
-		theirs := r.port(merged, port.Protocol)
-		parts[r][key].ports = append(parts[r][key].ports, discoveryv1.EndpointPort{
-			Name: ptr.To(port.Name), Protocol: theirs.Protocol, Port: theirs.Port, AppProtocol: theirs.AppProtocol,
-		})
 	}
 }
 
@@ -204,14 +203,13 @@ func (x *extension) add(parts map[*record]map[string]*part, routed []*record, po
 // Service, which may be extended too and lead back. So it must have ready endpoints of its own, in a cluster of which nothing bad is known
 // (D66).
 func (r *record) mayLead() bool {
-	return !r.leadsToService() || r.behind > 0 && r.cluster.member.Ailment() == ""
+	spare := func(t target) bool { return t.Spare }
+	return !r.leadsToService() || r.behind > 0 && r.cluster.member.Ailment() == "" && !slices.ContainsFunc(r.targets, spare)
 }
 
-// mayShare reports whether a record's endpoints may be used besides this cluster's own. Those of a Service may not, or two Services could send
-// to each other what both could serve (D85); nor may those of a cluster that is used only if no other is left (D65).
-func (r *record) mayShare() bool {
-	return !r.leadsToService() && r.cluster.member.Ailment() == ""
-}
+// mayShare reports whether an endpoint may be used besides this cluster's own. One that is a Service may not, or two Services could send to each
+// other what both could serve (D85); nor may one that is used only if no other is left (D65).
+func (t *target) mayShare() bool { return !t.ClusterIP && !t.Spare && t.Member.Ailment() == "" }
 
 // port returns the record's port with that name of the merged service, or nil.
 func (r *record) port(name string, protocol corev1.Protocol) *discoveryv1.EndpointPort {

@@ -79,6 +79,10 @@ func TestExtending(t *testing.T) {
 	here, near, far := member("beijing", "bj-1", "north", "Ready", ""), member("tianjin", "tj-1", "north", "Ready", ""), member("shanghai", "sh-1", "east", "Ready", "")
 	unready := strings.Replace(tianjin, "endpoints: [{", "endpoints: [{conditions: {ready: false}, ", 1)
 	suspect, drained, expired := member("shanghai", "sh-1", "east", "Suspect", ""), member("shanghai", "sh-1", "east", "Ready", ", drain: true"), member("shanghai", "sh-1", "east", "Expired", "")
+	share := func(records string, percent int) string {
+		return strings.Replace(records, "type: ClusterSetIP", fmt.Sprintf("share: %d\n  type: ClusterSetIP", percent), 1)
+	}
+	pair := strings.Replace(shanghai, "[10.12.0.5]}", "[10.12.0.5]}, {addresses: [10.12.0.6]}", 1)
 	none, two := topology.Policy{Prefer: []topology.Tier{}}, topology.Policy{MinReady: 2}
 	for _, c := range []struct {
 		name    string
@@ -137,6 +141,14 @@ func TestExtending(t *testing.T) {
 		{name: "D65: nor for min-ready", policy: two, pods: 1, want: "10.12.0.5 http:8080 last", records: []string{here, drained, shanghai}},
 		{name: "D65: no Suspect cluster besides own pods", policy: none, pods: 1, want: "10.12.0.5 http:8080 last", records: []string{here, suspect, shanghai}},
 		{name: "D65: no Expired cluster besides own pods", policy: none, pods: 1, want: "10.12.0.5 http:8080 last", records: []string{here, expired, shanghai}},
+		{
+			name: "D65: endpoints within a share besides own pods, spare ones last", policy: none, pods: 1, want: "10.13.0.5 http:8080 ready",
+			records: []string{here, near, far, share(shanghai, 0), share(tianjin, 50)},
+		},
+		{name: "D65: no spare endpoint besides own pods", policy: none, pods: 1, want: "10.12.0.5 http:8080 last", records: []string{here, far, share(shanghai, 0)}},
+		{name: "D65: half of two, and not the other", policy: none, pods: 1, want: "10.12.0.6 http:8080 ready", records: []string{here, far, share(pair, 50)}},
+		{name: "D66: no ClusterIP with the share 0", path: desired.DataPathClusterIPs, records: []string{here, near, share(tianjin, 0)}},
+		{name: "D66: but with more", path: desired.DataPathClusterIPs, records: []string{here, near, share(tianjin, 1)}, want: "10.3.0.1 http:80 last"},
 		{name: "D66: no ClusterIP of an unreachable cluster", path: desired.DataPathClusterIPs, records: []string{here, near, beijing, tianjin}, unreachable: "tianjin"},
 		{
 			name: "C18: nothing of clusters that share no community", want: "10.12.0.5 http:8080 last",

@@ -40,7 +40,7 @@ type choice struct {
 // decide decides whether the choice is expressed by hints. kube-proxy on a node without a zone ignores them, and it requires them on all endpoints or
 // none.
 func (c *choice) decide(w *work) {
-	c.last = w.last(c.among, 0)
+	c.last = w.last(c.among, 0, nil)
 	c.hinted = !w.in.LabelsOnly && !w.in.unzoned() && (len(w.views) <= maxHints || !slices.ContainsFunc(c.among, func(r *record) bool {
 		return slices.ContainsFunc(r.targets, func(t target) bool { return len(w.zonesOf(&t, c.last)) > maxHints })
 	}))
@@ -91,14 +91,14 @@ func routeBest(targets []target, last []topology.Rank) []use {
 	return uses
 }
 
-// last returns, for each view, the rank of the last endpoint used of some records. Endpoints that aren't ready don't count. have is how
-// many ready endpoints there are besides.
-func (w *work) last(records []*record, have int) []topology.Rank {
+// last returns, for each view, the rank of the last endpoint used of some records, among those that fit, or all without fits. Endpoints that aren't
+// ready don't count. have is how many ready endpoints there are besides.
+func (w *work) last(records []*record, have int, fits func(*target) bool) []topology.Rank {
 	var ready []*target
 	for _, r := range records {
 		for i := range r.targets {
-			if r.targets[i].ready {
-				ready = append(ready, &r.targets[i])
+			if t := &r.targets[i]; t.ready && (fits == nil || fits(t)) {
+				ready = append(ready, t)
 			}
 		}
 	}

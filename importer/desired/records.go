@@ -30,6 +30,8 @@ type cluster struct {
 
 	records []*record
 	ready   map[discoveryv1.AddressType]int // ready endpoints
+	share   *topology.Share                 // nil: all
+	usable  []netip.Addr                    // of ready endpoints, if a share of them is stated; DNS servers find these in the slices
 }
 
 // anyReady reports whether the cluster has a ready endpoint.
@@ -132,9 +134,9 @@ type target struct {
 	ranks []topology.Rank // in each view
 }
 
-// admit adds the importable records of endpoints, and returns what was left out.
+// admit adds the importable records of endpoints, ranks them, and returns what was left out.
 func (w *work) admit() []merge.Drop {
-	return merge.Endpoints(w.in.Endpoints, func(e *door.Endpoints) api.LeftOut {
+	drops := merge.Endpoints(w.in.Endpoints, func(e *door.Endpoints) api.LeftOut {
 		c := w.clusterNamed(e.Cluster)
 		if c == nil { // its ExportedService is gone or hasn't arrived yet
 			return api.LeftOut{}
@@ -151,6 +153,14 @@ func (w *work) admit() []merge.Drop {
 		}
 		return left
 	})
+	for cluster, percent := range w.resolved.Policy.Shares {
+		c := w.clusterNamed(cluster)
+		c.share = topology.NewShare(percent, c.usable)
+	}
+	for _, r := range w.records {
+		w.rank(r)
+	}
+	return drops
 }
 
 // leadsToService reports whether the addresses are those of another cluster's Service, and not of endpoints.
@@ -204,11 +214,13 @@ func (w *work) fill(r *record, endpoints []door.Endpoint) {
 	if w.routes(r.cluster) || r.clusterIP {
 		r.targets = make([]target, len(endpoints))
 	}
-	ranks := make([]topology.Rank, len(r.targets)*len(w.views))
 	for i := range endpoints {
 		ready := endpoints[i].Ready()
 		if ready {
 			r.ready++
+		}
+		if ready && r.cluster.export.Spec.Share != nil {
+			r.cluster.usable = append(append(r.cluster.usable, endpoints[i].Addr), endpoints[i].More...)
 		}
 		if r.targets == nil {
 			continue
@@ -222,6 +234,15 @@ func (w *work) fill(r *record, endpoints []door.Endpoint) {
 		if zone := r.endpoints[i].Zone; zone != nil {
 			t.Zone = *zone
 		}
+	}
+}
+
+// rank sets the ranks of a record's endpoints. It must be known which are spare.
+func (w *work) rank(r *record) {
+	ranks := make([]topology.Rank, len(r.targets)*len(w.views))
+	for i := range r.targets {
+		t := &r.targets[i]
+		t.Spare = r.cluster.share.Spare(t.Addr, t.ClusterIP)
 		t.ranks, ranks = ranks[:len(w.views)], ranks[len(w.views):]
 		for j := range w.views {
 			t.ranks[j] = w.views[j].Rank(&t.Endpoint)
@@ -279,6 +300,7 @@ func (w *work) clusterIPRecord(c *cluster, ip string, ready bool) *record {
 		clusterIP: true, behind: c.ready[family],
 	}
 	w.fill(r, []door.Endpoint{{Addr: addr, Conditions: door.ConditionsOf(discoveryv1.EndpointConditions{Ready: &ready})}})
+	w.rank(r)
 	return r
 }
 

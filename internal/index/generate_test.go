@@ -125,6 +125,7 @@ func (e *editor) policy() *topology.Policy {
 		Prefer:   pick(e, [][]topology.Tier{nil, {}, {topology.Cluster}, {topology.Zone, topology.Region}, {topology.Region}}),
 		Boundary: pick(e, []topology.Tier{topology.Any, topology.Any, topology.Region, topology.Zone, topology.Cluster}),
 		MinReady: pick(e, []int{0, 1, 2, 3}),
+		Shares:   pick(e, []map[string]int{nil, nil, {"c1": 0}, {"c1": 50, "c2": 34}, {"": 1, "a.b": 99}}),
 	}
 }
 

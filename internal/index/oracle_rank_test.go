@@ -23,7 +23,7 @@ func (w *world) ranked(id ObjectID, stated *topology.Policy, headless bool, decl
 	f := facts{exists: true, headless: headless, hosts: map[string][]string{}, clusters: map[string][]string{}, ports: map[string][]string{}}
 	p := w.policy(stated)
 	var inside []backend
-	for _, b := range w.backends(id, headless, groups) {
+	for _, b := range w.backends(id, stated, headless, groups) {
 		f.live = true
 		if w.matches(p.Boundary, b) {
 			inside = append(inside, b)
@@ -114,9 +114,10 @@ func (w *world) policy(stated *topology.Policy) topology.Policy {
 }
 
 // backends lists the ready endpoints of clusters that aren't Expired. A cluster is never Expired for itself (A21, A24). Their
-// locations follow A27, and their counts A31.
-func (w *world) backends(id ObjectID, headless bool, groups []Group) []backend {
+// locations follow A27, their counts A31, and their cluster's share A80.
+func (w *world) backends(id ObjectID, stated *topology.Policy, headless bool, groups []Group) []backend {
 	var all []backend
+	spare := spareOf(stated, groups)
 	for _, g := range groups {
 		c := Cluster{}
 		if known := w.objects[KindMemberCluster][ObjectID{Name: g.Cluster}]; known != nil {
@@ -138,6 +139,9 @@ func (w *world) backends(id ObjectID, headless bool, groups []Group) []backend {
 			if e.Zone != "" {
 				b.Zones = []string{e.Zone}
 			}
+			if percent, below := sharesOf(stated)[g.Cluster]; below {
+				b.Spare = percent == 0 || headless && spare[g.Cluster][e.Addr]
+			}
 			if !headless {
 				b.Behind = max(1, w.readyIn(id, g.Cluster, false), w.readyIn(id, g.Cluster, true))
 			}
@@ -146,6 +150,30 @@ func (w *world) backends(id ObjectID, headless bool, groups []Group) []backend {
 		}
 	}
 	return all
+}
+
+func sharesOf(stated *topology.Policy) map[string]int {
+	if stated == nil {
+		return nil
+	}
+	return stated.Shares
+}
+
+// spareOf returns the addresses beyond the shares of the clusters that state one.
+func spareOf(stated *topology.Policy, groups []Group) map[string]map[netip.Addr]bool {
+	spare := map[string]map[netip.Addr]bool{}
+	for cluster, percent := range sharesOf(stated) {
+		var ready []netip.Addr
+		for _, g := range groups {
+			for _, e := range g.Endpoints {
+				if g.Cluster == cluster && e.Ready {
+					ready = append(ready, e.Addr)
+				}
+			}
+		}
+		spare[cluster] = rank.Spare(percent, ready)
+	}
+	return spare
 }
 
 // readyIn counts a service's ready addresses of one family in a cluster's EndpointSlices.
@@ -253,7 +281,7 @@ func (w *world) setClusterPorts(f *facts, id ObjectID, g *GlobalService) {
 	f.ports, f.union = map[string][]string{}, nil
 	policy := w.policy(g.Policy)
 	var inside []backend
-	for _, b := range w.backends(id, false, g.Groups) {
+	for _, b := range w.backends(id, g.Policy, false, g.Groups) {
 		if w.matches(policy.Boundary, b) {
 			inside = append(inside, b)
 		}

@@ -10,7 +10,7 @@ import (
 
 // The oracle computes the right answer for every service. It was written from docs/spec/answers.md, and its comments cite the rules. It
 // shares no code with rank.go, topology or names.go, and goes through all objects for every question, which is slow but simple. It
-// covers A3 to A46, except A8, A36 and A41, and what A18, A38 and A39 say of names with a zone.
+// covers A3 to A46 and A80, except A8, A36 and A41, and what A18, A38 and A39 say of names with a zone.
 
 // world has all objects, and the location of the server.
 type world struct {

@@ -53,6 +53,7 @@ type candidate struct {
 	behind int
 	host   int32
 	weight uint8
+	spare  bool
 	// elsewhere is set if a port of the service has another number at this address, so that the service's own name doesn't have it (A37).
 	elsewhere bool
 }
@@ -61,12 +62,38 @@ type candidate struct {
 const usualWeight = 100
 
 // rankOf returns an endpoint's rank, whether it is ready or not.
-func (r *ranker) rankOf(v *topology.View, headless bool, group *Group, e *Endpoint) topology.Rank {
-	at := topology.Endpoint{Cluster: group.Cluster, Zone: e.Zone, Region: group.Region, ClusterIP: !headless}
+func (r *ranker) rankOf(v *topology.View, headless bool, group *Group, e *Endpoint, spare bool) topology.Rank {
+	at := topology.Endpoint{Cluster: group.Cluster, Zone: e.Zone, Region: group.Region, ClusterIP: !headless, Spare: spare}
 	if c := r.clusters[group.Cluster]; c != nil {
 		at.Member = &c.Member
 	}
 	return v.Rank(&at)
+}
+
+// shares returns the shares of the clusters whose exports state one: nil for most services.
+func (in *rankable) shares() map[string]*topology.Share {
+	if in.policy == nil || len(in.policy.Shares) == 0 {
+		return nil
+	}
+	shares := make(map[string]*topology.Share, len(in.policy.Shares))
+	for cluster, percent := range in.policy.Shares {
+		var ready []netip.Addr
+		for i := range in.groups {
+			for j := range in.groups[i].Endpoints {
+				if e := &in.groups[i].Endpoints[j]; e.Ready && in.groups[i].Cluster == cluster {
+					ready = append(ready, e.Addr)
+				}
+			}
+		}
+		shares[cluster] = topology.NewShare(percent, ready)
+	}
+	return shares
+}
+
+// Shares returns the shares of the clusters whose exports state one, of the endpoints in the service's slices.
+func (s *Service) Shares() map[string]*topology.Share {
+	in := s.ranked(SourceEndpointSlices)
+	return in.shares()
 }
 
 func (r *ranker) rank(in rankable) *Set {
@@ -121,6 +148,7 @@ func (r *ranker) candidates(v *topology.View, in *rankable) (candidates []candid
 		behind = in.service.ReadyIn()
 	}
 	candidates = make([]candidate, 0, n)
+	shares := in.shares()
 	for i := range in.groups {
 		group := &in.groups[i]
 		elsewhere := in.source == SourceGlobalService && !in.headless && group.elsewhere(in.ports)
@@ -129,10 +157,11 @@ func (r *ranker) candidates(v *topology.View, in *rankable) (candidates []candid
 			if !e.Ready {
 				continue
 			}
-			rank := r.rankOf(v, in.headless, group, e)
+			spare := shares[group.Cluster].Spare(e.Addr, !in.headless)
+			rank := r.rankOf(v, in.headless, group, e, spare)
 			live = live || rank != topology.Gone
 			if rank.Usable() {
-				candidates = append(candidates, candidate{e, group, rank, behind[group.Cluster], ServiceItself, 0, elsewhere})
+				candidates = append(candidates, candidate{e, group, rank, behind[group.Cluster], ServiceItself, 0, spare, elsewhere})
 			}
 		}
 	}

@@ -11,6 +11,8 @@ type Ranked struct {
 	// Rank is the endpoint's rank if it were ready, and Tier the tier in which it would be used.
 	Rank topology.Rank
 	Tier topology.Tier
+	// Beyond is the share of its cluster that the endpoint is beyond, nil if it isn't spare.
+	Beyond *topology.Share
 	// Used is set if the Set has the endpoint's address.
 	Used bool
 }
@@ -25,6 +27,7 @@ func (x *Index) Ranking(svc *Service, d Dialect) []Ranked {
 	v := r.view(&in)
 	candidates, _ := r.candidates(&v, &in)
 	last := lastOf(&v, candidates, func(i int) bool { return !candidates[i].elsewhere })
+	shares := in.shares()
 	var all []Ranked
 	for i := range in.groups {
 		g := &in.groups[i]
@@ -35,9 +38,13 @@ func (x *Index) Ranking(svc *Service, d Dialect) []Ranked {
 		}
 		for k := range g.Endpoints {
 			e := &g.Endpoints[k]
-			rank := r.rankOf(&v, in.headless, g, e)
+			beyond := shares[g.Cluster]
+			if !beyond.Spare(e.Addr, !in.headless) {
+				beyond = nil
+			}
+			rank := r.rankOf(&v, in.headless, g, e, beyond != nil)
 			all = append(all, Ranked{
-				Endpoint: *e, Cluster: g.Cluster, Region: g.Region, Member: member, Rank: rank, Tier: v.Tier(rank),
+				Endpoint: *e, Cluster: g.Cluster, Region: g.Region, Member: member, Rank: rank, Tier: v.Tier(rank), Beyond: beyond,
 				Used: in.source != SourceClusterSetIPs && e.Ready && rank.Usable() && rank <= last && !elsewhere,
 			})
 		}

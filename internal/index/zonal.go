@@ -175,7 +175,7 @@ func (r *ranker) rankFrom(p *places, in *rankable, set *Set, name zoneName) *zon
 	for i := range candidates {
 		c := &candidates[i]
 		c.rank = v.Rank(&topology.Endpoint{
-			Cluster: c.group.Cluster, Member: p.members[c.group.Cluster], Zone: strings.ToLower(c.Zone), Region: c.group.Region,
+			Cluster: c.group.Cluster, Member: p.members[c.group.Cluster], Zone: strings.ToLower(c.Zone), Region: c.group.Region, Spare: c.spare,
 		})
 	}
 	candidates = slices.DeleteFunc(candidates, func(c candidate) bool { return !c.rank.Usable() })

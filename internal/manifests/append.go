@@ -163,7 +163,7 @@ func appendPolicy(b []byte, p *topology.Policy) []byte {
 	}
 	open := `,"annotations":{`
 	stated := policy.Annotations(*p)
-	for _, key := range policy.Keys {
+	for _, key := range policy.Written {
 		if text, ok := stated[key]; ok {
 			b = append(append(append(b, open...), '"'), key...)
 			b = appendString(append(b, `":`...), text)

@@ -68,7 +68,7 @@ func TestAppendWritesEveryField(t *testing.T) {
 	}}
 	regional := group
 	regional.Region = "r1"
-	stated := &topology.Policy{Prefer: []topology.Tier{topology.Zone, topology.Region}, Boundary: topology.Region, MinReady: 2}
+	stated := &topology.Policy{Prefer: []topology.Tier{topology.Zone, topology.Region}, Boundary: topology.Region, MinReady: 2, Shares: map[string]int{"c1": 50}}
 	for _, o := range []index.Object{
 		&index.ServiceImport{Service: "a.n", Ports: []index.Port{port}, IPs: index.Addrs{netip.MustParseAddr("10.0.0.1")}, Policy: stated},
 		&index.ServiceImport{Service: "a.n", Headless: true, Ports: []index.Port{port}, Policy: &topology.Policy{Prefer: []topology.Tier{}}, FromImporter: true},

@@ -34,7 +34,7 @@ type Resolved struct {
 	InternalTrafficPolicy *corev1.ServiceInternalTrafficPolicy
 	TrafficDistribution   *string
 	Labels, Annotations   map[string]string
-	// Policy is the winner's policy. If it prefers no tiers, its TrafficDistribution can.
+	// Policy is the winner's policy, with the shares of all exports. If it prefers no tiers, its TrafficDistribution can.
 	Policy topology.Policy
 
 	// Ports are the union of all exports' ports, the winner's first.
@@ -84,6 +84,12 @@ func Resolve(exports []Export) Resolved {
 	slices.Sort(r.Clusters)
 	stated, _ := policy.FromExport(spec.Policy, nil) // door.CompactService has removed invalid values
 	r.Policy = policy.WithTrafficDistribution(stated, spec.TrafficDistribution)
+	r.Policy.Shares = map[string]int{}
+	for _, e := range exports {
+		if share := e.Spec.Share; share != nil && *share < 100 {
+			r.Policy.Shares[e.Cluster] = int(*share)
+		}
+	}
 	r.Conflicts = conflicts(exports)
 	return r
 }

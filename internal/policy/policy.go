@@ -6,6 +6,7 @@
 package policy
 
 import (
+	"slices"
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,8 +18,11 @@ import (
 	"github.com/clusterset/clusterset/internal/topology"
 )
 
-// Keys are the annotations that contain a policy.
-var Keys = []string{api.AnnotationPrefer, api.AnnotationBoundary, api.AnnotationMinReady}
+// Keys are the annotations by which users state a policy. Written are those of imported objects, which have the shares of all clusters too.
+var (
+	Keys    = []string{api.AnnotationPrefer, api.AnnotationBoundary, api.AnnotationMinReady}
+	Written = append(slices.Clone(Keys), api.AnnotationShares)
+)
 
 // FromAnnotations reads a policy from untrusted annotations. Invalid values count as unstated. Each is reported with its path below
 // path, its value, and what would be right.
@@ -32,10 +36,13 @@ func FromAnnotations(annotations map[string]string, path *field.Path) (p topolog
 	if text, ok := annotations[api.AnnotationMinReady]; ok {
 		p.MinReady = parse(text, path.Key(api.AnnotationMinReady), &errs, topology.ParseMinReady)
 	}
+	if text, ok := annotations[api.AnnotationShares]; ok {
+		p.Shares = parse(text, path.Key(api.AnnotationShares), &errs, topology.ParseShares)
+	}
 	return p, errs
 }
 
-// maxText is longer than any valid text, and enough of an invalid one to quote.
+// maxText is enough of an invalid text to quote.
 const maxText = 64
 
 // words are those that tiers are stated in.
@@ -43,11 +50,12 @@ var words = []string{topology.Cluster.String(), topology.Zone.String(), topology
 
 // parse returns the parsed text, or the zero value, which states nothing, if the text is invalid. It asks about a word that is nearly one of words.
 func parse[T any](text string, path *field.Path, errs *field.ErrorList, from func(string) (T, error), words ...string) (stated T) {
-	if len(text) > maxText {
-		text = text[:maxText] + "…"
-	}
 	value, err := from(text)
 	if err != nil {
+		if len(text) > maxText {
+			text = text[:maxText] + "…"
+			_, err = from(text) // which quotes less
+		}
 		*errs = append(*errs, field.Invalid(path, text, err.Error()+near.Meant(text, words)))
 		return stated
 	}
@@ -65,6 +73,9 @@ func Annotations(p topology.Policy) map[string]string {
 	}
 	if p.MinReady != 0 {
 		annotations[api.AnnotationMinReady] = strconv.Itoa(p.MinReady)
+	}
+	if len(p.Shares) > 0 {
+		annotations[api.AnnotationShares] = topology.FormatShares(p.Shares)
 	}
 	return annotations
 }

@@ -3,6 +3,7 @@ package topology
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,6 +18,8 @@ type Policy struct {
 	Boundary Tier
 	// MinReady is the number of endpoints that a tier needs. If it has fewer, the next tier is used with it. 0 means 1.
 	MinReady int
+	// Shares has, by cluster, the per cent of its endpoints that its export lets be used as usual, if that is less than all.
+	Shares map[string]int
 }
 
 // DefaultPrefer is the default for Prefer: own zone, else own region, else all.
@@ -43,11 +46,13 @@ func (p Policy) Or(defaults Policy) Policy {
 }
 
 // IsZero reports whether p states nothing.
-func (p Policy) IsZero() bool { return p.Prefer == nil && p.Boundary == Any && p.MinReady == 0 }
+func (p Policy) IsZero() bool {
+	return p.Prefer == nil && p.Boundary == Any && p.MinReady == 0 && len(p.Shares) == 0
+}
 
 // Equal reports whether both state the same.
 func (p Policy) Equal(o Policy) bool {
-	return p.Boundary == o.Boundary && p.MinReady == o.MinReady &&
+	return p.Boundary == o.Boundary && p.MinReady == o.MinReady && maps.Equal(p.Shares, o.Shares) &&
 		(p.Prefer == nil) == (o.Prefer == nil) && slices.Equal(p.Prefer, o.Prefer)
 }
 
@@ -62,6 +67,9 @@ func (p Policy) String() string {
 	}
 	if p.MinReady > 1 { // 1 is the default
 		words = append(words, fmt.Sprintf("min-ready %d", p.MinReady))
+	}
+	if len(p.Shares) > 0 {
+		words = append(words, "shares "+FormatShares(p.Shares))
 	}
 	return strings.Join(words, ", ")
 }

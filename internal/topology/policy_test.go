@@ -72,7 +72,7 @@ func TestPolicyOr(t *testing.T) {
 		{"nothing stated", Policy{}, server},
 		{"none is stated", Policy{Prefer: []Tier{}}, Policy{Prefer: []Tier{}, Boundary: Region, MinReady: 2}},
 		{"each field on its own", Policy{Boundary: Zone}, Policy{Prefer: []Tier{Cluster}, Boundary: Zone, MinReady: 2}},
-		{"all stated", Policy{[]Tier{Zone}, Zone, 1}, Policy{[]Tier{Zone}, Zone, 1}},
+		{"all stated", Policy{Prefer: []Tier{Zone}, Boundary: Zone, MinReady: 1}, Policy{Prefer: []Tier{Zone}, Boundary: Zone, MinReady: 1}},
 	} {
 		if got := tt.own.Or(server); !got.Equal(tt.want) {
 			t.Errorf("%s: %+v, want %+v", tt.name, got, tt.want)

@@ -73,12 +73,14 @@ type Endpoint struct {
 	ClusterIP bool
 	// Behind is the number of ready endpoints behind a ClusterIP, for MinReady. 0 counts as 1.
 	Behind int
+	// Spare marks an endpoint beyond its cluster's Share, which ranks as one of a drained cluster.
+	Spare bool
 }
 
 // Rank is an endpoint's place in the order of use. Lower is better.
 //
-// Health comes first: all healthy endpoints rank before those of Suspect, drained or unreachable clusters, and these before those of
-// Expired clusters. Then comes the tier.
+// Health comes first: all healthy endpoints rank before spare ones and those of Suspect, drained or unreachable clusters, and these before
+// those of Expired clusters. Then comes the tier.
 type Rank uint8
 
 const (
@@ -94,7 +96,7 @@ const (
 // Usable reports whether an endpoint of that rank can be used.
 func (r Rank) Usable() bool { return r < Outside }
 
-// Degraded reports whether the endpoint's cluster is Suspect, drained, unreachable or Expired.
+// Degraded reports whether the endpoint is spare, or its cluster is Suspect, drained, unreachable or Expired.
 func (r Rank) Degraded() bool { return r >= degraded && r.Usable() }
 
 // LastResort reports whether the endpoint's cluster is Expired, and the endpoint can still be used.
@@ -103,7 +105,7 @@ func (r Rank) LastResort() bool { return r >= expired && r.Usable() }
 // View is one place's view of endpoints. It is the complete rule for which of a service's endpoints are used in that place:
 //
 //  1. Endpoints beyond the policy's boundary are never used.
-//  2. Endpoints of Suspect, drained or unreachable clusters are used if no healthy one is left. Those of Expired clusters are used
+//  2. Spare endpoints and those of Suspect, drained or unreachable clusters are used if no healthy one is left. Those of Expired clusters are used
 //     if nothing else is left (UseExpired), or never. A cluster never considers itself Suspect, Expired or unreachable.
 //  3. Of the remaining endpoints the best tier is used, in the policy's order.
 //  4. If it has fewer endpoints than the policy's MinReady, the next tier is used with it, and so on to the last.
@@ -129,7 +131,7 @@ func (v *View) Rank(e *Endpoint) Rank {
 		return Gone
 	case m.Phase == Expired && !own:
 		health = expired
-	case (m.Phase == Suspect || m.Unreachable) && !own, m.Drain:
+	case (m.Phase == Suspect || m.Unreachable) && !own, m.Drain, e.Spare:
 		health = degraded
 	}
 	if !v.within(v.Policy.Boundary, e, m, own) {

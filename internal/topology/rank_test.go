@@ -34,7 +34,7 @@ func TestView(t *testing.T) {
 		self       Location
 		policy     Policy
 		useExpired bool
-		// endpoints are "<cluster>[@<own zone>]", and "vip:<cluster>[*<endpoints behind it>]" for a ClusterIP.
+		// endpoints are "<cluster>[@<own zone>]", "vip:<cluster>[*<endpoints behind it>]" for a ClusterIP, and with "spare:" in front those beyond a share.
 		endpoints, want string
 		tier            Tier
 		degraded        bool
@@ -72,6 +72,11 @@ func TestView(t *testing.T) {
 		{name: "but drained", self: Location{"drained", "n1", "north"}, endpoints: "drained s1", want: "s1"},
 		{name: "drained and expired is drained to itself", self: Location{"leaving", "n1", "north"}, endpoints: "leaving s1", want: "s1"},
 		{name: "drained and expired is not gone to itself", self: Location{"leaving", "n1", "north"}, endpoints: "leaving", want: "leaving", tier: Zone, degraded: true},
+
+		{name: "spare ones rank as those of a drained cluster", endpoints: "spare:n1 drained s1", want: "s1"},
+		{name: "also in their own cluster, with the healthy ones of it first", endpoints: "spare:n1 n1@n2 n1b@n2", want: "n1@n2 n1b@n2", tier: Region},
+		{name: "spare ones where nothing else is left, by their tier", endpoints: "spare:n1 spare:vip:n2 drained", want: "spare:n1 drained", tier: Zone, degraded: true},
+		{name: "spare and expired is expired", useExpired: true, endpoints: "spare:expired spare:s1", want: "spare:s1", degraded: true},
 
 		{name: "enough in the zone", policy: Policy{MinReady: 2}, endpoints: "n1 n1b n2 s1", want: "n1 n1b", tier: Zone},
 		{name: "too few in the zone: the region joins", policy: Policy{MinReady: 2}, endpoints: "n1 n2 s1", want: "n1 n2", tier: Region},
@@ -113,6 +118,7 @@ func TestView(t *testing.T) {
 
 func endpointOf(t *testing.T, i int, word string) Endpoint {
 	e := Endpoint{Addr: netip.AddrFrom4([4]byte{10, 0, 0, byte(i)})}
+	word, e.Spare = strings.CutPrefix(word, "spare:")
 	e.Cluster, e.ClusterIP = strings.CutPrefix(word, "vip:")
 	e.Cluster, e.Zone, _ = strings.Cut(e.Cluster, "@")
 	if name, behind, ok := strings.Cut(e.Cluster, "*"); ok {
@@ -175,7 +181,7 @@ func used(v View, endpoints []Endpoint) []bool {
 	return in
 }
 
-// FuzzView compares View with an oracle for the rules A21 to A31 of docs/spec/answers.md, and D4 of docs/spec/data-path.md.
+// FuzzView compares View with an oracle for the rules A21 to A31 and A80 of docs/spec/answers.md, and D4 of docs/spec/data-path.md.
 func FuzzView(f *testing.F) {
 	for seed := range byte(32) {
 		data := make([]byte, 60)
@@ -241,7 +247,7 @@ func randomWorld(s *bytesSource) (View, []Endpoint) {
 	for i := range endpoints {
 		e := Endpoint{
 			Addr:    netip.AddrFrom4([4]byte{10, 0, 0, byte(s.roll(12))}),
-			Cluster: clusters[s.roll(4)], Zone: zones[s.roll(3)], Region: regions[s.roll(3)], ClusterIP: s.roll(3) == 0,
+			Cluster: clusters[s.roll(4)], Zone: zones[s.roll(3)], Region: regions[s.roll(3)], ClusterIP: s.roll(3) == 0, Spare: s.roll(4) == 3,
 		}
 		if s.roll(4) == 0 {
 			e.Addr = netip.AddrFrom16([16]byte{0: 0xfd, 15: byte(s.roll(4))})
@@ -262,7 +268,7 @@ func oracle(v View, endpoints []Endpoint) []bool {
 			m = *e.Member
 		}
 		all[i] = rank.Endpoint{
-			Addr: e.Addr, Cluster: e.Cluster, Zones: m.Zones, Region: cmp.Or(e.Region, m.Region), ClusterIP: e.ClusterIP, Behind: e.Behind,
+			Addr: e.Addr, Cluster: e.Cluster, Zones: m.Zones, Region: cmp.Or(e.Region, m.Region), ClusterIP: e.ClusterIP, Behind: e.Behind, Spare: e.Spare,
 			Drained: m.Drain, Suspect: m.Phase == Suspect, Expired: m.Phase == Expired, Unreachable: m.Unreachable,
 		}
 		if e.Zone != "" {

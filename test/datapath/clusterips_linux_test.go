@@ -3,6 +3,8 @@ package datapath
 import (
 	"slices"
 	"testing"
+
+	"github.com/clusterset/clusterset/api"
 )
 
 // With --data-path=clusterips a ClusterSetIP leads to the exporters' ClusterIPs, and in an exporting cluster to its own pods and not to
@@ -28,6 +30,13 @@ func TestClusterIPs(t *testing.T) {
 			xicheng.ready(true)
 			minhang.ready(false)
 			s.publish()
+			s.answered(name, xicheng...)
+			// A ClusterIP stands for all pods behind it, so only the share 0 counts. Rule A80 of docs/spec/answers.md.
+			minhang.ready(true)
+			s.publish()
+			s.state("minhang", api.AnnotationShare, "50")
+			s.answered(name, slices.Concat(xicheng, minhang)...)
+			s.state("minhang", api.AnnotationShare, "0")
 			s.answered(name, xicheng...)
 		})
 	}

@@ -32,7 +32,7 @@ import (
 )
 
 const (
-	previewSteps = 18
+	previewSteps = 20
 	// A path is broken until this step, before the first that changes communities or networks, and so who measures whom (D40 and D87 of
 	// docs/spec/data-path.md): that a path is measured again, a preview can't know.
 	previewMend = 5
@@ -133,7 +133,7 @@ func (p *previewed) pick(i int, now *preview.State) previewStep {
 			others = append(others, m)
 		}
 	}
-	switch kind := i % 9; {
+	switch kind := i % 10; {
 	case kind == 0:
 		return p.patched(m, preview.Change{Drain: []string{m.Spec.Name}}, `{"drain":true}`)
 	case kind == 1:
@@ -167,6 +167,13 @@ func (p *previewed) pick(i int, now *preview.State) previewStep {
 		return p.exportTo(name, exporting, now)
 	case kind == 7:
 		return p.network(m, now)
+	case kind == 8 && len(exporting) > 0:
+		in, percent := exporting[p.IntN(len(exporting))], []int32{0, 34, 50}[p.IntN(3)]
+		return previewStep{preview.Change{Share: &preview.ExportShare{Service: service, In: in.Spec.Name, Percent: percent}}, func() {
+			if err := in.Annotate(p.ns, name, api.AnnotationShare, new(fmt.Sprint(percent))); err != nil {
+				p.Errorf("annotate the ServiceExport %s of %s: %v", name, in.Spec.Name, err)
+			}
+		}}
 	}
 	region := []string{"north", "south", "west"}[p.IntN(3)]
 	return p.patched(m, preview.Change{Place: &preview.Place{Cluster: m.Spec.Name, Zones: []string{"tianjin"}, Region: region}}, fmt.Sprintf(`{"zone":"tianjin","region":%q}`, region))
@@ -207,7 +214,7 @@ func (p *previewed) exportTo(name string, exporting []*fleettest.Member, now *pr
 	}
 	return previewStep{preview.Change{Policy: &preview.Policy{Service: p.ns + "/" + name, ExportTo: to}}, func() {
 		for _, m := range exporting {
-			if err := m.ExportTo(p.ns, name, text); err != nil {
+			if err := m.Annotate(p.ns, name, api.AnnotationExportTo, text); err != nil {
 				p.Errorf("annotate the ServiceExport %s of %s: %v", name, m.Spec.Name, err)
 			}
 		}

@@ -147,11 +147,11 @@ func (m *Member) ExportIs(namespace, name string, kind mcsv1beta1.ServiceExportC
 	return nil
 }
 
-// ExportTo sets a ServiceExport's annotation clusterset.dev/export-to, or removes it if to is nil.
-func (m *Member) ExportTo(namespace, name string, to *string) error {
+// Annotate sets an annotation of a ServiceExport, or removes it if value is nil.
+func (m *Member) Annotate(namespace, name, key string, value *string) error {
 	e := &mcsv1beta1.ServiceExport{}
 	e.Namespace, e.Name = namespace, name
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]any{"clusterset.dev/export-to": to}}})
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]any{key: value}}})
 	if err != nil {
 		return err
 	}

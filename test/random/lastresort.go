@@ -99,7 +99,7 @@ func (z *Zone) lastResort(others []Part, port mergedPort, family corev1.IPFamily
 
 // mayLeadBack reports whether a backend is another cluster's Service, which may lead back because that cluster isn't well (D66).
 func (z *Zone) mayLeadBack(b backend) bool {
-	return b.part.apart(z.member) && (b.part.Drained || z.member.Unreachable[b.part.Name])
+	return b.part.apart(z.member) && (b.part.Drained || b.part.share == 0 || z.member.Unreachable[b.part.Name])
 }
 
 func endpointText(port string, protocol corev1.Protocol, address string, number int32) string {

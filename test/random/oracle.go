@@ -3,7 +3,9 @@ package random
 import (
 	"cmp"
 	"fmt"
+	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -15,6 +17,7 @@ import (
 
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/test/fleettest"
+	"github.com/clusterset/clusterset/test/rank"
 )
 
 // The oracle computes what every name must answer in a random run. It follows docs/spec/answers.md and
@@ -158,6 +161,7 @@ type Part struct {
 	slices  []discoveryv1.EndpointSlice
 	to      []string // the clusters and communities that the export is for, if only is set
 	only    bool
+	share   int // the per cent of its endpoints that is used as usual
 }
 
 // Parts returns the exporting clusters of a service (C1, C2), the winner first (C10).
@@ -167,13 +171,36 @@ func (w *World) Parts(key types.NamespacedName) []Part {
 		s, e := c.services[key], c.exports[key]
 		if s != nil && e != nil && s.Spec.Type != corev1.ServiceTypeExternalName {
 			to, only := exportedTo(s, e)
-			all = append(all, Part{c, s, e.CreationTimestamp, c.slices[key], to, only})
+			all = append(all, Part{c, s, e.CreationTimestamp, c.slices[key], to, only, shareOf(s, e)})
 		}
 	}
 	slices.SortFunc(all, func(a, b Part) int {
 		return cmp.Or(a.since.Compare(b.since.Time), strings.Compare(a.Name, b.Name))
 	})
 	return all
+}
+
+// shareOf returns the share that an export states, or all (C62).
+func shareOf(s *corev1.Service, e *mcsv1beta1.ServiceExport) int {
+	text, stated := e.Annotations["clusterset.dev/share"]
+	if !stated {
+		text, stated = s.Annotations["clusterset.dev/share"]
+	}
+	if percent, err := strconv.Atoi(text); stated && err == nil {
+		return percent
+	}
+	return 100
+}
+
+// spare returns the addresses of the part's ready endpoints beyond its share (A80).
+func (p Part) spare() map[netip.Addr]bool {
+	var ready []netip.Addr
+	for _, b := range p.backends(nil) {
+		if b.ready {
+			ready = append(ready, netip.MustParseAddr(b.address))
+		}
+	}
+	return rank.Spare(p.share, ready)
 }
 
 // Addresses returns the addresses of the part's endpoints, ready or not, sorted.

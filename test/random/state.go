@@ -25,6 +25,7 @@ type serviceState struct {
 	ports    []servicePort
 	mark     string  // "labels" or "annotations": where the Service carries FabDNS's mark
 	to       *string // the Service's annotation clusterset.dev/export-to
+	share    *string // and clusterset.dev/share
 	extended bool    // whether it asks for endpoints of other clusters
 	// externalIPs and external, those of the annotation, are where clusters of other networks reach it.
 	externalIPs, external []string
@@ -155,8 +156,8 @@ func (state *serviceState) String() string {
 			slices = append(slices, fmt.Sprintf("slice %d: %s", i, s))
 		}
 	}
-	return fmt.Sprintf("%s %v mark=%q for=%q extended=%v external=%v%v %s %s",
-		state.kind, state.ports, state.mark, deref(state.to), state.extended, state.externalIPs, state.external, state.families, strings.Join(slices, "; "))
+	return fmt.Sprintf("%s %v mark=%q for=%q share=%q extended=%v external=%v%v %s %s",
+		state.kind, state.ports, state.mark, deref(state.to), deref(state.share), state.extended, state.externalIPs, state.external, state.families, strings.Join(slices, "; "))
 }
 
 // manifests returns the Service and its EndpointSlices.
@@ -181,6 +182,9 @@ func (state *serviceState) serviceManifest(c cell) string {
 	}
 	if state.to != nil {
 		annotations = append(annotations, fmt.Sprintf("clusterset.dev/export-to: %q", *state.to))
+	}
+	if state.share != nil {
+		annotations = append(annotations, fmt.Sprintf("clusterset.dev/share: %q", *state.share))
 	}
 	if state.external != nil {
 		annotations = append(annotations, fmt.Sprintf("clusterset.dev/external-addresses: %q", strings.Join(state.external, ", ")))

@@ -59,8 +59,10 @@ func (s *Script) step() {
 		s.scale(c, state)
 	case n < 88:
 		s.extend(c, state)
-	case n < 94:
+	case n < 92:
 		s.conflict(c)
+	case n < 95:
+		s.share(c, state)
 	case n < 97 && s.set.reach:
 		s.reach()
 	default:
@@ -111,6 +113,17 @@ func (s *Script) mark(c cell, state *serviceState) {
 func (s *Script) extend(c cell, state *serviceState) {
 	state.extended = !state.extended
 	s.add(apply(c, state.serviceManifest(c)), "extend %s: %v", c, state.extended)
+}
+
+// share says how many per cent of an export's endpoints are used as usual, or no longer.
+func (s *Script) share(c cell, state *serviceState) {
+	share := []*string{nil, new("0"), new("0"), new("34"), new("50"), new("half")}[s.IntN(6)]
+	if s.IntN(3) == 0 {
+		state.share = share
+		s.add(apply(c, state.serviceManifest(c)), "Service %s has the share %q", c, deref(share))
+		return
+	}
+	s.add(func(r *Run) error { return r.annotate(c, "clusterset.dev/share", share) }, "ServiceExport %s has the share %q", c, deref(share))
 }
 
 // change gives a Service other ports or another kind. Another kind needs a new Service.
@@ -233,7 +246,7 @@ func (s *Script) changeSight() {
 		s.add(apply(c, state.serviceManifest(c)), "Service %s is for %s", c, toText(to))
 		return
 	}
-	s.add(func(r *Run) error { return r.exportTo(c, to) }, "ServiceExport %s is for %s", c, toText(to))
+	s.add(func(r *Run) error { return r.annotate(c, "clusterset.dev/export-to", to) }, "ServiceExport %s is for %s", c, toText(to))
 }
 
 // move adds a cluster to a community, removes it from one, moves it from one to another, or removes it from all.
@@ -325,9 +338,9 @@ func (s *Script) exportTo() *string {
 	return &to
 }
 
-// exportTo annotates a ServiceExport if there is one, whether a user or a mark created it.
-func (r *Run) exportTo(c cell, to *string) error {
-	return client.IgnoreNotFound(r.Members[c.cluster].ExportTo(c.namespace, c.name, to))
+// annotate annotates a ServiceExport if there is one, whether a user or a mark created it.
+func (r *Run) annotate(c cell, key string, value *string) error {
+	return client.IgnoreNotFound(r.Members[c.cluster].Annotate(c.namespace, c.name, key, value))
 }
 
 func toText(to *string) string {

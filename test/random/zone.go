@@ -358,14 +358,16 @@ func deref[T any](p *T) (v T) {
 	return v
 }
 
-// best returns the backends of the best tier by the default policy, with drained clusters last, and those that this cluster can't reach
-// (D40).
+// best returns the backends of the best tier by the default policy, with drained clusters and what is beyond a share (A80) last, and those that this
+// cluster can't reach (D40).
 func (z *Zone) best(all []backend) (best []backend) {
 	endpoints := make([]rank.Endpoint, len(all))
 	for i, b := range all {
+		service := b.stands || b.part.apart(z.member)
 		endpoints[i] = rank.Endpoint{
 			Addr: netip.MustParseAddr(b.address), Cluster: b.part.Name, Zones: []string{b.zone}, Region: b.part.Region, ClusterIP: b.stands,
 			Drained: b.part.Drained, Unreachable: z.member.Unreachable[b.part.Name],
+			Spare: b.part.share == 0 || !service && b.part.spare()[netip.MustParseAddr(b.address)],
 		}
 	}
 	used, _ := rank.Server(z.at).Best(rank.Policy{}, false, endpoints)

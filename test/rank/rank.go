@@ -1,8 +1,10 @@
-// Package rank says which endpoints a name uses. It follows the rules A21 to A31 of docs/spec/answers.md in their order, as simply as
+// Package rank says which endpoints a name uses. It follows the rules A21 to A31 and A80 of docs/spec/answers.md in their order, as simply as
 // possible, and shares no code with internal/topology: it is the oracle of all tests that compare ranking.
 package rank
 
 import (
+	"bytes"
+	"crypto/sha256"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -19,6 +21,7 @@ type Endpoint struct {
 	Region    string
 	ClusterIP bool // it stands for its whole cluster
 	Behind    int  // how many ready endpoints are behind a ClusterIP; less than one counts as one
+	Spare     bool // it is beyond its cluster's share
 	// What is known of the cluster.
 	Drained, Suspect, Expired, Unreachable bool
 }
@@ -67,16 +70,37 @@ const (
 	expired
 )
 
-// health returns the class of an endpoint. For itself, a cluster is neither Suspect nor Expired nor unreachable (A22, A23, A24).
+// health returns the class of an endpoint. For itself, a cluster is neither Suspect nor Expired nor unreachable (A22, A23, A24, A80).
 func (s Server) health(e Endpoint) int {
 	own := e.Cluster == s.Cluster
 	switch {
 	case e.Expired && !own:
 		return expired
-	case e.Drained, !own && (e.Suspect || e.Unreachable):
+	case e.Drained, e.Spare, !own && (e.Suspect || e.Unreachable):
 		return degraded
 	}
 	return good
+}
+
+// Spare returns the addresses of a cluster's ready endpoints that are beyond a share, of both families (A80).
+func Spare(percent int, ready []netip.Addr) map[netip.Addr]bool {
+	spare := map[netip.Addr]bool{}
+	for _, v4 := range []bool{true, false} {
+		var all []netip.Addr
+		for _, addr := range ready {
+			if addr.Is4() == v4 && !slices.Contains(all, addr) {
+				all = append(all, addr)
+			}
+		}
+		slices.SortFunc(all, func(a, b netip.Addr) int {
+			x, y := sha256.Sum256(a.AsSlice()), sha256.Sum256(b.AsSlice())
+			return bytes.Compare(x[:], y[:])
+		})
+		for i, addr := range all {
+			spare[addr] = float64(i) >= float64(len(all)*percent)/100 // so that part of an endpoint counts as one
+		}
+	}
+	return spare
 }
 
 // Best returns which of the endpoints are used, and the last tier of them, as "zone" or "degraded zone". Endpoints of Expired clusters

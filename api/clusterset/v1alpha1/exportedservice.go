@@ -102,6 +102,13 @@ type ExportedServiceSpec struct {
 	// +optional
 	Policy *ServicePolicy `json:"policy,omitempty"`
 
+	// share is how many per cent of the cluster's ready endpoints are used as usual; the others are used as those of a drained cluster.
+	// Defaults to 100.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100
+	// +optional
+	Share *int32 `json:"share,omitempty"`
+
 	// exportTo lists the clusters that import the service, by their names or by communities that they are in. The exporting
 	// cluster always imports it. Importers obey the list, but it doesn't limit what they can read. If it is empty, all import it.
 	// +kubebuilder:validation:MaxItems=64

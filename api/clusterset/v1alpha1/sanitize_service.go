@@ -229,6 +229,11 @@ func (s *ExportedServiceSpec) sanitizeTraffic(spec *field.Path, left *api.LeftOu
 		s.InternalTrafficPolicy = &cluster
 	}
 
+	if share := s.Share; share != nil && (*share < 0 || *share > 100) {
+		left.Add(func() *field.Error { return field.Invalid(spec.Child("share"), *share, "must be 0 to 100 per cent") })
+		s.Share = nil
+	}
+
 	known := []string{
 		corev1.ServiceTrafficDistributionPreferClose,
 		corev1.ServiceTrafficDistributionPreferSameZone,

@@ -283,6 +283,11 @@ func (in *ExportedServiceSpec) DeepCopyInto(out *ExportedServiceSpec) {
 		*out = new(ServicePolicy)
 		**out = **in
 	}
+	if in.Share != nil {
+		in, out := &in.Share, &out.Share
+		*out = new(int32)
+		**out = **in
+	}
 	if in.ExportTo != nil {
 		in, out := &in.ExportTo, &out.ExportTo
 		*out = make([]string, len(*in))

@@ -1,4 +1,6 @@
-package importer
+// Package steer decides how a cluster's service proxies are told which endpoints ClusterSetIPs lead to, by what runs in the cluster. It asks
+// once, when an agent begins to import.
+package steer
 
 import (
 	"context"
@@ -7,37 +9,34 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
-	"github.com/clusterset/clusterset/internal/text"
 )
 
-// Steer is how this cluster's service proxies are told which endpoints ClusterSetIPs lead to (D30).
-type Steer string
+// Mode is how this cluster's service proxies are told which endpoints ClusterSetIPs lead to (D30).
+type Mode string
 
-// The values of Steer. SteerLabels hides slices of endpoints that aren't to be used, for proxies that read no hints. SteerAuto is one of the
+// The values of Mode. Labels hides slices of endpoints that aren't to be used, for proxies that read no hints. Auto is one of the
 // others, by what runs in the cluster.
 const (
-	SteerHints  Steer = "hints"
-	SteerLabels Steer = "labels"
-	SteerAuto   Steer = "auto"
+	Hints  Mode = "hints"
+	Labels Mode = "labels"
+	Auto   Mode = "auto"
 )
 
 // Check returns an error if it is none of the values.
-func (s Steer) Check() error {
-	switch s {
-	case SteerHints, SteerLabels, SteerAuto:
+func (m Mode) Check() error {
+	switch m {
+	case Hints, Labels, Auto:
 		return nil
 	}
-	return fmt.Errorf("unknown value %q: want hints, labels or auto", string(s))
+	return fmt.Errorf("unknown value %q: want hints, labels or auto", string(m))
 }
 
 // ciliumConfig is the configuration of Cilium, where its documentation installs it.
@@ -51,10 +50,10 @@ const (
 	nodesLooked = 100
 )
 
-// decide returns the condition Steered. It reads past the cache, once: a service proxy isn't replaced while a cluster works.
-func (s Steer) decide(ctx context.Context, live client.Reader) (metav1.Condition, error) {
-	if s != SteerAuto {
-		return steered(s, "as --steer says"), nil
+// Decide returns the condition Steered. It reads past the cache, once: a service proxy isn't replaced while a cluster works.
+func (m Mode) Decide(ctx context.Context, live client.Reader) (metav1.Condition, error) {
+	if m != Auto {
+		return Steered(m, "as --steer says"), nil
 	}
 	var cilium corev1.ConfigMap
 	hidden, err := unseen(live.Get(ctx, ciliumConfig, &cilium))
@@ -62,9 +61,9 @@ func (s Steer) decide(ctx context.Context, live client.Reader) (metav1.Condition
 	case err != nil:
 		return metav1.Condition{}, fmt.Errorf("get ConfigMap %s: %w", ciliumConfig, err)
 	case cilium.Data["enable-service-topology"] == "true":
-		return steered(SteerHints, "because Cilium runs, and reads them with enable-service-topology"), nil
+		return Steered(Hints, "because Cilium runs, and reads them with enable-service-topology"), nil
 	case cilium.Name != "":
-		return steered(SteerLabels, "because Cilium runs, and reads no hints without enable-service-topology"), nil
+		return Steered(Labels, "because Cilium runs, and reads no hints without enable-service-topology"), nil
 	}
 	nodes := metav1.PartialObjectMetadataList{}
 	nodes.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NodeList"))
@@ -74,10 +73,10 @@ func (s Steer) decide(ctx context.Context, live client.Reader) (metav1.Condition
 	}
 	for i := range nodes.Items {
 		if n := &nodes.Items[i]; n.Annotations[ovnChassis] != "" {
-			return steered(SteerLabels, fmt.Sprintf("because OVN-Kubernetes runs, which reads no hints: node %s has %s", n.Name, ovnChassis)), nil
+			return Steered(Labels, fmt.Sprintf("because OVN-Kubernetes runs, which reads no hints: node %s has %s", n.Name, ovnChassis)), nil
 		}
 	}
-	return steered(SteerHints, "because neither Cilium nor OVN-Kubernetes was found"+hidden+hiddenNodes), nil
+	return Steered(Hints, "because neither Cilium nor OVN-Kubernetes was found"+hidden+hiddenNodes), nil
 }
 
 // unseen takes an object that doesn't exist, or that the agent may not read, for absent. Of the latter it returns words.
@@ -88,25 +87,15 @@ func unseen(err error) (words string, _ error) {
 	return "", client.IgnoreNotFound(err)
 }
 
-func steered(by Steer, why string) metav1.Condition {
-	reason := map[Steer]string{SteerHints: clustersetv1alpha1.ReasonHints, SteerLabels: clustersetv1alpha1.ReasonLabels}[by]
+// Steered returns the condition Steered.
+func Steered(by Mode, why string) metav1.Condition {
+	reason := map[Mode]string{Hints: clustersetv1alpha1.ReasonHints, Labels: clustersetv1alpha1.ReasonLabels}[by]
 	return metav1.Condition{Type: clustersetv1alpha1.ConditionSteered, Status: metav1.ConditionTrue, Reason: reason, Message: fmt.Sprintf("by %s, %s", by, why)}
 }
 
-// steered reports that ClusterSetIPs are now steered in another way than by the agent before, by our copy of this cluster's MemberCluster.
-func (r *reporter) steered(ctx context.Context, own *clustersetv1alpha1.MemberCluster, now metav1.Condition) {
-	if own == nil {
-		return
-	}
-	if was := meta.FindStatusCondition(own.Status.Conditions, now.Type); was != nil && was.Reason != now.Reason {
-		logf.FromContext(ctx).Info("ClusterSetIPs are steered in another way than before", "now", now.Message, "before", was.Message)
-		r.event(ctx, own, reasonSteered, "Import", "%s", text.Truncate(fmt.Sprintf("ClusterSetIPs are steered %s; before, %s", now.Message, was.Message), maxNote))
-	}
-}
-
-// distributionOf returns the trafficDistribution of derived Services. An API server that doesn't know the field would drop it, and each reconcile
+// Distribution returns the trafficDistribution of derived Services. An API server that doesn't know the field would drop it, and each reconcile
 // would write it again. One that knows its newer name warns of the other, which means the same.
-func distributionOf(config *rest.Config, over *http.Client) (*string, error) {
+func Distribution(config *rest.Config, over *http.Client) (*string, error) {
 	c, err := discovery.NewDiscoveryClientForConfigAndClient(config, over)
 	if err != nil {
 		return nil, fmt.Errorf("ask for the API server's version: %w", err)
