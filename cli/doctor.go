@@ -17,8 +17,8 @@ import (
 type doctorCommand struct {
 	clusters
 	output
-	dns, clusterDNS string
-	zones           []string
+	dns   string
+	zones []string
 }
 
 func newDoctor() *cobra.Command {
@@ -40,7 +40,6 @@ Exit codes: 0 no problems; 1 problems, or failure; 2 usage error.`,
 	d.addFlag(cmd, "table", "json", "yaml")
 	flags.StringVar(&d.dns, "dns", "", "`address` of a DNS server to query, with a port unless that is 53 (default: none)")
 	flags.StringSliceVar(&d.zones, "zones", doctor.Zones, "`zones` that clients query")
-	flags.StringVar(&d.clusterDNS, "dns-configmap", doctor.ClusterDNS.String(), "`namespace/name` of the cluster DNS's ConfigMap")
 	return cmd
 }
 
@@ -49,10 +48,7 @@ func (d *doctorCommand) run(ctx context.Context, w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	diagnosis := doctor.Diagnose(gatherer.Gather(ctx))
-	for i := range diagnosis.Findings {
-		diagnosis.Findings[i].Cure = d.filled(diagnosis.Findings[i].Cure)
-	}
+	diagnosis := d.diagnosis(gatherer.Gather(ctx))
 	if err := d.write(w, diagnosis, func() string { return doctor.Render(diagnosis, colours(w)) }); err != nil {
 		return err
 	}
@@ -65,15 +61,20 @@ func (d *doctorCommand) run(ctx context.Context, w io.Writer) error {
 	return fmt.Errorf("%d problems, shown above with their fixes", diagnosis.Problems)
 }
 
+func (d *doctorCommand) diagnosis(f *doctor.Facts) doctor.Diagnosis {
+	diagnosis := doctor.Diagnose(f)
+	for i := range diagnosis.Findings {
+		diagnosis.Findings[i].Cure = d.filled(diagnosis.Findings[i].Cure)
+	}
+	return diagnosis
+}
+
 func (d *doctorCommand) gatherer() (*doctor.Gatherer, error) {
 	g := &doctor.Gatherer{ClusterFlags: localFlags, HubFlags: hubFlags, Rights: true}
 	for _, zone := range d.zones {
 		g.Zones = append(g.Zones, strings.ToLower(strings.TrimSuffix(zone, ".")))
 	}
 	var err error
-	if g.ClusterDNS, err = parseKey(d.clusterDNS); err != nil {
-		return nil, usagef("--dns-configmap: %w", err)
-	}
 	if g.DNSServer, err = withPort(d.dns); err != nil {
 		return nil, usagef("--dns: %w", err)
 	}

@@ -68,7 +68,7 @@ func nowhere(t *testing.T) string {
 
 // testdata/errors.txt has the codes of failures.
 func TestExitCodes(t *testing.T) {
-	for _, args := range [][]string{{"version"}, {}, {"help", "member"}} {
+	for _, args := range [][]string{{"--version"}, {}, {"help", "member"}} {
 		if code, _, stderr := cli(t, args...); code != 0 {
 			t.Errorf("clusterset %s: exit code %d, %s", args, code, stderr)
 		}

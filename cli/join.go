@@ -15,6 +15,7 @@ import (
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/cli/doctor"
 	"github.com/clusterset/clusterset/cli/join"
 	"github.com/clusterset/clusterset/cli/objects"
 	"github.com/clusterset/clusterset/hub/access"
@@ -24,8 +25,8 @@ import (
 // joinCommand is `clusterset join`.
 type joinCommand struct {
 	membership
-	installCRDs bool
-	options     join.Options
+	installCRDs, dns bool
+	options          join.Options
 }
 
 // membership is what join and leave have in common: the clusters that they change, and how.
@@ -128,6 +129,7 @@ A name that is in use is refused. clusterset leave undoes it.`,
 	flags.BoolVar(&j.options.Rejoin, "rejoin", false, "reuse an existing membership, and give it a new token")
 	flags.BoolVar(&j.options.Revoke, "revoke", false, "with --rejoin: revoke all earlier tokens of the member, for example after a theft. Its agent is cut off from the hub until it has the new one; names are still answered")
 	flags.BoolVar(&j.installCRDs, "install-crds", false, "install clusterset's CRDs on the hub and, with --kubeconfig, in the member, there also those of the Multi-Cluster Services API if missing")
+	flags.BoolVar(&j.dns, "dns", false, "with --kubeconfig: run clusterset dns enable in the member too, with the same --dry-run, --wait and --timeout")
 	j.membership.addFlags(flags, "to install the Secret there (default: print the agent's kubeconfig)", "the Secret",
 		"the hub has heard the member's agent since, and it is Ready")
 	return cmd
@@ -143,7 +145,17 @@ func (j *joinCommand) run(ctx context.Context, stdout, stderr io.Writer) error {
 	if err := j.check(ctx, j.options.Cluster); err != nil {
 		return err
 	}
-	return j.say(stdout, j.join(ctx, stdout, stderr))
+	if j.dns && j.member == nil {
+		return usagef("--dns requires --kubeconfig or --context, of the member")
+	}
+	err := j.join(ctx, stdout, stderr)
+	if err == nil && j.dns {
+		d := dnsCommand{waiting: j.waiting, dry: j.dry, doctorCommand: doctorCommand{clusters: j.clusters, zones: doctor.Zones}}
+		if err = d.write(ctx, j.member, stdout); err != nil {
+			err = fmt.Errorf("%s is a member, but its cluster DNS doesn't answer: %w", j.options.Cluster, err)
+		}
+	}
+	return j.say(stdout, err)
 }
 
 func (j *joinCommand) join(ctx context.Context, stdout, stderr io.Writer) (err error) {

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 
@@ -100,8 +101,8 @@ line on stderr.`,
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usagef("%w; see %s --help", err, cmd.CommandPath())
 	})
-	root.AddCommand(newMember(), newHub(), newJoin(), newLeave(), newVersion())
-	root.AddCommand(newStatus(), newExplain(), newPreview(), newConsole(), newDrain(), newUndrain(), newDoctor(), newTest(), newServices(), newBundle())
+	root.AddCommand(newMember(), newHub(), newJoin(), newLeave())
+	root.AddCommand(newStatus(), newExplain(), newPreview(), newConsole(), newDrain(), newUndrain(), newDoctor(), newDNS(), newTest(), newServices(), newBundle())
 	root.Version = version.String()
 	root.SetVersionTemplate(programVersion())
 	asPlugin(root, os.Args[0])
@@ -165,4 +166,8 @@ func fillIn(flags *pflag.FlagSet, lookup func(string) (string, bool)) error {
 
 func envName(flag string) string {
 	return "CLUSTERSET_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
+}
+
+func programVersion() string {
+	return fmt.Sprintf("clusterset %s (%s, %s/%s)\n", version.String(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }

@@ -117,7 +117,7 @@ func testDoctor(t *testing.T, s lookedAt) {
 	if code != exitFailure || !strings.Contains(stderr, "2 problems, shown above with their fixes") {
 		t.Errorf("doctor: exit code %d, %s", code, stderr)
 	}
-	s.same(t, "doctor.txt", strings.ReplaceAll(stdout, server, "DNS"))
+	s.same(t, "doctor.txt", strings.NewReplacer(server, "DNS", s.member.Kubeconfig(), "MEMBER").Replace(stdout))
 
 	// Without the zone that isn't served, doctor finds no problem.
 	code, stdout, _ = cli(t, "doctor", "--kubeconfig", s.member.Kubeconfig(), "--hub-kubeconfig", s.hub.Kubeconfig(), "--dns", server, "--zones", "ClusterSet.local.")
@@ -162,7 +162,16 @@ func startDNS(t *testing.T, name string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := &dns.Server{PacketConn: conn, Handler: dns.HandlerFunc(func(w dns.ResponseWriter, r *dns.Msg) {
+	server := &dns.Server{PacketConn: conn, Handler: versionOf(name)}
+	done := make(chan struct{})
+	go func() { defer close(done); _ = server.ActivateAndServe() }()
+	t.Cleanup(func() { _ = conn.Close(); <-done })
+	return conn.LocalAddr().String()
+}
+
+// versionOf answers with the version record of one name.
+func versionOf(name string) dns.HandlerFunc {
+	return func(w dns.ResponseWriter, r *dns.Msg) {
 		m := new(dns.Msg).SetReply(r)
 		if r.Question[0].Name == name {
 			m.Answer = []dns.RR{&dns.TXT{Hdr: dns.RR_Header{Name: name, Rrtype: dns.TypeTXT, Class: dns.ClassINET}, Txt: []string{"1.0.0"}}}
@@ -170,9 +179,5 @@ func startDNS(t *testing.T, name string) string {
 			m.Rcode = dns.RcodeNameError
 		}
 		_ = w.WriteMsg(m)
-	})}
-	done := make(chan struct{})
-	go func() { defer close(done); _ = server.ActivateAndServe() }()
-	t.Cleanup(func() { _ = conn.Close(); <-done })
-	return conn.LocalAddr().String()
+	}
 }

@@ -23,7 +23,7 @@ type waiting struct {
 
 // addFlags adds the flags. until says what is waited for.
 func (w *waiting) addFlags(flags *pflag.FlagSet, until string) {
-	flags.BoolVar(&w.wait, "wait", false, "wait until "+until)
+	flags.BoolVar(&w.wait, "wait", w.wait, "wait until "+until)
 	flags.DurationVar(&w.timeout, "timeout", 5*time.Minute, "with --wait: how long to wait, before it fails and says what is missing")
 }
 

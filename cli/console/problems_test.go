@@ -14,6 +14,7 @@ import (
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/cli/clusterdns"
 	"github.com/clusterset/clusterset/cli/doctor"
 	"github.com/clusterset/clusterset/cli/view"
 	"github.com/clusterset/clusterset/importer/desired"
@@ -55,8 +56,8 @@ func asked() *doctor.Facts {
 	servers := map[string]string{"part": "dns"}
 	return &doctor.Facts{
 		Now: askedAt, Zones: doctor.Zones, Cluster: &doctor.Server{What: "cluster", Address: "https://bj", Timed: true},
-		ClusterDNS:   doctor.ConfigMap{Key: "kube-system/coredns", Corefile: "clusterset.local {\n forward . 10.96.0.53\n}"},
-		NodeLocalDNS: doctor.ConfigMap{Key: "kube-system/node-local-dns", Err: errors.New("it is forbidden")},
+		ClusterDNS:   clusterdns.Place{Key: "kube-system/coredns", Corefile: "clusterset.local {\n forward . 10.96.0.53\n}"},
+		NodeLocalDNS: clusterdns.Place{Key: "kube-system/node-local-dns", Err: errors.New("it is forbidden")},
 		Services: []corev1.Service{{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "names", Name: "dns"},
 			Spec:       corev1.ServiceSpec{ClusterIP: "10.96.0.53", ClusterIPs: []string{"10.96.0.53"}, Selector: servers, Ports: []corev1.ServicePort{{Port: 53}}},

@@ -8,9 +8,11 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/clusterset/clusterset/cli/clusterdns"
 	"github.com/clusterset/clusterset/cli/objects"
 	"github.com/clusterset/clusterset/cli/screen"
 	"github.com/clusterset/clusterset/cli/view"
@@ -18,114 +20,78 @@ import (
 
 // checkClusterDNS checks whether the cluster's DNS sends the zones to clusterset: to its own clusterset plugin, or on to a
 // server that has it.
-func checkClusterDNS(f *Facts) []Finding {
-	if c := f.ClusterDNS; c.Err == nil && c.Corefile == "" {
-		return []Finding{skipped("there is no ConfigMap %s with a Corefile; set that of this cluster's DNS with --dns-configmap, or query its server with --dns", c.Key)}
-	}
-	return f.checkCorefile("clusterdns", f.ClusterDNS)
-}
+func checkClusterDNS(f *Facts) []Finding { return f.checkPlace("clusterdns", &f.ClusterDNS) }
 
 // checkNodeLocalDNS checks the cache on each node, which pods ask first. If it doesn't know the zones, it forwards their names
 // past the cluster's DNS to the node's own servers.
 func checkNodeLocalDNS(f *Facts) []Finding {
-	if c := f.NodeLocalDNS; c.Err == nil && c.Corefile == "" {
-		return []Finding{ok("NodeLocal DNSCache isn't installed")}
+	if c := &f.NodeLocalDNS; c.Err == nil && c.Corefile == "" {
+		return []Finding{ok("NodeLocal DNSCache isn't installed, or does what kube-dns does")}
 	}
-	return f.checkCorefile("nodelocaldns", f.NodeLocalDNS)
+	return f.checkPlace("nodelocaldns", &f.NodeLocalDNS)
 }
 
-func (f *Facts) checkCorefile(check string, c ConfigMap) (all []Finding) {
-	if c.Err != nil {
-		return []Finding{skipped("the ConfigMap %s can't be read: %v", c.Key, c.Err)}
+func (f *Facts) checkPlace(check string, p *clusterdns.Place) (all []Finding) {
+	if p.Err != nil {
+		return []Finding{skipped("what the Corefile in %s says isn't known: %v", p.Key, p.Err)}
 	}
-	blocks := ParseCorefile(c.Corefile)
 	var missing []string
 	for _, zone := range f.Zones {
-		block, key := serving(blocks, zone)
-		switch {
-		case block == nil:
+		switch way, err := p.Way(zone); {
+		case err != nil:
+			return []Finding{problem(err.Error(), "correct it: CoreDNS goes on with the last Corefile that it could read, or doesn't start")}
+		case way.Plugin == "":
 			missing = append(missing, zone)
-		case block.plugin(zone, "clusterset") != nil && (key != "" || block.names(zone, "clusterset")):
-			all = append(all, ok("%s answers %s itself", c.Key, zone))
-		case block.plugin(zone, "multicluster", "kubernetes") != nil:
-			p := block.plugin(zone, "multicluster", "kubernetes")
-			all = append(all, problem(fmt.Sprintf("in %s the plugin %s answers %s instead of clusterset", c.Key, p.Name, zone),
-				fmt.Sprintf("remove %s from the line of %s, and\n%s", zone, p.Name, f.stanza(check, c.Key, []string{zone}))))
-		case block.plugin(zone, "forward") != nil && (key != "" || block.names(zone, "forward")):
-			all = append(all, f.checkSent(check, c.Key, zone, block.plugin(zone, "forward").servers()))
+		case way.Plugin == "clusterset":
+			all = append(all, ok("%s answers %s itself", p.Key, zone))
+		case way.Plugin == "forward":
+			all = append(all, f.checkSent(check, p, zone, &way))
 		default:
-			missing = append(missing, zone)
+			all = append(all, problem(fmt.Sprintf("in %s the plugin %s answers %s instead of clusterset", p.Key, way.Plugin, zone),
+				fmt.Sprintf("remove %s from %s, and %s", zone, way.Where, cure(p))))
 		}
 	}
 	switch {
 	case len(missing) == 0:
-	case imports(c.Corefile):
-		all = append(all, skipped("no stanza for %s is seen in %s, but it imports others, which may have one; --dns asks the server itself", screen.And(missing), c.Key))
+	case p.Unseen():
+		all = append(all, skipped("no stanza for %s is seen in %s, but it imports others, which may have one; --dns asks the server itself", screen.And(missing), p.Key))
 	default:
-		all = append(all, problem(fmt.Sprintf("the Corefile in %s has no stanza for %s: pods' queries there never reach the clusterset servers", c.Key, screen.And(missing)),
-			f.stanza(check, c.Key, missing)))
+		message := "the Corefile in %s has no stanza for %s: pods' queries there never reach the clusterset servers"
+		all = append(all, problem(fmt.Sprintf(message, p.Key, screen.And(missing)), cure(p)))
 	}
 	return all
 }
 
-// names reports whether a plugin in a block for the root names the zone, or one that it is in. Without that, forward sends it where everything
-// else goes, and clusterset refuses to start.
-func (b *Block) names(zone, plugin string) bool {
-	p := b.plugin(zone, plugin)
-	return p != nil && len(p.Args) > 0 && zoneOf(p.Args[0]) != ""
-}
-
-func (p *Plugin) servers() []string {
-	if len(p.Args) < 2 {
-		return []string{"nowhere"}
+// cure is how the zones get there.
+func cure(p *clusterdns.Place) string {
+	if p.Fixed != "" {
+		return p.Fixed + "; to see what it needs, run:\nclusterset dns show --context CLUSTER"
 	}
-	return p.Args[1:]
-}
-
-// stanza returns the cure for a Corefile without one.
-func (f *Facts) stanza(check, configMap string, zones []string) string {
-	keys := make([]string, len(zones))
-	for i, z := range zones {
-		keys[i] = z + ":53"
-	}
-	bind := ""
-	if check == "nodelocaldns" {
-		bind = "    bind 169.254.20.10    # as in the file's other stanzas\n"
-	}
-	address, with := "CLUSTER-IP", ", with the ClusterIP of the clusterset DNS Service"
-	if ours := f.ours(); ours != nil {
-		address, with = ours.Spec.ClusterIP, ""
-	}
-	return fmt.Sprintf(`add to the Corefile%s%s:
-%s {
-    errors
-    cache 5
-%s    forward . %s
-}`, edit(configMap), with, strings.Join(keys, " "), bind, address)
-}
-
-func edit(configMap string) string {
-	namespace, name, _ := strings.Cut(configMap, "/")
-	return fmt.Sprintf(" (kubectl -n %s edit configmap %s)", namespace, name)
+	return "let it forward them:\nclusterset dns enable --context CLUSTER"
 }
 
 // checkSent checks whether the servers to which a cluster DNS sends a zone are clusterset's.
-func (f *Facts) checkSent(check, configMap, zone string, servers []string) Finding {
-	for _, server := range servers {
+func (f *Facts) checkSent(check string, p *clusterdns.Place, zone string, way *clusterdns.Way) Finding {
+	for _, server := range way.Servers {
 		level, what := f.leads(check, server)
-		message := fmt.Sprintf("%s forwards %s to %s, %s", configMap, zone, server, what)
+		message := fmt.Sprintf("%s forwards %s to %s, %s", p.Key, zone, server, what)
 		switch level {
 		case Skipped:
 			return skipped("%s; --dns asks the server itself", message)
 		case Problem:
-			address := "the ClusterIP of the clusterset DNS Service"
-			if ours := f.ours(); ours != nil {
-				address = fmt.Sprintf("%s, the ClusterIP of %s/%s,", ours.Spec.ClusterIP, ours.Namespace, ours.Name)
-			}
-			return problem(message, fmt.Sprintf("write %s in its place%s; with dns.service.clusterIP in the chart's values it stays the same after a reinstall", address, edit(configMap)))
+			return problem(message, fmt.Sprintf("with dns.service.clusterIP in the chart's values the address stays the same after a reinstall; "+
+				"if you wrote %s yourself, remove it; then %s", way.Where, cure(p)))
 		}
 	}
-	return ok("%s forwards %s to %s", configMap, zone, strings.Join(servers, " "))
+	return ok("%s forwards %s to %s", p.Key, zone, strings.Join(way.Servers, " "))
+}
+
+// Right returns whether the servers of a check may send the zones to another server.
+func (f *Facts) Right(check string) func(server string) bool {
+	return func(server string) bool {
+		is, _ := f.leads(check, server)
+		return is == OK
+	}
 }
 
 // leads says whether a server of a stanza is clusterset's, and if not or if that isn't known, what it is.
@@ -182,8 +148,8 @@ func (f *Facts) leadsToUs(s *corev1.Service) bool {
 	})
 }
 
-// ours returns the first Service that leads to our DNS servers, nil if none does or that isn't known.
-func (f *Facts) ours() *corev1.Service {
+// Ours returns the first Service that leads to our DNS servers, nil if none does or that isn't known.
+func (f *Facts) Ours() *corev1.Service {
 	at := slices.IndexFunc(f.Services, func(s corev1.Service) bool {
 		dns := slices.ContainsFunc(s.Spec.Ports, func(p corev1.ServicePort) bool { return p.Port == 53 })
 		return dns && s.Spec.ClusterIP != corev1.ClusterIPNone && f.leadsToUs(&s)
@@ -194,18 +160,19 @@ func (f *Facts) ours() *corev1.Service {
 	return &f.Services[at]
 }
 
-// readClusterDNS reads the ConfigMap of the cluster DNS: that of our servers if they have taken its place, unless another was asked for.
-// While other servers run beside them, these answer a share of the queries, from the usual one.
-func (f *Facts) readClusterDNS(ctx context.Context, c *objects.Cluster, asked client.ObjectKey) {
+// findDNS finds the cluster DNS and the cache in front of it. While other servers run beside ours, these answer a share of the queries, from the usual
+// configuration.
+func (f *Facts) findDNS(ctx context.Context, c *objects.Cluster) {
+	taken := ""
 	at := slices.IndexFunc(f.Workloads, func(w Workload) bool {
-		return w.Corefile != "" && w.Wanted > 0 && w.Namespace == ClusterDNS.Namespace && w.Labels[labelClusterDNS] == clusterDNS
+		return w.Corefile != "" && w.Wanted > 0 && w.Namespace == metav1.NamespaceSystem && w.Labels[labelClusterDNS] == clusterDNS
 	})
-	if at >= 0 && asked == ClusterDNS {
+	if at >= 0 {
 		var pods corev1.PodList
-		err := c.List(ctx, &pods, client.InNamespace(asked.Namespace), client.MatchingLabels{labelClusterDNS: clusterDNS})
+		err := c.List(ctx, &pods, client.InNamespace(metav1.NamespaceSystem), client.MatchingLabels{labelClusterDNS: clusterDNS})
 		if err == nil && !slices.ContainsFunc(pods.Items, func(p corev1.Pod) bool { return objects.Program(&p.Spec, view.PartDNS) == nil }) {
-			asked.Name = f.Workloads[at].Corefile
+			taken = metav1.NamespaceSystem + "/" + f.Workloads[at].Corefile
 		}
 	}
-	f.ClusterDNS = readConfigMap(ctx, c, asked)
+	f.ClusterDNS, f.NodeLocalDNS = clusterdns.Find(ctx, c, taken)
 }

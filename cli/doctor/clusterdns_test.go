@@ -41,22 +41,20 @@ func TestDoctorAfterTheTakeover(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		are   []client.Object
-		asked client.ObjectKey
 		want  string
 		level Level
 	}{
-		{"taken over", []client.Object{deployment, pod("ours", labels, spec)}, ClusterDNS, "ours", OK},
-		{"our pods can't be created", []client.Object{deployment}, ClusterDNS, "ours", OK},
-		{"both run", []client.Object{deployment, pod("ours", labels, spec), old}, ClusterDNS, "coredns", Problem},
-		{"a namespace that isn't the cluster DNS's", []client.Object{elsewhere}, ClusterDNS, "coredns", Problem},
-		{"only the old ones", []client.Object{old}, ClusterDNS, "coredns", Problem},
-		{"another was asked for", []client.Object{deployment}, key("mine"), "mine", Skipped},
+		{"taken over", []client.Object{deployment, pod("ours", labels, spec)}, "ours", OK},
+		{"our pods can't be created", []client.Object{deployment}, "ours", OK},
+		{"both run", []client.Object{deployment, pod("ours", labels, spec), old}, "coredns", Problem},
+		{"a namespace that isn't the cluster DNS's", []client.Object{elsewhere}, "coredns", Problem},
+		{"only the old ones", []client.Object{old}, "coredns", Problem},
 	} {
 		c.are = append(c.are, configMap("coredns", stock), configMap("ours", string(corefile)))
 		f := Facts{Zones: zones}
 		in := cluster(c.are...)
 		f.Workloads, f.WorkloadsErr = workloads(t.Context(), in)
-		f.readClusterDNS(t.Context(), in, c.asked)
+		f.findDNS(t.Context(), in)
 		if f.ClusterDNS.Key != key(c.want).String() {
 			t.Errorf("%s: it reads %s, want %s", c.name, f.ClusterDNS.Key, c.want)
 		}

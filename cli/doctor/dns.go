@@ -1,12 +1,8 @@
 package doctor
 
-import (
-	"fmt"
-	"slices"
-)
+import "fmt"
 
-// checkDNS checks a server's answer to a real query. Every zone of ours, and hardly any other, has a TXT record at dns-version
-// (the Kubernetes DNS specification, 2.2).
+// checkDNS checks a server's answer to a real query.
 func checkDNS(f *Facts) []Finding {
 	if f.DNSServer == "" {
 		return []Finding{skipped("no server was queried; --dns ADDRESS queries one: the cluster DNS or a clusterset server")}
@@ -15,7 +11,7 @@ func checkDNS(f *Facts) []Finding {
 	for _, r := range f.Replies {
 		name := "dns-version." + r.Zone
 		switch {
-		case slices.Contains(r.Texts, "1.0.0"):
+		case r.Ours():
 			all = append(all, ok("%s answers for %s", f.DNSServer, r.Zone))
 		case r.NotFound || r.Err == nil:
 			all = append(all, problem(fmt.Sprintf("%s has no %s: clusterset doesn't serve the zone %s there", f.DNSServer, name, r.Zone),

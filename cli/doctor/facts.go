@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/cli/clusterdns"
 	"github.com/clusterset/clusterset/cli/view"
 )
 
@@ -17,10 +18,10 @@ type Facts struct {
 	// Zones are the zones that clients query, without the final dot.
 	Zones []string
 
-	ClusterDNS, NodeLocalDNS ConfigMap
+	ClusterDNS, NodeLocalDNS clusterdns.Place
 	// Replies are the answers of DNSServer for each zone, in order. DNSServer is empty if none was given.
 	DNSServer string
-	Replies   []Reply
+	Replies   []clusterdns.Reply
 	// Set is what the cluster, and the hub if it is checked, say of the set.
 	Set    view.Report
 	SetErr error
@@ -64,23 +65,6 @@ type Right struct {
 	Verb, Resource string // the Resource with its group, such as memberclusters.clusterset.dev
 	Name           string
 	Allowed        bool
-}
-
-// ConfigMap is the configuration of a DNS server of the cluster.
-type ConfigMap struct {
-	Key      string // namespace/name
-	Corefile string // empty if it has none, or doesn't exist
-	Err      error
-}
-
-// Reply is a DNS server's reply to the query for dns-version.<zone>.
-type Reply struct {
-	Zone string
-	// Texts are the TXT records. There are none with an Err.
-	Texts []string
-	// NotFound: there is no such name. Timeout: the server didn't reply.
-	NotFound, Timeout bool
-	Err               error
 }
 
 // Credentials are the member agent's kubeconfig for the hub.

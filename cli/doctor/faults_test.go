@@ -21,6 +21,7 @@ import (
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/cli/clusterdns"
 	"github.com/clusterset/clusterset/cli/view"
 	"github.com/clusterset/clusterset/importer/desired"
 )
@@ -208,7 +209,7 @@ var faults = []struct {
 	{"the cluster DNS doesn't forward", func(b *broken) { b.checked.ClusterDNS.Corefile = stock }, false},
 	{"the cluster DNS forwards to an address that no Service has any more", func(b *broken) { b.checked.Services[0].Spec.ClusterIPs = []string{"10.96.0.54"} }, false},
 	{"the DNS servers are down", func(b *broken) {
-		b.checked.Replies = []Reply{{Zone: "clusterset.local", Err: errors.New("i/o timeout"), Timeout: true}}
+		b.checked.Replies = []clusterdns.Reply{{Zone: "clusterset.local", Err: errors.New("i/o timeout"), Timeout: true}}
 		b.checked.Pods[1].Ready = false
 	}, false},
 	{"the agent's pod crashes", func(b *broken) { b.checked.Pods[0].Ready = false }, false},

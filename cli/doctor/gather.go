@@ -3,8 +3,6 @@ package doctor
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -12,7 +10,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apiversion "k8s.io/apimachinery/pkg/version"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
@@ -20,16 +17,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/clusterset/clusterset/api"
+	"github.com/clusterset/clusterset/cli/clusterdns"
 	"github.com/clusterset/clusterset/cli/objects"
 	"github.com/clusterset/clusterset/cli/view"
 	"github.com/clusterset/clusterset/internal/connect"
 )
 
-// What is checked unless something else is given: the zones, and the ConfigMap of the cluster DNS.
-var (
-	Zones      = []string{"clusterset.local", "svc.global"}
-	ClusterDNS = client.ObjectKey{Namespace: metav1.NamespaceSystem, Name: "coredns"}
-)
+// Zones are those that are checked unless others are given.
+var Zones = []string{"clusterset.local", "svc.global"}
 
 // Gatherer reads Facts.
 type Gatherer struct {
@@ -37,10 +32,9 @@ type Gatherer struct {
 	Cluster, Hub *rest.Config
 	// ClusterFlags and HubFlags are the flags that chose them, for messages.
 	ClusterFlags, HubFlags string
-	// ClusterDNS is the name of the cluster DNS's ConfigMap. DNSServer is a server to query, empty for none.
-	ClusterDNS client.ObjectKey
-	DNSServer  string
-	Zones      []string
+	// DNSServer is a server to query, empty for none.
+	DNSServer string
+	Zones     []string
 	// Rights says whether the account's rights are checked.
 	Rights bool
 }
@@ -84,12 +78,9 @@ func (g *Gatherer) ask(ctx context.Context) (f *Facts, c, hub *objects.Cluster) 
 		f.Services = services.Items
 	}
 	f.Workloads, f.WorkloadsErr = workloads(ctx, c)
-	f.readClusterDNS(ctx, c, g.ClusterDNS)
-	f.NodeLocalDNS = readConfigMap(ctx, c, client.ObjectKey{Namespace: metav1.NamespaceSystem, Name: "node-local-dns"})
+	f.findDNS(ctx, c)
 	if g.DNSServer != "" {
-		for _, zone := range g.Zones {
-			f.Replies = append(f.Replies, version(ctx, g.DNSServer, zone))
-		}
+		f.Replies = clusterdns.Ask(ctx, "udp", g.DNSServer, g.Zones)
 	}
 	return f, c, hub
 }
@@ -154,27 +145,6 @@ func (s *Server) ask(ctx context.Context, config *rest.Config) (*discovery.Disco
 	return disco, nil
 }
 
-func readConfigMap(ctx context.Context, c *objects.Cluster, key client.ObjectKey) ConfigMap {
-	m := ConfigMap{Key: key.String()}
-	var o corev1.ConfigMap
-	if err := c.Get(ctx, key, &o); err != nil {
-		m.Err = client.IgnoreNotFound(err)
-		return m
-	}
-	m.Corefile = o.Data["Corefile"]
-	// k3s, AKS and others import the server blocks of an additional ConfigMap.
-	var custom corev1.ConfigMap
-	key.Name += "-custom"
-	if imports(m.Corefile) && c.Get(ctx, key, &custom) == nil {
-		for name, blocks := range custom.Data {
-			if strings.HasSuffix(name, ".server") {
-				m.Corefile += "\n" + blocks
-			}
-		}
-	}
-	return m
-}
-
 // See adds what the cluster's own objects and the hub say of the set, and the Report of that.
 func (f *Facts) See(facts *view.Facts, set view.Report) {
 	f.Set = set
@@ -207,20 +177,4 @@ func credentials(ctx context.Context, c *objects.Cluster, agent *view.Settings) 
 	return &Credentials{
 		Key: key.String(), Server: config.Host, Expires: connect.Expires(config.BearerToken), Lifetime: lifetime, Refused: apierrors.IsUnauthorized(err),
 	}
-}
-
-// version queries a server for the version record of a zone.
-func version(ctx context.Context, server, zone string) Reply {
-	r := Reply{Zone: zone}
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
-	resolver := &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
-		return (&net.Dialer{}).DialContext(ctx, network, server)
-	}}
-	r.Texts, r.Err = resolver.LookupTXT(ctx, "dns-version."+zone+".")
-	var dns *net.DNSError
-	if errors.As(r.Err, &dns) {
-		r.NotFound, r.Timeout = dns.IsNotFound, dns.IsTimeout || strings.Contains(dns.Err, "connection refused")
-	}
-	return r
 }

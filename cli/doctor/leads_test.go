@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/clusterset/clusterset/cli/clusterdns"
 	"github.com/clusterset/clusterset/cli/view"
 )
 
@@ -39,11 +40,11 @@ func TestStanzaThatLeadsNowhere(t *testing.T) {
 		{&f, "clusterdns", "dns://10.96.4.8:53 [fd00:96::8]:53", OK, "", ""},
 		{&f, "nodelocaldns", "10.96.0.10", OK, "", ""}, // the cluster DNS, which has a stanza of its own
 
-		{&f, "clusterdns", "10.96.3.3", Problem, "10.96.3.3, which is the address of no Service", "write 10.96.4.8, the ClusterIP of names/published, in its place"},
-		{&f, "clusterdns", "10.96.4.8 10.96.3.3", Problem, "10.96.3.3, which", "10.96.4.8"},
-		{&f, "clusterdns", "10.96.0.10", Problem, "the address of the Service kube-system/kube-dns, behind which no clusterset server is", "10.96.4.8"},
-		{&f, "clusterdns", "10.96.4.9", Problem, "other/same-labels", "10.96.4.8"},
-		{&none, "clusterdns", "10.96.3.3", Problem, "the address of no Service", "the ClusterIP of the clusterset DNS Service in its place"},
+		{&f, "clusterdns", "10.96.3.3", Problem, "10.96.3.3, which is the address of no Service", "clusterset dns enable"},
+		{&f, "clusterdns", "10.96.4.8 10.96.3.3", Problem, "10.96.3.3, which", "clusterset dns enable"},
+		{&f, "clusterdns", "10.96.0.10", Problem, "the address of the Service kube-system/kube-dns, behind which no clusterset server is", "clusterset dns enable"},
+		{&f, "clusterdns", "10.96.4.9", Problem, "other/same-labels", "clusterset dns enable"},
+		{&none, "clusterdns", "10.96.3.3", Problem, "the address of no Service", "clusterset dns enable"},
 
 		{&f, "clusterdns", "203.0.113.9", Skipped, "isn't known", ""},
 		{&f, "clusterdns", "/etc/resolv.conf", Skipped, "isn't known", ""},
@@ -53,14 +54,11 @@ func TestStanzaThatLeadsNowhere(t *testing.T) {
 		{&refused, "clusterdns", "10.96.4.8", Skipped, "isn't known", ""},
 		{&refusedServices, "clusterdns", "10.96.4.8", Skipped, "isn't known", ""},
 	} {
-		corefile := ConfigMap{Key: "kube-system/coredns", Corefile: "clusterset.local svc.global {\n forward . " + c.to + "\n}"}
-		for _, got := range c.facts.checkCorefile(c.check, corefile) {
+		corefile := &clusterdns.Place{Key: "kube-system/coredns", Corefile: "clusterset.local svc.global {\n forward . " + c.to + "\n}"}
+		for _, got := range c.facts.checkPlace(c.check, corefile) {
 			if got.Level != c.want || !strings.Contains(got.Message, c.says) || !strings.Contains(got.Message, "forwards ") || !strings.Contains(got.Cure, c.cure) {
 				t.Errorf("%s to %s: %+v, want %s %q %q", c.check, c.to, got, c.want, c.says, c.cure)
 			}
 		}
-	}
-	if got := none.stanza("clusterdns", "kube-system/coredns", zones); !strings.Contains(got, "forward . CLUSTER-IP\n") {
-		t.Errorf("without a Service of ours the stanza is %s", got)
 	}
 }

@@ -42,13 +42,9 @@ func (m Mode) Check() error {
 // ciliumConfig is the configuration of Cilium, where its documentation installs it.
 var ciliumConfig = client.ObjectKey{Namespace: metav1.NamespaceSystem, Name: "cilium-config"}
 
-const (
-	// ovnChassis is an annotation that OVN-Kubernetes sets on each node where it starts, in all of its modes (SetL3GatewayConfig in
-	// go-controller/pkg/util/node_annotations.go, v1.3.0). Its API group would say less: CustomResourceDefinitions outlive what installed them.
-	ovnChassis = "k8s.ovn.org/node-chassis-id"
-	// nodesLooked is how many nodes are looked at: what balances connections runs on all of them.
-	nodesLooked = 100
-)
+// ovnChassis is an annotation that OVN-Kubernetes sets on each node where it starts, in all of its modes (SetL3GatewayConfig in
+// go-controller/pkg/util/node_annotations.go, v1.3.0). Its API group would say less: CustomResourceDefinitions outlive what installed them.
+const ovnChassis = "k8s.ovn.org/node-chassis-id"
 
 // Decide returns the condition Steered. It reads past the cache, once: a service proxy isn't replaced while a cluster works.
 func (m Mode) Decide(ctx context.Context, live client.Reader) (metav1.Condition, error) {
@@ -67,7 +63,8 @@ func (m Mode) Decide(ctx context.Context, live client.Reader) (metav1.Condition,
 	}
 	nodes := metav1.PartialObjectMetadataList{}
 	nodes.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NodeList"))
-	hiddenNodes, err := unseen(live.List(ctx, &nodes, client.Limit(nodesLooked)))
+	// What balances connections runs on all nodes, so a few are enough.
+	hiddenNodes, err := unseen(live.List(ctx, &nodes, client.Limit(100)))
 	if err != nil {
 		return metav1.Condition{}, fmt.Errorf("list Nodes: %w", err)
 	}

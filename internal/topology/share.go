@@ -16,22 +16,21 @@ import (
 // docs/spec/answers.md). A nil Share is all of them.
 type Share struct {
 	Percent int
-	// last are the highest hashes within the share, of IPv4 and of IPv6 addresses.
-	last [2]uint64
+	// last are the highest hashes within the share, of IPv4 addresses (true) and of IPv6 ones.
+	last map[bool]uint64
 }
 
 // NewShare returns a share of the endpoints with these addresses. An address may occur more than once.
 func NewShare(percent int, ready []netip.Addr) *Share {
-	s := &Share{Percent: percent}
-	var hashes [2][]uint64
+	s, hashes := &Share{percent, map[bool]uint64{}}, map[bool][]uint64{}
 	for _, addr := range ready {
-		hashes[family(addr)] = append(hashes[family(addr)], hash(addr))
+		hashes[addr.Is4()] = append(hashes[addr.Is4()], hash(addr))
 	}
-	for i, all := range hashes {
+	for is4, all := range hashes {
 		slices.Sort(all)
 		all = slices.Compact(all)
 		if within := (len(all)*percent + 99) / 100; within > 0 {
-			s.last[i] = all[within-1]
+			s.last[is4] = all[within-1]
 		}
 	}
 	return s
@@ -45,14 +44,7 @@ func (s *Share) Spare(addr netip.Addr, service bool) bool {
 	case s.Percent == 0 || service:
 		return s.Percent == 0
 	}
-	return hash(addr) > s.last[family(addr)]
-}
-
-func family(addr netip.Addr) int {
-	if addr.Is4() {
-		return 0
-	}
-	return 1
+	return hash(addr) > s.last[addr.Is4()]
 }
 
 // hash orders the endpoints of a cluster in the same way for every importer and DNS server, of whatever version, and whatever their nodes. So it must

@@ -73,7 +73,7 @@ func TestFindings(t *testing.T) {
 	beijing.Apply(corefile)
 	t.Cleanup(func() { beijing.Remove(corefile) })
 	p := open(t, f.console("beijing"), "#/problems")
-	p.sees("The Corefile in kube-system/coredns has no stanza for clusterset.local and svc.global", "Doctor, checked", "What to do: add to the Corefile", "forward . CLUSTER-IP",
+	p.sees("The Corefile in kube-system/coredns has no stanza for clusterset.local and svc.global", "Doctor, checked", "What to do: let it forward them", "clusterset dns enable",
 		"--context beijing --hub-kubeconfig", "Not checked", "No pod of clusterset member is in this cluster")
 	p.accessible()
 	p.click(".toggle", "Checks")

@@ -87,6 +87,9 @@ func (n *node) run(ctx context.Context) {
 	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()
 	var said string
+	if err := n.plane.Kubelet(ctx, n.name, n.dns); err != nil {
+		fmt.Fprintf(os.Stderr, "node of %s: %v\n", n.name, err)
+	}
 	defer func() {
 		for _, p := range n.pods {
 			p.stop()
@@ -152,7 +155,7 @@ func (n *node) deployment(ctx context.Context, d *appsv1.Deployment) error {
 			p.stop()
 			delete(n.pods, key)
 		}
-		return n.report(ctx, d, 0)
+		return errors.Join(n.report(ctx, d, 0), n.show(ctx, d, false))
 	}
 	dir := filepath.Join(n.dir, strings.ReplaceAll(key, "/", "-"))
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -180,7 +183,44 @@ func (n *node) deployment(ctx context.Context, d *appsv1.Deployment) error {
 	if p.ready(ctx) {
 		ready = *d.Spec.Replicas
 	}
-	return n.report(ctx, d, ready)
+	return errors.Join(n.report(ctx, d, ready), n.show(ctx, d, ready > 0))
+}
+
+// show gives the cluster DNS a Pod, which clusterset dns asks. Other Deployments have none.
+func (n *node) show(ctx context.Context, d *appsv1.Deployment, ready bool) error {
+	if d.Namespace != metav1.NamespaceSystem || d.Name != "coredns" {
+		return nil
+	}
+	pods := n.clients.CoreV1().Pods(d.Namespace)
+	if !ready {
+		err := pods.Delete(ctx, d.Name, metav1.DeleteOptions{GracePeriodSeconds: new(int64)})
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		return err
+	}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: d.Name, Labels: d.Spec.Template.Labels}, Spec: d.Spec.Template.Spec}
+	pod.Spec.NodeName = n.name
+	pod, err := pods.Create(ctx, pod, metav1.CreateOptions{})
+	if err != nil {
+		if apierrors.IsAlreadyExists(err) {
+			return nil
+		}
+		return err
+	}
+	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+	_, err = pods.UpdateStatus(ctx, pod, metav1.UpdateOptions{})
+	return err
+}
+
+// dns returns where the cluster DNS answers.
+func (n *node) dns(string) string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if p := n.pods["kube-system/coredns"]; p != nil {
+		return p.address
+	}
+	return corefile.Nowhere("")
 }
 
 // mount writes a Deployment's volumes as the kubelet does, and returns their folders by the pod's paths, or nil if a volume doesn't

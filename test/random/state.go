@@ -62,7 +62,7 @@ func (s *Script) newService(c cell, state *serviceState) {
 	}
 	state.families = families[s.IntN(len(families))]
 	state.ports = s.newPorts(state.kind)
-	state.extended = s.IntN(4) == 0
+	state.extended, state.share = s.IntN(4) == 0, s.newShare()
 	if s.set.external {
 		s.newExternal(c, state)
 	}

@@ -61,9 +61,9 @@ func (s *Script) step() {
 		s.extend(c, state)
 	case n < 92:
 		s.conflict(c)
-	case n < 95:
+	case n < 96:
 		s.share(c, state)
-	case n < 97 && s.set.reach:
+	case n < 98 && s.set.reach:
 		s.reach()
 	default:
 		s.drain()
@@ -117,13 +117,18 @@ func (s *Script) extend(c cell, state *serviceState) {
 
 // share says how many per cent of an export's endpoints are used as usual, or no longer.
 func (s *Script) share(c cell, state *serviceState) {
-	share := []*string{nil, new("0"), new("0"), new("34"), new("50"), new("half")}[s.IntN(6)]
+	share := s.newShare()
 	if s.IntN(3) == 0 {
 		state.share = share
 		s.add(apply(c, state.serviceManifest(c)), "Service %s has the share %q", c, deref(share))
 		return
 	}
 	s.add(func(r *Run) error { return r.annotate(c, "clusterset.dev/share", share) }, "ServiceExport %s has the share %q", c, deref(share))
+}
+
+// newShare returns a random value for clusterset.dev/share, or nil for none.
+func (s *Script) newShare() *string {
+	return []*string{nil, nil, nil, new("0"), new("34"), new("50"), new("half")}[s.IntN(7)]
 }
 
 // change gives a Service other ports or another kind. Another kind needs a new Service.

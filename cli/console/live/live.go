@@ -61,7 +61,7 @@ func Member(config *rest.Config, name, flags string, to *console.Server) (*Sourc
 	}
 	s := &Source{change: to.AddSource(console.Source{Role: console.RoleMember, Context: name, Server: c.Server, State: console.Loading}), every: memberEvery}
 	// It reads no Secret, and asks for no rights: what the account may not read shows anyway.
-	g := &doctor.Gatherer{Cluster: config, ClusterFlags: flags, Zones: doctor.Zones, ClusterDNS: doctor.ClusterDNS}
+	g := &doctor.Gatherer{Cluster: config, ClusterFlags: flags, Zones: doctor.Zones}
 	var pods []view.Pod
 	s.asks = func(ctx context.Context) *doctor.Facts {
 		facts := g.Ask(ctx)
