@@ -91,8 +91,8 @@ func sayTheirVersion(t *testing.T, dir string) {
 	for _, c := range []struct{ path, arg, says string }{
 		{filepath.Join(root, "coredns"), "-version", "clusterset-" + testVersion},
 		{filepath.Join(root, "coredns"), "-plugins", "\nclusterset\n"},
-		{filepath.Join(root, "clusterset"), "version", "clusterset " + testVersion + " "},
-		{commandLineIn(t, filepath.Join(dir, "clusterset-linux-"+runtime.GOARCH+".tar.gz")), "version", "clusterset " + testVersion + " "},
+		{filepath.Join(root, "clusterset"), "--version", "clusterset " + testVersion + " "},
+		{commandLineIn(t, filepath.Join(dir, "clusterset-linux-"+runtime.GOARCH+".tar.gz")), "--version", "clusterset " + testVersion + " "},
 	} {
 		wantStatic(t, c.path)
 		cmd := exec.CommandContext(t.Context(), c.path, c.arg)
