@@ -93,11 +93,10 @@ const (
 	ExtendTrue    = "true"
 	ExtendAllowed = "allowed"
 
-	// LabelExtends names the Service that an EndpointSlice of the importer extends. On a Service it names that itself: the importer made it.
+	// LabelExtends names the Service that an EndpointSlice of the importer extends. A Service that the importer made has its own name there.
 	LabelExtends = Domain + "/extends"
 
-	// KeyOwnNames, as a label with the value OwnNamesCreate of a namespace, lets the importer make the Services that the cluster doesn't have of
-	// the services that are imported there.
+	// KeyOwnNames is a label of a namespace. With the value OwnNamesCreate, the importer makes a Service for each imported service without one.
 	KeyOwnNames    = Domain + "/own-names"
 	OwnNamesCreate = "create"
 )

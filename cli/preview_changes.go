@@ -74,7 +74,7 @@ var previews = []previewed{
 		change: func(p *previewCommand, args []string) preview.Change {
 			percent, err := topology.ParseShare(args[1])
 			if err != nil {
-				percent = -1 // which no share is
+				percent = -1 // an error, when it is applied
 			}
 			return preview.Change{Share: &preview.ExportShare{Service: args[0], In: p.exporter, Percent: int32(percent)}} //nolint:gosec // at most 100
 		},

@@ -113,7 +113,7 @@ func (r *reconciler) applyNamed(ctx context.Context, out desired.Output, cur des
 	}
 	svc, err := r.applyService(ctx, cur.Named, out.Named)
 	if foreign, only := foreignErrors(err); only && len(foreign) > 0 {
-		return nil, nil // somebody else created it first, and his it is
+		return nil, nil // somebody else created it first, so it is theirs
 	}
 	if err != nil {
 		return cur.Named, err

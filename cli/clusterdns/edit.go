@@ -39,7 +39,7 @@ func cut(text string) (before, block, after string, err error) {
 	return text[:from], text[from:to], text[to:], nil
 }
 
-// marked puts a block in a text.
+// marked puts a block between its comments, after before.
 func marked(before, block, after string) string {
 	block = begin + ", by clusterset dns enable\n" + block + "\n" + end
 	if before != "" && !strings.HasSuffix(before, "\n") {

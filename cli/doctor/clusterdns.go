@@ -62,7 +62,7 @@ func (f *Facts) checkPlace(check string, p *clusterdns.Place) (all []Finding) {
 	return all
 }
 
-// cure is how the zones get there.
+// cure returns what to do about zones that the servers of a place don't forward to us.
 func cure(p *clusterdns.Place) string {
 	if p.Fixed != "" {
 		return p.Fixed + "; to see what it needs, run:\nclusterset dns show --context CLUSTER"

@@ -53,7 +53,7 @@ func Taken(svc *corev1.Service) bool {
 		}))
 }
 
-// Left returns a Service that was taken without what the importer wrote on it. Its spec is as its owner has it by now.
+// Left returns a taken Service without what the importer wrote on it. The spec is its owner's now.
 func Left(svc *corev1.Service) *corev1.Service {
 	left := svc.DeepCopy()
 	delete(left.Labels, api.LabelManagedBy)
