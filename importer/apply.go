@@ -27,10 +27,9 @@ import (
 // sliceWriters is how many slices of one service are written in parallel.
 const sliceWriters = 8
 
-// apply writes what differs. The derived Service comes first, because the API server chooses its addresses and the
-// ServiceImport is then written once, with them; then the slices, which the ServiceImport owns; at last its status, which says what couldn't be
-// written. A derived Service that goes is deleted once the ServiceImport doesn't have its addresses any more. An object is still written if one
-// it doesn't depend on fails.
+// apply writes what differs. The derived Service comes first, because the API server chooses its addresses and the ServiceImport is then written
+// once, with them; then the slices, which the ServiceImport owns; at last its status, which says what couldn't be written. A derived Service that
+// goes is deleted once the ServiceImport doesn't have its addresses any more. An object is still written if one it doesn't depend on fails.
 func (r *reconciler) apply(ctx context.Context, in desired.Input, out desired.Output, cur desired.Current) error {
 	if imp := cur.ServiceImport; imp != nil && !desired.Owned(imp) {
 		// Slices and a derived Service of ours would belong to a ServiceImport that isn't ours.
@@ -146,11 +145,13 @@ func (r *reconciler) ownerOf(imp *mcsv1beta1.ServiceImport) []metav1.OwnerRefere
 // because somebody may have upgraded the definition.
 func (r *reconciler) applyImport(ctx context.Context, current, want *mcsv1beta1.ServiceImport) (*mcsv1beta1.ServiceImport, error) {
 	fresh := &mcsv1beta1.ServiceImport{ObjectMeta: metav1.ObjectMeta{Namespace: want.Namespace, Name: want.Name}}
-	imp, err := ensure(ctx, r.local, current, fresh, func(imp *mcsv1beta1.ServiceImport) {
+	imp, err := put(ctx, r.local, current, fresh, func(imp *mcsv1beta1.ServiceImport) {
 		imp.Labels = labels.Merge(imp.Labels, want.Labels, desired.NotedKeys(imp.Annotations, api.AnnotationExportedLabels))
 		imp.Annotations = labels.Merge(imp.Annotations, want.Annotations, slices.Concat(policy.Written, desired.NotedKeys(imp.Annotations, api.AnnotationExportedAnnotations),
 			[]string{api.AnnotationExportedLabels, api.AnnotationExportedAnnotations, api.AnnotationDerivedService}))
 		want.Spec.DeepCopyInto(&imp.Spec)
+	}, func(is, updated *mcsv1beta1.ServiceImport) bool {
+		return maps.Equal(is.Labels, updated.Labels) && maps.Equal(is.Annotations, updated.Annotations) && equality.Semantic.DeepEqual(&is.Spec, &updated.Spec)
 	})
 	if len(want.Spec.IPs) > 1 && apierrors.IsInvalid(err) {
 		want.Spec.IPs, want.Spec.IPFamilies = want.Spec.IPs[:1], want.Spec.IPFamilies[:1]
@@ -160,19 +161,23 @@ func (r *reconciler) applyImport(ctx context.Context, current, want *mcsv1beta1.
 }
 
 func (r *reconciler) applyImportStatus(ctx context.Context, current, want *mcsv1beta1.ServiceImport) error {
-	return ensureStatus(ctx, r.local, current, func(imp *mcsv1beta1.ServiceImport) {
-		imp.Status.Clusters = want.Status.Clusters
-		imp.Status.EndpointSliceObjects = want.Status.EndpointSliceObjects
-		for _, c := range want.Status.Conditions {
-			c.ObservedGeneration = imp.Generation
-			meta.SetStatusCondition(&imp.Status.Conditions, c)
+	status := current.Status.DeepCopy()
+	status.Clusters, status.EndpointSliceObjects = want.Status.Clusters, want.Status.EndpointSliceObjects
+	for _, c := range want.Status.Conditions {
+		c.ObservedGeneration = current.Generation
+		meta.SetStatusCondition(&status.Conditions, c)
+	}
+	for _, kind := range []string{api.ConditionComplete, api.ConditionEndpoints, api.ConditionConfirmed} {
+		if meta.FindStatusCondition(want.Status.Conditions, kind) == nil {
+			meta.RemoveStatusCondition(&status.Conditions, kind)
 		}
-		for _, kind := range []string{api.ConditionComplete, api.ConditionEndpoints, api.ConditionConfirmed} {
-			if meta.FindStatusCondition(want.Status.Conditions, kind) == nil {
-				meta.RemoveStatusCondition(&imp.Status.Conditions, kind)
-			}
-		}
-	})
+	}
+	if equality.Semantic.DeepEqual(&current.Status, status) {
+		return nil
+	}
+	updated := current.DeepCopy()
+	updated.Status = *status
+	return r.local.updateStatus(ctx, updated)
 }
 
 // applySlices creates, updates and deletes slices until they match what is wanted: new ones first and stale ones last, so that an endpoint that moves
@@ -207,13 +212,12 @@ func (r *reconciler) writeSlice(ctx context.Context, want *discoveryv1.EndpointS
 		trigger = desired.TriggerTime(is, want, time.Now())
 	}
 	fresh := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: want.Namespace, Name: want.Name}, AddressType: want.AddressType}
-	_, err := ensure(ctx, r.local, is, fresh, func(s *discoveryv1.EndpointSlice) {
-		full := want.DeepCopy() // the API server's answer is decoded into the object, and parts of want are shared
+	_, err := put(ctx, r.local, is, fresh, func(s *discoveryv1.EndpointSlice) {
 		s.Labels, s.OwnerReferences = labels.Merge(s.Labels, want.Labels, sliceLabels), owner
 		s.Annotations = labels.Merge(s.Annotations, trigger, []string{corev1.EndpointsLastChangeTriggerTime})
 		s.Annotations = labels.Merge(s.Annotations, desired.Stored(want), slices.Concat(desired.StoredKeys, desired.CacheKeys))
-		s.Endpoints, s.Ports = full.Endpoints, full.Ports
-	})
+		s.Endpoints, s.Ports = want.Endpoints, want.Ports
+	}, unequal)
 	return err
 }
 
@@ -287,10 +291,9 @@ func (r *reconciler) removeAll(ctx context.Context, cur desired.Current) error {
 // namespaceRetry is when a service whose namespace wasn't created is looked at again: another namespace may have been deleted.
 const namespaceRetry = 5 * time.Minute
 
-// ensureNamespace returns why no objects can be created in the namespace, if so: there is none, or as many have been created for each of the exporting
-// clusters as may be. With --create-namespaces it creates a missing one, for the
-// first of the exporting clusters that has room: namespaces are never deleted, so a stolen token could leave one for each service that it
-// exports and withdraws. Rule C57 of docs/spec/control-plane.md.
+// ensureNamespace returns why no objects can be created in the namespace, if so: there is none, or as many have been created for each of the
+// exporting clusters as may be. With --create-namespaces it creates a missing one, for the first of the exporting clusters that has room: namespaces
+// are never deleted, so a stolen token could leave one for each service that it exports and withdraws. Rule C57 of docs/spec/control-plane.md.
 func (r *reconciler) ensureNamespace(ctx context.Context, name string, exporters []string) (state, error) {
 	ns := &corev1.Namespace{}
 	found, err := get(ctx, r.local, "", name, ns, client.UnsafeDisableDeepCopy)

@@ -3,19 +3,19 @@ package importer
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"hash/maphash"
 	"net/http"
-	"time"
 
+	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -114,7 +114,7 @@ func (r *reconciler) writeGlobal(ctx context.Context, is, want *fabedgev1alpha1.
 			g.Spec = want.Spec
 		}
 		fresh := &fabedgev1alpha1.GlobalService{ObjectMeta: metav1.ObjectMeta{Namespace: want.Namespace, Name: want.Name}}
-		if is, err = ensure(ctx, r.local, is, fresh, change); err != nil {
+		if is, err = put(ctx, r.local, is, fresh, change, unequal); err != nil {
 			return err
 		}
 		known = knownGlobal{is.ResourceVersion, known.version, hash, is.Status}
@@ -129,53 +129,71 @@ func (r *reconciler) writeGlobal(ctx context.Context, is, want *fabedgev1alpha1.
 // justMetadata asks for an object's metadata in place of the object, as protobuf if the API server can.
 const justMetadata = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 
-// globalWriter is a client whose writes of GlobalServices are answered with their metadata: to read all of one costs more than to write it.
-type globalWriter struct {
+// briefWriter is a client whose writes of GlobalServices and EndpointSlices are answered with their metadata: to read all of one costs more than to
+// write it.
+type briefWriter struct {
 	client.Client
-	globals rest.Interface
+	rest rest.Interface
 }
 
-func newGlobalWriter(c client.Client, config *rest.Config, connection *http.Client) (client.Client, error) {
+func newBriefWriter(c client.Client, config *rest.Config, connection *http.Client) (client.Client, error) {
 	config = metadata.ConfigFor(config)
-	config.GroupVersion, config.APIPath = &fabedgev1alpha1.GroupVersion, "/apis"
-	globals, err := rest.RESTClientForConfigAndClient(config, connection)
+	config.GroupVersion = &schema.GroupVersion{} // the paths say which
+	client, err := rest.RESTClientForConfigAndClient(config, connection)
 	if err != nil {
-		return nil, fmt.Errorf("make a client of GlobalServices: %w", err)
+		return nil, fmt.Errorf("make a client of GlobalServices and EndpointSlices: %w", err)
 	}
-	return &globalWriter{c, globals}, nil
+	return &briefWriter{c, client}, nil
 }
 
 // Create implements client.Client.
-func (w *globalWriter) Create(ctx context.Context, o client.Object, opts ...client.CreateOption) error {
-	if g, is := o.(*fabedgev1alpha1.GlobalService); is {
-		return send(ctx, w.globals.Post(), g)
+func (w *briefWriter) Create(ctx context.Context, o client.Object, opts ...client.CreateOption) error {
+	if sent, err := w.send(ctx, w.rest.Post(), o, ""); sent {
+		return err
 	}
 	return w.Client.Create(ctx, o, opts...)
 }
 
 // Update implements client.Client.
-func (w *globalWriter) Update(ctx context.Context, o client.Object, opts ...client.UpdateOption) error {
-	if g, is := o.(*fabedgev1alpha1.GlobalService); is {
-		return send(ctx, w.globals.Put().Name(g.Name), g)
+func (w *briefWriter) Update(ctx context.Context, o client.Object, opts ...client.UpdateOption) error {
+	if sent, err := w.send(ctx, w.rest.Put(), o, o.GetName()); sent {
+		return err
 	}
 	return w.Client.Update(ctx, o, opts...)
 }
 
-// send sends a GlobalService, which gets the metadata of the answer.
-func send(ctx context.Context, request *rest.Request, g *fabedgev1alpha1.GlobalService) error {
-	whole := *g
-	whole.SetGroupVersionKind(fabedgev1alpha1.GroupVersion.WithKind("GlobalService"))
-	body, err := json.Marshal(&whole)
+var protobufs = protobuf.NewSerializer(nil, nil)
+
+// send sends an object of the two kinds, which gets the metadata of the answer.
+func (w *briefWriter) send(ctx context.Context, request *rest.Request, o client.Object, name string) (sent bool, err error) {
+	var of schema.GroupVersion
+	var resource, content string
+	var body []byte
+	var to *metav1.ObjectMeta
+	switch o := o.(type) {
+	case *fabedgev1alpha1.GlobalService:
+		whole := *o
+		of, resource, content, to = fabedgev1alpha1.GroupVersion, "globalservices", runtime.ContentTypeJSON, &o.ObjectMeta
+		whole.SetGroupVersionKind(of.WithKind("GlobalService"))
+		body, err = json.Marshal(&whole)
+	case *discoveryv1.EndpointSlice:
+		whole := *o
+		of, resource, content, to = discoveryv1.SchemeGroupVersion, "endpointslices", runtime.ContentTypeProtobuf, &o.ObjectMeta
+		whole.SetGroupVersionKind(of.WithKind("EndpointSlice"))
+		body, err = runtime.Encode(protobufs, &whole)
+	default:
+		return false, nil
+	}
 	if err != nil {
-		return fmt.Errorf("encode GlobalService: %w", err)
+		return true, fmt.Errorf("encode %s: %w", kindOf(o), err)
 	}
 	var is metav1.PartialObjectMetadata
-	err = request.Namespace(g.Namespace).Resource("globalservices").Param("fieldManager", api.FieldManagerImporter).
-		SetHeader("Accept", justMetadata).SetHeader("Content-Type", runtime.ContentTypeJSON).Body(body).Do(ctx).Into(&is)
+	err = request.AbsPath("/apis", of.String(), "namespaces", to.Namespace, resource, name).Param("fieldManager", api.FieldManagerImporter).
+		SetHeader("Accept", justMetadata).SetHeader("Content-Type", content).Body(body).Do(ctx).Into(&is)
 	if err == nil {
-		g.ObjectMeta = is.ObjectMeta
+		*to = is.ObjectMeta
 	}
-	return err
+	return true, err
 }
 
 // globalsPage is how many GlobalServices are read per request. Each may be a MiB, and a thief can make many of them that large.
@@ -203,9 +221,6 @@ func readGlobals(ctx context.Context, l *local, memories *memories) error {
 	}
 }
 
-// globalKindCheck is how often the importer looks whether GlobalService has been installed. The kind is FabDNS's, and may come with it.
-const globalKindCheck = 10 * time.Second
-
 // hasGlobalKind reports whether this cluster has the kind GlobalService.
 func hasGlobalKind(ctx context.Context, live client.Reader) (bool, error) {
 	var list metav1.PartialObjectMetadataList
@@ -219,17 +234,3 @@ func hasGlobalKind(ctx context.Context, live client.Reader) (bool, error) {
 
 // isMissing reports whether an object or its kind doesn't exist any more.
 func isMissing(err error) bool { return meta.IsNoMatchError(err) || apierrors.IsNotFound(err) }
-
-// errGlobalKind ends the agent, which begins anew with the kind.
-var errGlobalKind = errors.New("GlobalService has been installed: the agent ends, and writes GlobalServices when it is started again")
-
-// awaitGlobalKind returns an error once the kind is installed, and nil if ctx ends before.
-func awaitGlobalKind(ctx context.Context, live client.Reader) error {
-	if wait.PollUntilContextCancel(ctx, globalKindCheck, false, func(ctx context.Context) (bool, error) {
-		has, _ := hasGlobalKind(ctx, live) // an API server that doesn't answer is asked again
-		return has, nil
-	}) != nil {
-		return nil //nolint:nilerr // it is stopping
-	}
-	return errGlobalKind
-}

@@ -99,7 +99,7 @@ func TestAGlobalServiceIsAnsweredWithItsMetadata(t *testing.T) {
 		t.Fatal(err)
 	}
 	plain := newClient(t, plane.Config())
-	w, err := newGlobalWriter(plain, config, connection)
+	w, err := newBriefWriter(plain, config, connection)
 	if err != nil {
 		t.Fatal(err)
 	}

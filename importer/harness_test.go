@@ -166,7 +166,6 @@ func (c *traffic) written() []string {
 // running is a running importer.
 type running struct {
 	stop          func()
-	ended         <-chan struct{}
 	local         *traffic
 	known         *store.Store
 	reconcilesNow float64 // the number of reconciles when it started
@@ -206,11 +205,10 @@ func (w *world) start(options Options) *running {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		if err := mgr.Start(ctx); err != nil && !errors.Is(err, errGlobalKind) {
+		if err := mgr.Start(ctx); err != nil {
 			w.t.Errorf("manager: %v", err)
 		}
 	}()
-	run.ended = done
 	run.stop = sync.OnceFunc(func() { cancel(); <-done })
 	w.t.Cleanup(run.stop)
 	return run

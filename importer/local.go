@@ -80,10 +80,14 @@ type object[T any] interface {
 	client.Object
 }
 
-// ensure applies change to an object and returns the result. current is the object from the cache, or nil if there is none;
-// then fresh is created. Nothing is written if change changes nothing. An object that isn't ours is left alone and returned as
-// a foreignError.
+// ensure applies change to an object and returns the result. current is the object from the cache, or nil if there is none; then fresh is created.
+// Nothing is written if change changes nothing. An object that isn't ours is left alone and returned as a foreignError.
 func ensure[T any, P object[T]](ctx context.Context, l *local, current, fresh P, change func(P)) (P, error) {
+	return put(ctx, l, current, fresh, change, func(is, updated P) bool { return equality.Semantic.DeepEqual(is, updated) })
+}
+
+// put is ensure for a caller that knows what of an object it changes. Comparing all of it takes a tenth of the time of a write.
+func put[T any, P object[T]](ctx context.Context, l *local, current, fresh P, change func(P), same func(is, updated P) bool) (P, error) {
 	if current == nil {
 		change(fresh)
 		err := l.write(ctx, "create", fresh, func(o client.Object) error {
@@ -104,11 +108,14 @@ func ensure[T any, P object[T]](ctx context.Context, l *local, current, fresh P,
 	}
 	updated := current.DeepCopyObject().(P)
 	change(updated)
-	if equality.Semantic.DeepEqual(current, updated) {
+	if same(current, updated) {
 		return current, nil
 	}
 	return updated, l.update(ctx, updated)
 }
+
+// unequal is for put, of an object that is known to differ.
+func unequal[T any](_, _ T) bool { return false }
 
 func (l *local) update(ctx context.Context, o client.Object) error {
 	return l.write(ctx, "update", o, func(o client.Object) error {
@@ -140,10 +147,14 @@ func ensureStatus[T client.Object](ctx context.Context, l *local, current T, cha
 	if equality.Semantic.DeepEqual(current, updated) {
 		return nil
 	}
+	return l.updateStatus(ctx, updated)
+}
+
+func (l *local) updateStatus(ctx context.Context, updated client.Object) error {
 	err := l.write(ctx, "update status of", updated, func(o client.Object) error {
 		return l.client.Status().Update(ctx, o, client.FieldOwner(api.FieldManagerImporter))
 	})
-	if imp, is := client.Object(updated).(*mcsv1beta1.ServiceImport); is && apierrors.IsNotFound(err) {
+	if imp, is := updated.(*mcsv1beta1.ServiceImport); is && apierrors.IsNotFound(err) {
 		// Of a definition without the status subresource. The status is a part of the object then, and changes its generation.
 		for i := range imp.Status.Conditions {
 			if c := &imp.Status.Conditions[i]; c.ObservedGeneration == imp.Generation {

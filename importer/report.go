@@ -101,8 +101,7 @@ func importNamed(key types.NamespacedName) *mcsv1beta1.ServiceImport {
 	}
 }
 
-// notExtended reports why a Service of this cluster that asks for it isn't extended, or not as its policy wants. An empty why means that all is
-// well.
+// notExtended reports why a Service of this cluster that asks for it isn't extended, or not as its policy wants. An empty why means that all is well.
 func (r *reporter) notExtended(ctx context.Context, key types.NamespacedName, e *desired.Extended, why string) {
 	was, is := r.memories.say(key, func(s *said) {
 		switch s.unwilling = why; {

@@ -41,8 +41,7 @@ const (
 	startRetry = 5 * time.Second
 	// reconcileTimeout limits the work on one service.
 	reconcileTimeout = 2 * time.Minute
-	// hubPatience is how long a start waits for the hub's records before the importer works without it. A hub that answers has been read
-	// by then.
+	// hubPatience is how long a start waits for the hub's records before the importer works without it. A hub that answers has been read by then.
 	hubPatience = 5 * time.Second
 )
 
@@ -99,7 +98,7 @@ func (i *runnable) Start(ctx context.Context) error {
 		return err
 	})
 	if !hasGlobals {
-		log.Info("GlobalService isn't installed. Everything else is imported")
+		log.Info("GlobalService isn't installed. Everything else is imported; restart the agent once it is installed")
 	}
 	var steered metav1.Condition
 	var distribution *string
@@ -117,7 +116,7 @@ func (i *runnable) Start(ctx context.Context) error {
 		case <-i.options.Reached:
 		}
 	}
-	writer, err := newGlobalWriter(i.mgr.GetClient(), i.mgr.GetConfig(), i.mgr.GetHTTPClient())
+	writer, err := newBriefWriter(i.mgr.GetClient(), i.mgr.GetConfig(), i.mgr.GetHTTPClient())
 	if err != nil {
 		return err
 	}
@@ -164,9 +163,6 @@ func (i *runnable) run(ctx context.Context, r *reconciler, all chan event.Generi
 		i.options.Facts.begin(i.hub.Store, i.mgr.GetCache(), i.options.importsAll())
 		return start(ctx, members)
 	})
-	if r.noGlobals && !i.options.SkipGlobalServices {
-		group.Go(func() error { return awaitGlobalKind(ctx, r.local.live) })
-	}
 	return group.Wait()
 }
 
@@ -178,8 +174,7 @@ func reconcileAll(all chan<- event.GenericEvent) {
 	}
 }
 
-// start runs a controller until ctx ends. A controller that is stopped while starting may report that its caches didn't sync.
-// That is no error.
+// start runs a controller until ctx ends. A controller that is stopped while starting may report that its caches didn't sync. That is no error.
 func start(ctx context.Context, c controller.Controller) error {
 	if err := c.Start(ctx); ctx.Err() == nil {
 		return err

@@ -48,9 +48,7 @@ func (r *reconciler) sources(local cache.Cache, everything <-chan event.GenericE
 		source.Kind[client.Object](local, &clustersetv1alpha1.MemberCluster{}, enqueue(r.affectedBy), went()),
 		source.Kind(local, client.Object(r.local.imports.NewImport()), here, by),
 		source.Kind[client.Object](local, &discoveryv1.EndpointSlice{}, here, by),
-		source.Kind[client.Object](local, &discoveryv1.EndpointSlice{}, enqueue(r.exportedHere)),
 		source.Kind[client.Object](local, &corev1.Service{}, here, by),
-		source.Kind[client.Object](local, &corev1.Service{}, enqueue(r.exportedHere)),
 		source.Kind[client.Object](local, &corev1.Service{}, enqueue(func(o client.Object) []types.NamespacedName {
 			return []types.NamespacedName{client.ObjectKeyFromObject(o)} // ours may take its place
 		}), went()),
@@ -58,7 +56,7 @@ func (r *reconciler) sources(local cache.Cache, everything <-chan event.GenericE
 			return slices.DeleteFunc(r.all(), func(key types.NamespacedName) bool { return key.Namespace != o.GetName() })
 		}), appearedOrWent()),
 	}
-	all = append(all, extendedSources(local)...)
+	all = append(all, r.ownSources(local)...)
 	if r.options.Moved != nil {
 		all = append(all, source.Channel(r.options.Moved, enqueue(r.affectedBy)))
 	}
@@ -165,17 +163,18 @@ func (r *reconciler) keysOf(cluster string) []types.NamespacedName {
 // all returns the services that any cluster exports, or that are kept.
 func (r *reconciler) all() []types.NamespacedName { return append(r.hub.All(), r.absences.Of("")...) }
 
-// extendedSources returns the sources that enqueue this cluster's Services that ask for endpoints of others, whether it exports them or not: with
-// their own events, those of their EndpointSlices and, when it is opened or closed, those of their namespace.
-func extendedSources(local cache.Cache) []source.Source {
-	asking := enqueue(func(o client.Object) (keys []types.NamespacedName) { // of an update, both versions
+// ownSources returns the sources that enqueue what this cluster exports, and its Services that ask for endpoints of others, whether it exports them or
+// not: with their own events, those of their EndpointSlices and, when it is opened or closed, those of their namespace.
+func (r *reconciler) ownSources(local cache.Cache) []source.Source {
+	own := enqueue(func(o client.Object) []types.NamespacedName { // of an update, both versions
+		keys := r.exportedHere(o)
 		ctx, services := context.Background(), []corev1.Service{{}} // a cache answers at once
 		switch o := o.(type) {
 		case *corev1.Service:
 			services[0] = *o
 		case *discoveryv1.EndpointSlice:
 			if key, ok := backedBy(o); !ok || local.Get(ctx, key, &services[0], client.UnsafeDisableDeepCopy) != nil {
-				return nil // or the Service's own event follows
+				return keys // or the Service's own event follows
 			}
 		case *corev1.Namespace:
 			var all corev1.ServiceList
@@ -190,9 +189,9 @@ func extendedSources(local cache.Cache) []source.Source {
 		return keys
 	})
 	return []source.Source{
-		source.Kind[client.Object](local, &corev1.Service{}, asking),
-		source.Kind[client.Object](local, &discoveryv1.EndpointSlice{}, asking),
-		source.Kind[client.Object](local, &corev1.Namespace{}, asking, predicate.LabelChangedPredicate{}),
+		source.Kind[client.Object](local, &corev1.Service{}, own),
+		source.Kind[client.Object](local, &discoveryv1.EndpointSlice{}, own),
+		source.Kind[client.Object](local, &corev1.Namespace{}, own, predicate.LabelChangedPredicate{}),
 	}
 }
 

@@ -74,8 +74,7 @@ type Input struct {
 	Derived *corev1.Service
 }
 
-// Own is the state of a service in this cluster's own objects. It is empty if the cluster doesn't have the service, or no longer has
-// it.
+// Own is the state of a service in this cluster's own objects. It is empty if the cluster doesn't have the service, or no longer has it.
 type Own struct {
 	ClusterIPs []string
 	Endpoints  []*door.Endpoints
@@ -97,9 +96,8 @@ type Output struct {
 	Global *fabedgev1alpha1.GlobalService
 	// Named is the Service under the service's own name, nil if the importer makes none.
 	Named *corev1.Service
-	// Extending are the slices behind Named, or that extend this cluster's own Service, sorted by name, without an owner reference.
-	// NotExtended says why there are none, or why they aren't used as the service's policy wants, and what to do about it; empty if all is
-	// as asked for.
+	// Extending are the slices behind Named, or that extend this cluster's own Service, sorted by name, without an owner reference. NotExtended says
+	// why there are none, or why they aren't used as the service's policy wants, and what to do about it; empty if all is as asked for.
 	Extending   []*discoveryv1.EndpointSlice
 	NotExtended string
 

@@ -200,8 +200,7 @@ func (x *extension) add(parts map[*record]map[string]*part, routed []*record, po
 }
 
 // mayLead reports whether a record's endpoints may be used by an extended Service. ClusterIPs and external addresses lead to another cluster's
-// Service, which may be extended too and lead back. So it must have ready endpoints of its own, in a cluster of which nothing bad is known
-// (D66).
+// Service, which may be extended too and lead back. So it must have ready endpoints of its own, in a cluster of which nothing bad is known (D66).
 func (r *record) mayLead() bool {
 	spare := func(t target) bool { return t.Spare }
 	return !r.leadsToService() || r.behind > 0 && r.cluster.member.Ailment() == "" && !slices.ContainsFunc(r.targets, spare)

@@ -150,8 +150,7 @@ func (w *work) derivedService() *corev1.Service {
 	return svc
 }
 
-// service returns a Service as the merge says. It has no selector: the importer's EndpointSlices have its name, and kube-proxy does the
-// rest.
+// service returns a Service as the merge says. It has no selector: the importer's EndpointSlices have its name, and kube-proxy does the rest.
 //
 // The API server chooses the addresses, so those that it has are kept. Nothing else is, or what somebody adds to the Service would stay (C79).
 func (w *work) service(name string, has *corev1.Service) *corev1.Service {

@@ -43,8 +43,7 @@ func (w *work) behindNamed(imported []*discoveryv1.EndpointSlice) (all []*discov
 // Named reports whether the importer made a Service under the service's own name.
 func Named(svc *corev1.Service) bool { return Owned(svc) && svc.Labels[api.LabelExtends] == svc.Name }
 
-// Taken reports whether somebody made such a Service his own (D71). The importer itself never applies, so whoever has applied a spec wants
-// that one.
+// Taken reports whether somebody made such a Service his own (D71). The importer itself never applies, so whoever has applied a spec wants that one.
 func Taken(svc *corev1.Service) bool {
 	_, applied := svc.Annotations[corev1.LastAppliedConfigAnnotation]
 	return Named(svc) && (applied || len(svc.Spec.Selector) > 0 || svc.Spec.Type != corev1.ServiceTypeClusterIP ||

@@ -123,9 +123,8 @@ func (w *work) exposesAny(c *cluster) bool { return len(w.resolved.Ports) == 0 |
 
 // split returns the slice of a record, labelled and hinted for kube-proxy, in pieces.
 //
-// kube-proxy chooses separately for each port and family, among the endpoints of all slices that have the port. But the label
-// applies to a whole slice, and an endpoint's hints to all ports of its slice. If ports or endpoints need different ones, the
-// slice is split into pieces.
+// kube-proxy chooses separately for each port and family, among the endpoints of all slices that have the port. But the label applies to a whole
+// slice, and an endpoint's hints to all ports of its slice. If ports or endpoints need different ones, the slice is split into pieces.
 func (w *work) split(r *record, choices map[portKey]*choice) []*discoveryv1.EndpointSlice {
 	s := w.whole(r)
 	var groups [][]discoveryv1.EndpointPort // of ports for which the endpoints are used alike
@@ -193,8 +192,7 @@ func (w *work) choices(records []*record) map[portKey]*choice {
 	return having
 }
 
-// pieces returns the slices for some ports of a slice: one with the endpoints that kube-proxy is to use, and one with the
-// others, for other readers.
+// pieces returns the slices for some ports of a slice: one with the endpoints that kube-proxy is to use, and one with the others, for other readers.
 func (w *work) pieces(s *discoveryv1.EndpointSlice, group int, ports []discoveryv1.EndpointPort, uses []use) (all []*discoveryv1.EndpointSlice) {
 	routed, unrouted := make([]discoveryv1.Endpoint, 0, len(uses)), []discoveryv1.Endpoint{}
 	var hints *discoveryv1.EndpointHints // for last

@@ -131,8 +131,7 @@ func StoredEndpoints(service types.NamespacedName, pieces []*discoveryv1.Endpoin
 	return door.CompactEndpoints(e)
 }
 
-// exportedName returns the name that a slice's port has in its cluster: none, if its export has a port without a name that is called this
-// here (C14).
+// exportedName returns the name that a slice's port has in its cluster: none, if its export has a port without a name that is called this here (C14).
 func exportedName(p discoveryv1.EndpointPort, export *door.Export) string {
 	if p.Name == nil {
 		return ""
