@@ -20,7 +20,8 @@ func agentOnHub(cluster string) string {
 	return "system:serviceaccount:" + api.MemberNamespace(cluster) + ":" + api.MemberServiceAccount
 }
 
-// auditPolicy records the writes of agents. The API server writes each line before it answers.
+// auditPolicy records the writes of agents, but not what near's agent creates: that are tens of thousands of objects in a first import, and the API
+// server writes each line before it answers.
 const auditPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
@@ -28,7 +29,7 @@ rules:
 - level: None
   userGroups: [system:serviceaccounts:kube-system]
 - level: Metadata
-  verbs: [create, update, patch, delete, deletecollection]
+  verbs: [update, patch, delete, deletecollection]
   users: [clusterset-member]
 - level: Metadata
   verbs: [create, update, patch, delete, deletecollection]

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -46,8 +47,10 @@ func (b *bench) launch(ctx context.Context) error {
 	group, inGroup := errgroup.WithContext(ctx)
 	launch := func(c *fleet.Cluster, cidr string) {
 		group.Go(func() error {
-			return c.Launch(inGroup, kube.WithProgress(os.Stderr), kube.WithServiceCIDRs(cidr), kube.WithAPIServerArgs(
-				"--audit-policy-file="+policy, "--audit-log-path="+string(b.audit(c.Name)), "--audit-log-maxsize=100000"))
+			return c.Launch(inGroup, kube.WithProgress(os.Stderr), kube.WithServiceCIDRs(cidr),
+				kube.WithEnv(fmt.Sprintf("GOMAXPROCS=%d", runtime.NumCPU())), // as where nobody sets it
+				kube.WithAPIServerArgs("--profiling=true",
+					"--audit-policy-file="+policy, "--audit-log-path="+string(b.audit(c.Name)), "--audit-log-maxsize=100000"))
 		})
 	}
 	launch(&b.hub.Cluster, "10.96.0.0/16")
@@ -117,11 +120,12 @@ func (b *bench) awaitMetrics(ctx context.Context, m *fleet.Member, what string, 
 	})
 }
 
-// await polls until ok returns true. It gives up after the limit, or when the program ends. It polls as seldom as the precision of the figures
-// allows: frequent requests for its metrics would cost an agent more than its work.
+// await polls until ok returns true. It gives up after the limit, or when the program ends. It polls four times a second at first, later at each
+// hundredth of the time that it has waited: a program pays for each request for its metrics.
 func (b *bench) await(ctx context.Context, p *fleet.Program, what string, ok func() (bool, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
+	began := time.Now()
 	for {
 		done, last := ok()
 		if done {
@@ -130,7 +134,7 @@ func (b *bench) await(ctx context.Context, p *fleet.Program, what string, ok fun
 		if !p.Running() {
 			return fmt.Errorf("%s ended while we waited until %s\n%s", p.Name, what, process.LogSince(p.Log, 0, 10))
 		}
-		if err := pause(ctx, 250*time.Millisecond); err != nil {
+		if err := pause(ctx, max(250*time.Millisecond, time.Since(began)/100)); err != nil {
 			return fmt.Errorf("gave up waiting until %s: %w (last: %v)\n%s", what, err, last, process.LogSince(p.Log, 0, 10)) //nolint:errorlint // it may be nil
 		}
 	}

@@ -7,13 +7,13 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
-	coordinationv1ac "k8s.io/client-go/applyconfigurations/coordination/v1"
 	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
@@ -211,24 +211,29 @@ func (w *world) beating(ctx context.Context, do func(context.Context) error) err
 	return group.Wait()
 }
 
-// beat sends the heartbeats of every cluster until ctx ends, spread over time as those of many clusters are.
+// beat sends the heartbeats of every cluster until ctx ends, spread over time as those of many clusters are. Each is an agent's: an update of
+// the Lease as it was written last.
 func (w *world) beat(ctx context.Context) error {
 	tick := time.NewTicker(beatEvery / time.Duration(len(w.clusters)))
 	defer tick.Stop()
+	versions := make([]string, len(w.clusters))
 	for i := 0; ; i = (i + 1) % len(w.clusters) {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
 		}
-		cluster := w.clusters[i]
-		lease := coordinationv1ac.Lease(api.HeartbeatLease, api.MemberNamespace(cluster)).
-			WithLabels(map[string]string{api.LabelManagedBy: api.ManagedByExporter, api.LabelCluster: cluster}).
-			WithSpec(coordinationv1ac.LeaseSpec().WithHolderIdentity(cluster).WithLeaseDurationSeconds(int32(4 * beatEvery / time.Second)).
-				WithRenewTime(metav1.NowMicro()))
-		if err := w.hub.Apply(ctx, lease, client.FieldOwner(api.FieldManagerExporter), client.ForceOwnership); err != nil && ctx.Err() == nil {
+		cluster, now := w.clusters[i], metav1.NowMicro()
+		lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{
+			Namespace: api.MemberNamespace(cluster), Name: api.HeartbeatLease, ResourceVersion: versions[i],
+			Labels: map[string]string{api.LabelManagedBy: api.ManagedByExporter, api.LabelCluster: cluster},
+		}, Spec: coordinationv1.LeaseSpec{
+			HolderIdentity: &cluster, LeaseDurationSeconds: new(int32(4 * beatEvery / time.Second)), RenewTime: &now,
+		}}
+		if err := w.hub.Update(ctx, lease, client.FieldOwner(api.FieldManagerExporter)); err != nil && ctx.Err() == nil {
 			return fmt.Errorf("heartbeat of %s: %w", cluster, err)
 		}
+		versions[i] = lease.ResourceVersion
 	}
 }
 

@@ -120,7 +120,7 @@ func (c *ControlPlane) start(ctx context.Context, p **process.Process, path stri
 	// Not ctx, because the process outlives the call.
 	cmd := exec.CommandContext(context.Background(), path, args...)
 	// The caller's environment isn't passed on, because the programs would obey KUBECONFIG, KUBERNETES_SERVICE_HOST, ETCD_* and proxy settings.
-	cmd.Env = []string{
+	cmd.Env = append([]string{
 		"PATH=" + os.Getenv("PATH"), "TMPDIR=" + os.TempDir(),
 		// Garbage collection takes a third of the processor time that kube-apiserver needs to start, and tests start it by the dozen. Collecting
 		// less costs memory instead.
@@ -129,7 +129,7 @@ func (c *ControlPlane) start(ctx context.Context, p **process.Process, path stri
 		"GOMEMLIMIT=7GiB",
 		// Dozens of idle servers that look for work on two processors each take a seventh more than on one.
 		"GOMAXPROCS=1",
-	}
+	}, c.opts.env...)
 	name := filepath.Base(path)
 	started, err := process.StartWithLog(cmd, c.log(name))
 	if err != nil {

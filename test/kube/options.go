@@ -9,6 +9,7 @@ type options struct {
 	serviceCIDRs      []string
 	apiserverArgs     []string
 	etcdArgs          []string
+	env               []string
 	progress          io.Writer
 }
 
@@ -52,6 +53,11 @@ func WithAPIServerArgs(args ...string) Option {
 // WithEtcdArgs adds flags to etcd's, such as "--quota-backend-bytes=…". A flag given here overrides the default.
 func WithEtcdArgs(args ...string) Option {
 	return func(o *options) { o.etcdArgs = append(o.etcdArgs, args...) }
+}
+
+// WithEnv adds to the environment of etcd and the API server, such as "GOMAXPROCS=2". A variable given here overrides the default.
+func WithEnv(env ...string) Option {
+	return func(o *options) { o.env = append(o.env, env...) }
 }
 
 // WithRelease runs the API server and the controller manager of a pinned release of Kubernetes. etcd and kube-proxy are always the newest.
