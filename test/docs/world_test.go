@@ -37,6 +37,9 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("starts etcd and kube-apiserver") // before anything else is begun
+	}
 	dir := t.TempDir()
 	w := &world{dir: filepath.Join(dir, "clusterset")}
 	network := &network{path: filepath.Join(dir, "addresses"), served: map[string]string{}}
