@@ -139,11 +139,11 @@ type briefWriter struct {
 func newBriefWriter(c client.Client, config *rest.Config, connection *http.Client) (client.Client, error) {
 	config = metadata.ConfigFor(config)
 	config.GroupVersion = &schema.GroupVersion{} // the paths say which
-	client, err := rest.RESTClientForConfigAndClient(config, connection)
+	brief, err := rest.RESTClientForConfigAndClient(config, connection)
 	if err != nil {
 		return nil, fmt.Errorf("make a client of GlobalServices and EndpointSlices: %w", err)
 	}
-	return &briefWriter{c, client}, nil
+	return &briefWriter{c, brief}, nil
 }
 
 // Create implements client.Client.

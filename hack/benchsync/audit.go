@@ -20,7 +20,7 @@ func agentOnHub(cluster string) string {
 	return "system:serviceaccount:" + api.MemberNamespace(cluster) + ":" + api.MemberServiceAccount
 }
 
-// auditPolicy records the writes of agents, but not what near's agent creates: that are tens of thousands of objects in a first import, and the API
+// auditPolicy records the writes of agents, but not what near's agent creates: a first import creates tens of thousands of objects, and the API
 // server writes each line before it answers.
 const auditPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy

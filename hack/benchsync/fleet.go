@@ -49,8 +49,7 @@ func (b *bench) launch(ctx context.Context) error {
 		group.Go(func() error {
 			return c.Launch(inGroup, kube.WithProgress(os.Stderr), kube.WithServiceCIDRs(cidr),
 				kube.WithEnv(fmt.Sprintf("GOMAXPROCS=%d", runtime.NumCPU())), // as where nobody sets it
-				kube.WithAPIServerArgs("--profiling=true",
-					"--audit-policy-file="+policy, "--audit-log-path="+string(b.audit(c.Name)), "--audit-log-maxsize=100000"))
+				kube.WithAPIServerArgs("--audit-policy-file="+policy, "--audit-log-path="+string(b.audit(c.Name)), "--audit-log-maxsize=100000"))
 		})
 	}
 	launch(&b.hub.Cluster, "10.96.0.0/16")

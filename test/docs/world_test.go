@@ -16,6 +16,7 @@ import (
 
 	"github.com/clusterset/clusterset/api"
 	"github.com/clusterset/clusterset/api/crds"
+	"github.com/clusterset/clusterset/test/fleettest"
 	"github.com/clusterset/clusterset/test/kube"
 	"github.com/clusterset/clusterset/test/process"
 )
@@ -37,9 +38,7 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("starts etcd and kube-apiserver") // before anything else is begun
-	}
+	fleettest.SkipIfShort(t) // before anything is begun
 	dir := t.TempDir()
 	w := &world{dir: filepath.Join(dir, "clusterset")}
 	network := &network{path: filepath.Join(dir, "addresses"), served: map[string]string{}}
