@@ -250,6 +250,9 @@ func (r *reconciler) applyExtending(ctx context.Context, in desired.Input, out d
 
 // sideBySide calls do for several slices in parallel and returns the joined errors.
 func sideBySide(all []*discoveryv1.EndpointSlice, do func(*discoveryv1.EndpointSlice) error) error {
+	if len(all) == 1 { // most changes; another goroutine's stack would have to grow first
+		return do(all[0])
+	}
 	errs := make([]error, len(all))
 	var group errgroup.Group
 	group.SetLimit(sliceWriters)
