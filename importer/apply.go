@@ -172,8 +172,9 @@ func (r *reconciler) applyImportStatus(ctx context.Context, current, want *mcsv1
 			meta.RemoveStatusCondition(&status.Conditions, kind)
 		}
 	}
-	if equality.Semantic.DeepEqual(&current.Status, status) {
-		return nil
+	is := &current.Status
+	if is.EndpointSliceObjects == status.EndpointSliceObjects && slices.Equal(is.Clusters, status.Clusters) && slices.Equal(is.Conditions, status.Conditions) {
+		return nil // the rest isn't ours
 	}
 	updated := current.DeepCopy()
 	updated.Status = *status
