@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,7 +22,11 @@ type reporter struct {
 	opts Options
 
 	wrote *clustersetv1alpha1.MemberReportSpec // that the hub has; nil: unknown
+	seen  time.Time                            // when the hub had it
 }
+
+// lookEvery is how often it is looked whether the hub has the report as it was written: whoever stole the token can change it.
+const lookEvery = time.Minute
 
 // doubt makes the next report read what the hub has.
 func (r *reporter) doubt() { r.wrote = nil }
@@ -37,7 +42,7 @@ func (r *reporter) bringUpToDate(ctx context.Context) error {
 	if r.opts.Report != nil {
 		r.opts.Report(ctx, &want)
 	}
-	if r.wrote != nil && reflect.DeepEqual(*r.wrote, want) {
+	if r.wrote != nil && time.Since(r.seen) < lookEvery && reflect.DeepEqual(*r.wrote, want) {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, hubTimeout)
@@ -45,7 +50,7 @@ func (r *reporter) bringUpToDate(ctx context.Context) error {
 	if err := r.write(ctx, want); err != nil {
 		return fmt.Errorf("write MemberReport %s/%s: %w", api.MemberNamespace(r.opts.Cluster), clustersetv1alpha1.MemberReportName, err)
 	}
-	r.wrote = &want
+	r.wrote, r.seen = &want, time.Now()
 	return nil
 }
 

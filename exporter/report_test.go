@@ -4,6 +4,7 @@ import (
 	"context"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -15,8 +16,8 @@ import (
 	"github.com/clusterset/clusterset/internal/nodes"
 )
 
-// A report costs the hub nothing while nothing in it changes. If somebody else changed or deleted it, it is written again after
-// doubt. Rule C29 of docs/spec/control-plane.md.
+// A report costs the hub one question a minute while nothing in it changes. If somebody else changed or deleted it, it is written again within a
+// minute, and at once after doubt. Rule C29 of docs/spec/control-plane.md.
 func TestReport(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		requests := 0
@@ -52,12 +53,19 @@ func TestReport(t *testing.T) {
 		expect("nothing has changed", 0)
 		follows = "b"
 		expect("it follows a change", 1)
-		report.Spec.Follows, report.Annotations = "c", map[string]string{"a": "b"}
-		if err := hub.Update(t.Context(), report); err != nil {
-			t.Fatal(err)
+		change := func() {
+			t.Helper()
+			report.Spec.Follows, report.Annotations = "c", map[string]string{"a": "b"}
+			if err := hub.Update(t.Context(), report); err != nil {
+				t.Fatal(err)
+			}
 		}
+		change()
 		r.doubt()
 		expect("somebody else changed it while the hub was away", 1)
+		change()
+		time.Sleep(lookEvery)
+		expect("a thief changed it", 1)
 		if err := hub.Delete(t.Context(), report); err != nil {
 			t.Fatal(err)
 		}
