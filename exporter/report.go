@@ -25,8 +25,8 @@ type reporter struct {
 	seen  time.Time                            // when the hub had it
 }
 
-// lookEvery is how often it is looked whether the hub has the report as it was written: whoever stole the token can change it.
-const lookEvery = time.Minute
+// lookEvery is after how many intervals of heartbeats it is looked whether the hub has the report as written: whoever stole the token can change it.
+const lookEvery = 6
 
 // doubt makes the next report read what the hub has.
 func (r *reporter) doubt() { r.wrote = nil }
@@ -42,7 +42,7 @@ func (r *reporter) bringUpToDate(ctx context.Context) error {
 	if r.opts.Report != nil {
 		r.opts.Report(ctx, &want)
 	}
-	if r.wrote != nil && time.Since(r.seen) < lookEvery && reflect.DeepEqual(*r.wrote, want) {
+	if r.wrote != nil && time.Since(r.seen) < lookEvery*r.opts.HeartbeatInterval && reflect.DeepEqual(*r.wrote, want) {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, hubTimeout)
