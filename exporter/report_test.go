@@ -64,7 +64,7 @@ func TestReport(t *testing.T) {
 		r.doubt()
 		expect("somebody else changed it while the hub was away", 1)
 		change()
-		time.Sleep(time.Minute)
+		time.Sleep(time.Minute) //nolint:forbidigo // on the clock of synctest
 		expect("a thief changed it", 1)
 		if err := hub.Delete(t.Context(), report); err != nil {
 			t.Fatal(err)
