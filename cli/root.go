@@ -117,8 +117,8 @@ func noArgs(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// gcRoom is the least garbage that an agent may hold before a collection; the limit is two fifths of the live heap if that is more. An
-// agent of 250 clusters keeps 150 MiB.
+// gcRoom is how much garbage an agent may hold before a collection, or two fifths of its live heap if that is more. The agent of 250 clusters has
+// 150 MiB of live heap. With 80 MiB of room, marking that took a quarter of its processor time.
 const gcRoom = 112 << 20
 
 func tuneMemory() { heap.Tune(100, gcRoom) }

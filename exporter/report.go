@@ -17,15 +17,14 @@ import (
 
 // reporter writes what this cluster says about itself to the hub (rule C29 of docs/spec/control-plane.md).
 type reporter struct {
-	hub  client.Writer
-	live client.Reader
+	hub  client.Client
 	opts Options
 
 	wrote *clustersetv1alpha1.MemberReportSpec // that the hub has; nil: unknown
-	seen  time.Time                            // when the hub had it
+	seen  time.Time                            // when the hub was last known to have it
 }
 
-// lookEvery is after how many intervals of heartbeats it is looked whether the hub has the report as written: whoever stole the token can change it.
+// lookEvery is how often the report is read back, in intervals of the heartbeat: a thief of the token may have changed it.
 const lookEvery = 6
 
 // doubt makes the next report read what the hub has.
@@ -57,7 +56,7 @@ func (r *reporter) bringUpToDate(ctx context.Context) error {
 // write writes the report. What somebody else left in its metadata goes, as in the Lease.
 func (r *reporter) write(ctx context.Context, want clustersetv1alpha1.MemberReportSpec) error {
 	is := &clustersetv1alpha1.MemberReport{}
-	err := r.live.Get(ctx, client.ObjectKey{Namespace: api.MemberNamespace(r.opts.Cluster), Name: clustersetv1alpha1.MemberReportName}, is)
+	err := r.hub.Get(ctx, client.ObjectKey{Namespace: api.MemberNamespace(r.opts.Cluster), Name: clustersetv1alpha1.MemberReportName}, is)
 	if client.IgnoreNotFound(err) != nil {
 		return err
 	}

@@ -29,7 +29,7 @@ func TestReport(t *testing.T) {
 			},
 		})
 		follows := "a"
-		r := &reporter{hub: counting, live: counting, opts: Options{Cluster: "beijing", Version: "v1", HeartbeatInterval: 10 * time.Second, Nodes: nodes.New(), Report: func(_ context.Context, said *clustersetv1alpha1.MemberReportSpec) {
+		r := &reporter{hub: counting, opts: Options{Cluster: "beijing", Version: "v1", HeartbeatInterval: 10 * time.Second, Nodes: nodes.New(), Report: func(_ context.Context, said *clustersetv1alpha1.MemberReportSpec) {
 			said.Follows, said.Unreachable = follows, []string{}
 		}}}
 		report := &clustersetv1alpha1.MemberReport{}

@@ -136,7 +136,7 @@ func Setup(mgr manager.Manager, hub *connect.Hub, opts Options) (firstPass <-cha
 	if err := addController(mgr, hub, opts, r); err != nil {
 		return nil, err
 	}
-	report := &reporter{hub: hub, live: hub, opts: opts}
+	report := &reporter{hub: hub, opts: opts}
 	beat := &heartbeat{
 		interval: opts.HeartbeatInterval,
 		after:    r.pass.finished,

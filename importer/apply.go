@@ -174,7 +174,7 @@ func (r *reconciler) applyImportStatus(ctx context.Context, current, want *mcsv1
 	}
 	is := &current.Status
 	if is.EndpointSliceObjects == status.EndpointSliceObjects && slices.Equal(is.Clusters, status.Clusters) && slices.Equal(is.Conditions, status.Conditions) {
-		return nil // the rest isn't ours
+		return nil // these are all that we set
 	}
 	updated := current.DeepCopy()
 	updated.Status = *status
@@ -251,7 +251,7 @@ func (r *reconciler) applyExtending(ctx context.Context, in desired.Input, out d
 
 // sideBySide calls do for several slices in parallel and returns the joined errors.
 func sideBySide(all []*discoveryv1.EndpointSlice, do func(*discoveryv1.EndpointSlice) error) error {
-	if len(all) == 1 { // most changes; another goroutine's stack would have to grow first
+	if len(all) == 1 { // as after most changes; the stack of a new goroutine would have to grow
 		return do(all[0])
 	}
 	errs := make([]error, len(all))
